@@ -29,11 +29,11 @@ class LaunchRequest:
         return BEGIN_RATIOS[self.round_number % len(BEGIN_RATIOS)]
 
 
-def probe_of(layout: Layout) -> LaunchRequest:
-    """A launch of which all workers run."""
-    if layout.tasks > 1:
+def probe_of(layout: Layout, why: str = "") -> LaunchRequest:
+    """A launch of which all workers run; of a first probe the layout says why."""
+    if not why and layout.tasks > 1:
         why = "what workers leave each other"
-    else:
+    elif not why:
         why = "cost on one CPU" if layout.cpus_per_task == 1 else "one worker on several CPUs"
     return LaunchRequest(layout, layout.tasks, tuple(range(layout.tasks)), why)
 

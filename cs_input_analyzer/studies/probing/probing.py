@@ -46,7 +46,7 @@ class Probing:
     """Runs launches. All seconds come from the launcher's clock.
 
     Attributes:
-        seen: what they gave.
+        results: what they gave.
         seconds: the time they have.
     """
 
@@ -94,7 +94,7 @@ class Probing:
             other: takes its turn in each round, too, before or after.
         """
         sides = [self] if other is None else [self, other]
-        wanted = [replace(probe_of(layout), why=why) for layout in layouts]
+        wanted = [probe_of(layout, why) for layout in layouts]
         sampling_s = self.seconds.left_s / rounds / len(sides) - self._launcher.starting_s(sum(layout.tasks for layout in layouts))
         longest_s = max(ROUND_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S)
         for done in range(rounds):
@@ -112,10 +112,9 @@ class Probing:
             layout = capacity.next_probe(self.results.fit(), cluster, self.results.cpu_budget)
             if layout is None or self._options.probe_layouts:
                 return
-            if self.seconds.left_s < self.seconds.least_s:
-                self.seconds.leave_out(f"{layout}, which may be the fastest of this host")
+            if not self.seconds.suffice_for(f"{layout}, which may be the fastest of this host"):
                 return
-            wanted = replace(probe_of(layout), why="nothing near it was measured, and it may be the fastest")
+            wanted = probe_of(layout, "nothing near it was measured, and it may be the fastest")
             if not self._run_all([wanted], ROUND_WINDOW_S):
                 return
 
@@ -130,8 +129,7 @@ class Probing:
         room = cluster.memory_bytes_per_node - (plan.memory_bytes_per_node or 0)
         if capacity.dataset_bytes_per_node(files, plan, is_sharded=self.results.is_sharded) <= room:
             return False
-        if self.seconds.left_s < self.seconds.least_s:
-            self.seconds.leave_out("cold reads, which the plan needs: a node cannot keep its part of the dataset in memory")
+        if not self.seconds.suffice_for("cold reads, which the plan needs: a node cannot keep its part of the dataset in memory"):
             return False
         self.results.cache = "cold"
         self.measure_first(self._first)
@@ -144,10 +142,9 @@ class Probing:
         Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
         there is no time; what it is, and what the readers alone gave, is recorded all the same.
         """
-        paths, files = [path for path, _ in self.results.files], self.results.pipeline.files if self.results.pipeline else None
-        fsspec = self.results.fsspec
+        paths, fsspec = [path for path, _ in self.results.files], self.results.fsspec
         seen = fsspec.files if fsspec is not None and not paths else None
-        files = seen or files
+        files = seen or (self.results.pipeline.files if self.results.pipeline else None)
         if files is None or not (paths or seen):
             return
         if files.store is not None or seen:
@@ -166,22 +163,20 @@ class Probing:
                 self.seconds.leave_out(f"the storage by itself: no file of {files.directory} could be read alone")
             return
         began_s = self._launcher.now_s()
-        reading_s = self.seconds.left_for_storage_s
         is_here = self._options.launcher == "local"
-        is_read = is_here and reading_s > 0
-        if is_here and not is_read:
-            self.seconds.leave_out("the storage by itself")
+        reading_s = self.seconds.left_for_storage_s if is_here else 0.0
+        if not reading_s:
+            elsewhere = "" if is_here else ": the workers run on other nodes than this one"
+            self.seconds.leave_out(f"the storage by itself{elsewhere}")
         self._report("reading the files without TensorFlow")
         storage = probe_storage(
             paths,
-            cache=self.results.cache if is_read else "as-is",
+            cache=self.results.cache if reading_s else "as-is",
             deadline_s=began_s + reading_s,
             clock=self._launcher.now_s,
-            streams=STREAMS if is_read else (),
+            streams=STREAMS if reading_s else (),
             dataset_bytes=files.bytes,
         )
-        if not is_here:
-            self.seconds.leave_out("the storage by itself: the workers run on other nodes than this one")
         self.seconds.storage_s += self._launcher.now_s() - began_s
         if storage is not None:
             before = self.results.measurements[0].page_cache_ratio  # our own reads came after
@@ -207,14 +202,12 @@ class Probing:
         if self.results.cache != "cold" or cold is None:
             return
         warm = self.results.warm_twin(cold)
-        if warm is None and self._options.cache != "cold":  # the dataset is larger than a node's memory, perhaps than this host's
-            return
-        if warm is None and self.seconds.left_s < self.seconds.least_s:
-            self.seconds.leave_out("the same with the files in the cache")
-            return
         if warm is None:
+            again = probe_of(cold.layout, "the same with the files in the cache")
+            # Where nobody asked for it, the dataset is larger than a node's memory, perhaps than this host's.
+            if self._options.cache != "cold" or not self.seconds.suffice_for(again.why):
+                return
             launching = self._launcher.start(cold.layout)
-            again = replace(probe_of(cold.layout), why="the same with the files in the cache")
             warm = self._run(launching, again, 1, import_s=self._launcher.starting_s(1), cache="warm").measurement
         profile, batch = self.results.profile_of(None), self.results.pipeline and self.results.pipeline.batch_size
         harness_us = profile.harness_us_per_batch if profile else None
@@ -239,12 +232,11 @@ class Probing:
         """
         fit_here = self.results.cpu_budget // plan.cpus_per_task
         tasks = max(1, min(plan.input_workers, plan.tasks_per_node, fit_here, MAX_CONFIRMING_TASKS))
-        if self.seconds.left_s < self.seconds.least_s:
-            if self.results.confirmation(plan) is None:
-                self.seconds.leave_out(f"the plan {plan.layout} with its {plan.input_workers} workers announced")
-            else:
-                missing = self.results.missing_processes(plan)
-                self.seconds.leave_out(f"{missing} more process(es) of {plan.cpus_per_task} CPUs, to see how far fresh ones differ")
+        what = f"the plan {plan.layout} with its {plan.input_workers} workers announced"
+        if self.results.confirmation(plan) is not None:
+            missing = self.results.missing_processes(plan)
+            what = f"{missing} more process(es) of {plan.cpus_per_task} CPUs, to see how far fresh ones differ"
+        if not self.seconds.suffice_for(what):
             return False
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
         indices = shard_indices([size for _, size in self.results.files], plan.input_workers, tasks, self._random)
@@ -252,10 +244,7 @@ class Probing:
         others = [other for other in self._first if self.results.processes_of(other) < DECIDING_PROCESSES and other != layout]
         room = int((self.seconds.left_s - self._launcher.starting_s(tasks)) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
         self._random.shuffle(others)
-        wanted += [
-            replace(probe_of(other), why="again: how far fresh processes and other files differ")
-            for other in others[: max(0, room)]
-        ]
+        wanted += [probe_of(other, "again: how far fresh processes and other files differ") for other in others[: max(0, room)]]
         self._random.shuffle(wanted)
         self._rounds += 1
         return self._run_all([replace(one, round_number=self._rounds) for one in wanted])
@@ -268,22 +257,17 @@ class Probing:
         wanted = [Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus) for nodes in scaling_nodes(self._launcher.nodes)]
         whole = [m.layout for m in self.results.alike if m.num_workers == m.layout.tasks]
         missing = [layout for layout in wanted if layout not in whole]
-        if len(wanted) < 2 or not missing:
-            return
-        if self.seconds.left_s < self.seconds.least_s:
-            self.seconds.leave_out(f"the storage from 1 to {self._launcher.nodes} nodes")
-            return
-        self._run_all([replace(probe_of(layout), why="how the storage that nodes share holds out") for layout in missing])
+        if len(wanted) > 1 and missing and self.seconds.suffice_for(f"the storage from 1 to {self._launcher.nodes} nodes"):
+            self._run_all([probe_of(layout, "how the storage that nodes share holds out") for layout in missing])
 
     def measure_prefixes(self, plan: LaunchPlan | None) -> None:
         """One more process of the planned size, which also runs the pipeline cut after each of its ops."""
-        if self.seconds.left_s < self.seconds.least_s + PREFIXES_S:
-            self.seconds.leave_out("the pipeline cut after each of its ops (marginal costs)")
+        if not self.seconds.suffice_for("the pipeline cut after each of its ops (marginal costs)", PREFIXES_S):
             return
         profile = self.results.profile_of(plan.cpus_per_task if plan else None)
         layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=profile.layout.cpus_per_task if profile else 1)
         self._report("starting one more worker, for marginal costs")
-        wanted = replace(probe_of(layout), why="the pipeline cut after each of its ops", round_number=1)
+        wanted = replace(probe_of(layout, "the pipeline cut after each of its ops"), round_number=1)
         self._run(self._launcher.start(layout), wanted, 1, import_s=self._launcher.starting_s(1) + PREFIXES_S, want_prefixes=True)
 
     def measure_soak(self, plan: LaunchPlan | None) -> None:
@@ -349,8 +333,8 @@ class Probing:
         starting_s = self._launcher.starting_s(1)
         launched = []
         for position, wanted in enumerate(order):
-            if position and self.seconds.left_s < self.seconds.least_s - (starting_s if position in waiting else 0.0):
-                self.seconds.leave_out(f"layout {wanted.layout}")
+            more_s = -starting_s if position in waiting else 0.0
+            if position and not self.seconds.suffice_for(f"layout {wanted.layout}", more_s):
                 continue
             launching = waiting.get(position) or self._launcher.start(wanted.layout)
             import_s = starting_s if self.results.measurements and not position else 0.0

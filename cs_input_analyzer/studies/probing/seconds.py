@@ -108,6 +108,13 @@ class Seconds:
         kept_s = import_s + (self._launcher.starting_s(1) if launches_left > 1 else 0.0) + (FIRST_EXTRA_S if is_first else 0.0)
         return min(longest_s, max(MIN_WINDOW_S, (self.left_s - kept_s) / launches_left - LAUNCH_OVERHEAD_S))
 
+    def suffice_for(self, what: str, more_s: float = 0.0) -> bool:
+        """Whether a launch that takes `more_s` longer than the shortest has time; notes what it was for where it has not."""
+        if self.left_s < self.least_s + more_s:
+            self.leave_out(what)
+            return False
+        return True
+
     def leave_out(self, what: str) -> None:
         """Notes something that could not be measured or planned; once."""
         if what not in self._not_measured:
