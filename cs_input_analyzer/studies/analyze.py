@@ -31,7 +31,6 @@ from cs_input_analyzer.records import (
     Layout,
     Options,
     Prediction,
-    StorageBasis,
     Tool,
     VerdictName,
 )
@@ -59,14 +58,18 @@ class Job:
     command: str
     created_at: str
 
+    @property
+    def step(self) -> int | None:
+        """Samples of one step of the accelerator, as they were typed or as the demand was made for them; None where nobody said."""
+        return self.options.batch_size or (self.consumption.batch_size if self.consumption is not None else None)
+
 
 def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     """Runs the stages in order. Raises InputFunctionError, UsageError or LaunchError when nothing could be measured.
 
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
     """
-    step = job.options.batch_size or (job.consumption.batch_size if job.consumption is not None else None)
-    probing = Probing(job.target, job.pickled, replace(job.options, batch_size=step), job.host, launcher, progress)
+    probing = Probing(job.target, job.pickled, replace(job.options, batch_size=job.step), job.host, launcher, progress)
     plan: LaunchPlan | None = None
     is_interrupted = False
     if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
@@ -121,28 +124,35 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
 
 
 def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPlan | None:
-    """The plan for what was measured so far; None on a measuring host that has no room for any launch.
+    """The plan for what was measured so far; that there is none is noted."""
+    plan, probing.no_plan = plan_or_why(job, probing.results, gain)
+    if plan is None:
+        probing.seconds.leave_out(f"a plan: {probing.no_plan}")
+    return plan
+
+
+def plan_or_why(job: Job, results: Results, gain: Estimate | None = None) -> tuple[LaunchPlan | None, str | None]:
+    """The plan for what was measured, or why there is none: the machine that measured may have no room for any launch, and was
+    worth measuring all the same. Raises UsageError where no launch fits another cluster.
 
     `gain`: of all kept fixes, for the what-if row about them.
     """
     try:
-        return plan_for(job, probing.results, gain)
+        return _plan_for(job, results, gain), None
     except UsageError as error:
         if job.cluster.source != recommend.THIS_HOST:
             raise
-        probing.no_plan = str(error)
-        probing.seconds.leave_out(f"a plan: {error}")
-        return None
+        return None, str(error)
 
 
-def plan_for(job: Job, results: Results, gain: Estimate | None = None) -> LaunchPlan:
-    """The plan for what was measured, with its launch lines. Raises UsageError where no launch fits the cluster."""
+def _plan_for(job: Job, results: Results, gain: Estimate | None) -> LaunchPlan:
+    """With its launch lines."""
     plan = recommend.recommend(
         results.model(),
         job.consumption,
         job.cluster,
         job.options,
-        storage=_storage_basis(job),
+        storage="measured" if job.cluster.measured_storage_bytes_per_s is not None else None,
         gain=gain,
         cached=results.cached_gain(job.cluster),
     )
@@ -162,11 +172,6 @@ def _with_shared_storage(job: Job, results: Results) -> Job:
         return job
     ceiling = scaling.ceiling_bytes_per_s
     return replace(job, cluster=replace(cluster, storage_bytes_per_s=ceiling.estimate, measured_storage_bytes_per_s=ceiling))
-
-
-def _storage_basis(job: Job) -> StorageBasis | None:
-    """`measured` where several nodes showed the ceiling that the plan rests on; None leaves it to what the cluster says."""
-    return "measured" if job.cluster.measured_storage_bytes_per_s is not None else None
 
 
 def with_utilization(job: Job, results: Results, plan: LaunchPlan | None) -> LaunchPlan | None:

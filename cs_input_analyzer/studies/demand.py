@@ -12,6 +12,15 @@ from cs_input_analyzer.records import Consumption, Options, SamplesPerElement
 from wafer_model import WaferModelError, from_compile_report, from_model, from_performance, from_rate, from_step_time
 from wafer_model.constants import MODES
 
+# What says how fast the accelerator consumes: as it is written on the command line, and its field of the options.
+SOURCES = {
+    "--demand": "demand_samples_per_s",
+    "--step-time": "step_time_s",
+    "--wafer": "wafer",
+    "--compile-report": "compile_report",
+    "--performance-json": "performance_json",
+}
+
 
 def consumption_of(options: Options) -> Consumption | None:
     """The demand by the one source that was named; None without any, and of a `--wafer` model without `--batch-size`, for which the
@@ -133,11 +142,4 @@ def has_demand(options: Options) -> bool:
 
 def _sources(options: Options) -> tuple[str, ...]:
     """The options that say how fast the accelerator consumes, as they are written on the command line."""
-    named = {
-        "--demand": options.demand_samples_per_s,
-        "--step-time": options.step_time_s,
-        "--wafer": options.wafer,
-        "--compile-report": options.compile_report,
-        "--performance-json": options.performance_json,
-    }
-    return tuple(name for name, value in named.items() if value is not None)
+    return tuple(name for name, field in SOURCES.items() if getattr(options, field) is not None)

@@ -19,13 +19,12 @@ from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.function_table import function_table
 from cs_input_analyzer.records import Analysis, Cluster, Estimate, Finding, Fixes, LaunchPlan, Options, Parent, Validation
 from cs_input_analyzer.studies import prove
-from cs_input_analyzer.studies.analyze import Job, findings_of, plan_for, verdict_of, with_demand, with_utilization
-from cs_input_analyzer.studies.demand import consumption_of, has_demand, with_mode
+from cs_input_analyzer.studies.analyze import Job, findings_of, plan_or_why, verdict_of, with_demand, with_utilization
+from cs_input_analyzer.studies.demand import SOURCES, consumption_of, has_demand, with_mode
 from cs_input_analyzer.studies.probing.results import Results
 
-SOURCES = ("demand_samples_per_s", "step_time_s", "wafer", "compile_report", "performance_json")
 OF_DEMAND = (
-    *SOURCES,
+    *SOURCES.values(),
     *("batch_size", "system", "system_file", "wafer_mode", "sequence_length", "systems", "dtype", "calibrate_samples_per_s"),
 )
 OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclude_nodes")
@@ -39,7 +38,7 @@ def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | 
     """The choices of a run with those that are made anew; what says the same in another way gives way to them."""
     kept = {name: getattr(run.options, name) for name in Options.__dataclass_fields__}
     fresh = Options()
-    if any(choices.get(name) is not None for name in SOURCES):
+    if any(choices.get(name) is not None for name in SOURCES.values()):
         kept |= {name: getattr(fresh, name) for name in OF_DEMAND}
     if choices.get("cluster") is not None or declared is not None:
         kept |= {name: getattr(fresh, name) for name in (*OF_CLUSTER, "node_reference")}
@@ -131,29 +130,18 @@ def _with_demand(job: Job, results: Results, *, is_new: bool) -> Job:
     found = results.pipeline.samples_per_element
     if is_new:
         job = replace(job, consumption=consumption_of(job.options))
-        step = job.options.batch_size or (job.consumption.batch_size if job.consumption is not None else None)
         if found is not None:
-            check_demand(found, step, has_demand=has_demand(job.options))
+            check_demand(found, job.step, has_demand=has_demand(job.options))
         job = with_demand(job, results)
     return replace(job, options=with_mode(job.options, consumption=job.consumption))
 
 
 def _plan_with_fixes(job: Job, results: Results, fixes: Fixes | None) -> tuple[LaunchPlan | None, str | None]:
     """The plan, with what the run's kept fixes would do to it where they were measured in workers of its size."""
-    plan, no_plan = _plan(job, results, None)
+    plan, no_plan = plan_or_why(job, results)
     if plan is None or fixes is None or fixes.measured_gain is None or plan.cpus_per_task != fixes.layout.cpus_per_task:
         return plan, no_plan
-    return _plan(job, results, fixes.measured_gain)
-
-
-def _plan(job: Job, results: Results, gain: Estimate | None) -> tuple[LaunchPlan | None, str | None]:
-    """The plan, or why there is none: the machine that measured may have no room for one, and was worth measuring all the same."""
-    try:
-        return plan_for(job, results, gain), None
-    except UsageError as error:
-        if job.cluster.source != recommend.THIS_HOST:
-            raise
-        return None, str(error)
+    return plan_or_why(job, results, fixes.measured_gain)
 
 
 def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -7,7 +7,7 @@ them meets a quieter host than the others; set what each delivered beside what t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Literal
@@ -34,12 +34,11 @@ from cs_input_analyzer.records import (
     ValidationRow,
 )
 from cs_input_analyzer.stats.estimates import half_width_of_mean, mean_of
+from cs_input_analyzer.studies.analyze import Progress
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.studies.probing.seconds import check_round, shortest_round_s
 from cs_input_analyzer.units import format_ratio
-
-Progress = Callable[[str, float], None]
 
 # Shares of cached files that differ by less are the same.
 CACHED_DIFFERENCE_RATIO = 0.1
