@@ -150,26 +150,24 @@ def texts_of(findings: Sequence[Finding]) -> dict[str, str]:
 def _source_checks(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[_Fix, ...]]:
     """The findings, without the changes of the source that give no Python; and of all others, each once, what is to be run."""
     texts = texts_of([finding for finding in findings if _has_change(finding)])
-    checked, alike = list(findings), dict[tuple[str | None, str | None, str | None], list[int]]()
+    checked, alike = list(findings), dict[tuple[tuple[str, str], ...], list[int]]()
     for position, finding in enumerate(findings):
         if not _has_change(finding):
             continue
         if (finding.source or "").rpartition(":")[0] not in texts:
             checked[position] = replace(finding, source_check="your file cannot be read as UTF-8 text")
             continue
-        by_hand = make_patch([finding], texts).by_hand
-        if by_hand:
-            checked[position] = replace(finding, after=None, source_check=by_hand[0][1])
+        patch = make_patch([finding], texts)
+        if patch.by_hand:
+            checked[position] = replace(finding, after=None, source_check=patch.by_hand[0][1])
         else:
-            alike.setdefault((finding.source, finding.before, finding.after), []).append(position)
-    return tuple(checked), tuple(_check_of(checked, positions, texts) for positions in alike.values())
-
-
-def _check_of(findings: Sequence[Finding], positions: Sequence[int], texts: Mapping[str, str]) -> _Fix:
-    finding = findings[positions[0]]
-    files = make_patch([finding], texts).files
-    changed = tuple((file.path, file.after) for file in files)
-    return _Fix(candidate=Candidate(name=finding.code, edits=(), texts=changed, only_run=True), findings=tuple(positions))
+            changed = tuple((file.path, file.after) for file in patch.files)
+            alike.setdefault(changed, []).append(position)
+    checks = (
+        _Fix(candidate=Candidate(name=checked[places[0]].code, edits=(), texts=changed, only_run=True), findings=tuple(places))
+        for changed, places in alike.items()
+    )
+    return tuple(checked), tuple(checks)
 
 
 def _checked(

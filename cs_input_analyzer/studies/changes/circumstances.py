@@ -33,18 +33,18 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
         found.append(Difference(name="cached share of the files", old=_cached(old), new=_cached(new)))
     sides = ([m for pair in pairs for m in pair.old], [m for pair in pairs for m in pair.new])
     noise = [_noise(side) for side in sides]
-    if any(noise):
-        found.append(Difference(name="noise", old=noise[0] or "quiet", new=noise[1] or "quiet"))
+    found += _unusual("noise", noise, "quiet")
     found += [_disturbed(pair) for pair in pairs if disturbance_log(pair) > SAID_LOG]
-    lost = [sum(not is_whole(launch) for launch in side) for side in sides]
-    if any(lost):
-        found.append(Difference(name="launches that lost workers", old=str(lost[0]), new=str(lost[1])))
-    marks = [_typed_count(run) for run in (old, new)]
-    if any(marks):
-        found.append(Difference(name="samples per element", old=marks[0] or "read", new=marks[1] or "read"))
-    if old.interrupted or new.interrupted:
-        found.append(Difference(name="interrupted", old=_yes_or_no(old.interrupted), new=_yes_or_no(new.interrupted)))
+    found += _unusual("launches that lost workers", [sum(not is_whole(launch) for launch in side) for side in sides], "0")
+    found += _unusual("samples per element", [_typed_count(run) for run in (old, new)], "read")
+    found += _unusual("interrupted", ["yes" if run.interrupted else None for run in (old, new)], "no")
     return tuple(found)
+
+
+def _unusual(name: str, sides: Sequence[object], usual: str) -> list[Difference]:
+    """A row where either side is not as usual; what is, is falsy."""
+    old, new = (str(side or usual) for side in sides)
+    return [Difference(name=name, old=old, new=new)] if any(sides) else []
 
 
 def counted_otherwise(old: Analysis, new: Analysis) -> tuple[str, str] | None:
@@ -142,7 +142,3 @@ def _disturbed(pair: Pair) -> Difference:
     assert waits is not None
     words = [f"{format_ratio(wait)} of the time they ran" for wait in waits]
     return Difference(name=f"CPU waits of {pair.layout}", old=words[0], new=words[1])
-
-
-def _yes_or_no(flag: bool) -> str:
-    return "yes" if flag else "no"

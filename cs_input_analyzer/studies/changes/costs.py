@@ -39,7 +39,8 @@ def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> t
         return ()
     was_there, is_there = ({op.name for op in run.pipeline.ops} for run in (old_run, new_run))
     before, after = ({op.name: op for op in run.ops if op.self_cpu_s_per_sample is not None} for run in (old, new))
-    names = sorted(before.keys() | after.keys(), key=lambda name: (-_costliest(before.get(name), after.get(name)), name))
+    costs = {name: (_cost_s(before.get(name)), _cost_s(after.get(name))) for name in before.keys() | after.keys()}
+    names = sorted(costs, key=lambda name: (-max(cost or 0.0 for cost in costs[name]), name))
     spread = pooled([_log_costs(side) for pair in pairs for side in (pair.old, pair.new)], 0.0)
     t, is_alike = spread.t(len(names) + 1), old.layout == new.layout
     whole = (old.cpu_s_per_sample, new.cpu_s_per_sample)
@@ -49,8 +50,7 @@ def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> t
     rows = [_row("process", "process", None, whole, _noise_s(whole, spread, t, 0.0, busy) if is_alike else None)]
     for name in names:
         one, other = before.get(name), after.get(name)
-        both = (_cost_s(one), _cost_s(other))
-        noise_s = _noise_s(both, spread, t, unsure_s, busy) if is_alike and one is not None and other is not None else None
+        noise_s = _noise_s(costs[name], spread, t, unsure_s, busy) if is_alike else None
         change: CostDirection | None = None
         if one is None and name not in was_there:
             change = "new"
@@ -58,7 +58,7 @@ def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> t
             change = "gone"
         shown = after.get(name, before.get(name))
         assert shown is not None
-        rows.append(_row(name, shown.kind, shown.source, both, noise_s, change))
+        rows.append(_row(name, shown.kind, shown.source, costs[name], noise_s, change))
     return tuple(rows)
 
 
@@ -89,10 +89,6 @@ def _log_costs(launches: Sequence[Measurement]) -> list[float]:
     """Of all processes of launches alike."""
     costs = [worker.cpu_s_per_sample for launch in launches for worker in launch.workers]
     return [math.log(cost) for cost in costs if cost is not None and cost > 0]
-
-
-def _costliest(one: OpCost | None, other: OpCost | None) -> float:
-    return max(_cost_s(one) or 0.0, _cost_s(other) or 0.0)
 
 
 def _cost_s(op: OpCost | None) -> float | None:
