@@ -166,22 +166,26 @@ def test_one_lost_worker_of_two_is_a_warning_and_the_rest_stands() -> None:
     assert found.recommendation is not None
 
 
-def interrupt_at(count: int) -> Callable[[int], None]:
+def stops_at(count: int, error: BaseException) -> Callable[[int], None]:
+    """What a launcher does before its launch of that number."""
+
     def on_run(done: int) -> None:
         if done == count:
-            raise KeyboardInterrupt
+            raise error
 
     return on_run
 
 
-@pytest.mark.parametrize("launcher", [FakeLauncher(linear, on_run=interrupt_at(1)), FakeLauncher(linear, interrupt_inside=0)])
+@pytest.mark.parametrize(
+    "launcher", [FakeLauncher(linear, on_run=stops_at(1, KeyboardInterrupt())), FakeLauncher(linear, interrupt_inside=0)]
+)
 def test_interrupted_after_or_inside_the_first_launch_keeps_it(launcher: FakeLauncher) -> None:
     found = analyzed(launcher, job(demand=30_000))
     assert found.interrupted
     assert len(launcher.ran) == len(found.measurements) == 1
     assert found.recommendation.nodes
     with pytest.raises(Interrupted):
-        analyzed(FakeLauncher(linear, on_run=interrupt_at(0)), job())
+        analyzed(FakeLauncher(linear, on_run=stops_at(0, KeyboardInterrupt())), job())
 
 
 def test_a_function_that_fails_everywhere_ends_at_the_first_launch() -> None:

@@ -229,14 +229,12 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "two demands": ({"demand": 1, "wafer": "bert_large"}, "give one of them"),
     "no such file": ({"compile_report": "none.txt"}, "none.txt"),
     "current": ({"current": "2x8"}, "NODESxTASKSxCPUS"),
-    "headroom": ({"headroom_ratio": 99}, "--headroom 99"),
     "cluster": ({"cluster": "none.yaml"}, "cannot read the cluster file none.yaml"),
     "cluster of a number": ({"cluster": 8}, "cluster=8"),
     "too small": ({"nodes": 1, "cpus_per_node": 1}, "no launch fits one node of one CPU"),
     "too few to stream": ({"nodes": 2, "wafer_mode": "weight_streaming"}, "weight streaming needs 3 nodes"),
     "single-task nodes": ({"single_task_nodes": 8}, "less than the cluster's 8 nodes"),
     "reference": ({"cluster": "reference.yaml"}, "which `plan` does not run on"),
-    "train command": ({"train_command": "python 'x"}, "--train-command"),
 }
 
 

@@ -24,7 +24,7 @@ from cs_input_analyzer.report import render
 from cs_input_analyzer.studies.validate import Trial, delivered, pooled, validate
 from tests.builders import make_estimate, make_graph, make_host, make_measurement, make_plan
 from tests.fakes import FakeLauncher, Rate
-from tests.studies.test_analysis import TOOL, analyzed, job, linear, silent
+from tests.studies.test_analysis import TOOL, analyzed, job, linear, silent, stops_at
 
 HOST = make_host(cpu_budget=4)
 EQUAL = pytest.approx
@@ -354,14 +354,6 @@ def test_a_function_that_fails_ends_at_the_first_launch_with_its_own_error() -> 
     assert len(launcher.ran) == 1
 
 
-def stops_at(count: int, error: BaseException) -> Callable[[int], None]:
-    def on_run(done: int) -> None:
-        if done == count:
-            raise error
-
-    return on_run
-
-
 @pytest.mark.parametrize("done", [0, 1, 2, 3, 4])
 @pytest.mark.parametrize(
     ("error", "raised", "words"),
@@ -481,21 +473,14 @@ def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: 
     assert abs(row.error_ratio) < 0.05
 
 
-def test_a_run_of_an_older_version_has_no_model(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edited(saved, lambda run: run.pop("capacity"))
-    assert "no capacity model" in says(capsys, ["validate", str(saved), "--yes"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--layouts", "two"], "NODESxTASKSxCPUS"),
         (["--layouts", "1x1x1,"], "--layouts 1x1x1: needs"),
         (["--layouts", ","], "names no layout"),
         (["--layouts", ""], "names no layout"),
         (["--layouts", "3x1x1"], "spans 3 nodes"),
         (["--layouts", "1x4096x1"], "--layouts 1x4096x1: needs 4096 CPUs"),
-        (["--rounds", "0"], "--rounds 0"),
         (["--max-seconds", "1"], "--max-seconds 1"),
         (["--max-seconds", "nan"], "--max-seconds nan"),
         (["--cpus", "100000"], "--cpus 100000"),
