@@ -274,7 +274,7 @@ def run(
         found = story(job, opened.launcher, progress)
     if options.host_history and options.launcher == "local":
         with contextlib.suppress(OSError):  # without a cache folder every run stands alone
-            history.remember(opened.host, found.measurements)
+            history.remember(opened.host, found.measurements, found.capacity.host_ratio.estimate if found.capacity else None)
     return _public(found)
 
 

@@ -69,7 +69,7 @@ def open_engine(options: Options, *, declared: Cluster | None, on_status: Callab
 def _here(options: Options, declared: Cluster | None, isolates: bool) -> Engine:
     this_host = host.read_host(options.cpus)
     if options.host_history:
-        this_host = replace(this_host, quiet_loops=history.known_loops(this_host))
+        this_host = history.known(this_host)
     _check_probes(options, this_host)
     nodes = cluster.resolve(options, this_host, declared=declared, loop=_loop(this_host))
     recommend.check_single_task_nodes(nodes, options)

@@ -1,7 +1,8 @@
 """What runs of before saw of this host when nothing disturbed it: a small file in the user's cache folder. No rates, no plans.
 
 A host may be disturbed for the whole of a run (a neighbour on the same cores), which no look within that run shows. The file holds,
-of each of the last runs on a host, the fastest reference loop by the CPUs that were in use. Two runs that end at once may lose what
+of each of the last runs on a host, the fastest reference loop by the CPUs that were in use, and what its launches got of the quiet
+level: a host that is quiet now may be busy at another hour. Two runs that end at once may lose what
 one of them saw: the next one sees it again.
 """
 
@@ -11,6 +12,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,26 +23,36 @@ from cs_input_analyzer.records import Host, Measurement, QuietLoop
 # As many runs as tell a quiet moment from none. One that became slower for good is believed after three quarters of them.
 RUNS = 20
 FILE = "hosts.json"
-Loops = tuple[QuietLoop, ...]
-_HOSTS: TypeAdapter[dict[str, list[Loops]]] = TypeAdapter(dict[str, list[Loops]])
 
 
-def known_loops(host: Host, folder: Path | None = None) -> Loops:
-    """What runs of before saw on this host: the lower quartile, as some never met a quiet moment; of a few runs, the fastest. Empty
-    where there is nothing that can be read.
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What one run saw: its fastest loops, and what its launches got of the quiet level, None where it has no model."""
+
+    loops: tuple[QuietLoop, ...]
+    kept_ratio: float | None
+
+
+_HOSTS: TypeAdapter[dict[str, list[_Run]]] = TypeAdapter(dict[str, list[_Run]])
+
+
+def known(host: Host, folder: Path | None = None) -> Host:
+    """The host with what runs of before saw of it. Of the loops the lower quartile, as some runs never met a quiet moment; of a few
+    runs, the fastest. As it is where there is nothing that can be read.
 
     Args:
         folder: of the file; None is the user's cache folder.
     """
+    runs = _read(folder or _folder()).get(_name(host), [])
     seen: dict[int, list[float]] = {}
-    for run in _read(folder or _folder()).get(_name(host), []):
-        for loop in run:
-            seen.setdefault(loop.cpus, []).append(loop.cpu_s)
-    return tuple(QuietLoop(cpus, sorted(values)[(len(values) - 1) // 4]) for cpus, values in sorted(seen.items()))
+    for loop in (loop for run in runs for loop in run.loops):
+        seen.setdefault(loop.cpus, []).append(loop.cpu_s)
+    loops = tuple(QuietLoop(cpus, sorted(values)[(len(values) - 1) // 4]) for cpus, values in sorted(seen.items()))
+    return replace(host, quiet_loops=loops, kept_ratios=tuple(run.kept_ratio for run in runs if run.kept_ratio is not None))
 
 
-def remember(host: Host, measurements: Iterable[Measurement], folder: Path | None = None) -> None:
-    """Adds the fastest that workers of a run saw. Raises OSError where the file cannot be written."""
+def remember(host: Host, measurements: Iterable[Measurement], kept_ratio: float | None, folder: Path | None = None) -> None:
+    """Adds the fastest that workers of a run saw, and what its launches got of the quiet level. Raises OSError without a file."""
     folder = folder or _folder()
     fastest: dict[int, float] = {}
     for launch in measurements:
@@ -50,7 +62,7 @@ def remember(host: Host, measurements: Iterable[Measurement], folder: Path | Non
                 cpus = launch.layout.cpus_per_node
                 fastest[cpus] = min(loop_s, fastest.get(cpus, math.inf))
     hosts = _read(folder)
-    run = tuple(QuietLoop(cpus, cpu_s) for cpus, cpu_s in sorted(fastest.items()))
+    run = _Run(tuple(QuietLoop(cpus, cpu_s) for cpus, cpu_s in sorted(fastest.items())), kept_ratio)
     hosts[_name(host)] = [*hosts.get(_name(host), []), run][-RUNS:]
     folder.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=folder, prefix=FILE)
@@ -63,7 +75,7 @@ def remember(host: Host, measurements: Iterable[Measurement], folder: Path | Non
         raise
 
 
-def _read(folder: Path) -> dict[str, list[Loops]]:
+def _read(folder: Path) -> dict[str, list[_Run]]:
     """A file that is not there, or was damaged, is as good as none."""
     try:
         return _HOSTS.validate_json((folder / FILE).read_bytes())

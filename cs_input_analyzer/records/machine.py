@@ -149,7 +149,8 @@ class Host:
     """The machine that measured.
 
     `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
-    `quiet_loops`: what earlier runs saw here of it.
+    `quiet_loops`: what earlier runs saw of it when nothing slowed it down.
+    `kept_ratios`: what the launches of each earlier run got of its quiet level, 0 to 1.
     `thread_limit`: threads that the user's processes may have together, and what says so; None where nothing limits them.
     """
 
@@ -163,5 +164,6 @@ class Host:
     tensorflow_version: str | None
     threads_per_core: int | None = None
     quiet_loops: tuple[QuietLoop, ...] = ()
+    kept_ratios: tuple[float, ...] = ()
     thread_limit: int | None = None
     thread_limit_source: str = ""

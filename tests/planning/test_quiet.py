@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.planning.capacity.quiet import FELT_EXPONENT, MOST_TAKEN_RATIO, at_quiet_level, host_ratio
+from cs_input_analyzer.planning.capacity.quiet import FELT_EXPONENT, MOST_TAKEN_RATIO, at_other_hours, at_quiet_level, host_ratio
 from cs_input_analyzer.records import Estimate, Measurement, Noise, WorkerResult
 from cs_input_analyzer.stats.estimates import log_error
 
@@ -116,6 +116,34 @@ def test_what_the_host_gives_holds_what_it_gave_and_its_quiet_level(seen: list[t
     gave = math.exp(math.fsum(math.log(rates(launch)[0] / 1000) for launch in measured) / len(measured))
     assert found.estimate == pytest.approx(gave)
     assert found.high == pytest.approx(max(1.0, found.estimate))
+
+
+KEPT = st.floats(0.1, 1)
+
+
+@given(
+    now=KEPT,
+    low=st.floats(0.5, 0.99),
+    earlier=st.lists(KEPT, max_size=6),
+    bad=st.sampled_from([0.0, -1.0, 2.0, math.nan, math.inf]),
+)
+def test_earlier_runs_only_widen_what_the_host_gives_and_no_more_than_they_differ(
+    now: float, low: float, earlier: list[float], bad: float
+) -> None:
+    found = Estimate(estimate=now, low=now * low, high=1.0, count=5)
+    wider = at_other_hours(found, [*earlier, bad])
+    assert wider == at_other_hours(found, earlier)
+    assert wider.estimate == found.estimate
+    assert wider.low <= found.low * (1 + 1e-9)
+    assert wider.high >= found.high
+    assert at_other_hours(found, [now] * 3).low == pytest.approx(found.low)
+    assert at_other_hours(Estimate.exact(now), earlier) == Estimate.exact(now)
+
+
+def test_a_host_that_was_busy_before_may_be_busy_again() -> None:
+    quiet_now = host_ratio(*(2 * [[launched(1, disturbed(1000.0, 1)) for _ in range(4)]]))
+    assert quiet_now.low > 0.8
+    assert at_other_hours(quiet_now, (0.5, 1.0, 0.4, 0.9)).low < 0.5
 
 
 def test_launches_that_lost_different_shares_say_less_of_another_hour() -> None:

@@ -37,7 +37,7 @@ from cs_input_analyzer.planning.capacity.assumptions import (
 from cs_input_analyzer.planning.capacity.fitting import fit, with_sending
 from cs_input_analyzer.planning.capacity.prediction import dataset_bytes_per_node, predict
 from cs_input_analyzer.planning.capacity.probes import first_probes, next_probe
-from cs_input_analyzer.planning.capacity.quiet import at_quiet_level, slowed_log, with_known_loops
+from cs_input_analyzer.planning.capacity.quiet import at_other_hours, at_quiet_level, slowed_log, with_known_loops
 from cs_input_analyzer.planning.capacity.scaling import scaling_of
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "UNEVEN_RATIO",
     "WORKER_CPU",
     "WORKER_SERIAL",
+    "at_other_hours",
     "at_quiet_level",
     "dataset_bytes_per_node",
     "first_probes",

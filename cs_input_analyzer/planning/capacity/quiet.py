@@ -19,7 +19,7 @@ from dataclasses import replace
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, QuietLoop, WorkerResult
 from cs_input_analyzer.stats.estimates import NORMAL_95, from_log, log_error, student_t, total
 
-__all__ = ["at_quiet_level", "host_ratio", "slowed_log", "with_known_loops"]
+__all__ = ["at_other_hours", "at_quiet_level", "host_ratio", "slowed_log", "with_known_loops"]
 
 FELT_EXPONENT, FELT_ERROR = 0.75, 0.15
 # Of what others had, such a share is not known to have been the worker's loss: one standard deviation.
@@ -123,3 +123,15 @@ def host_ratio(measured: Sequence[Measurement], quiet: Sequence[Measurement]) ->
     error = math.hypot(apart, max(HOUR_SPREAD_RATIO, abs(mean) / NORMAL_95))
     found = from_log(mean, student_t(len(logs)) * error, len(logs))
     return replace(found, high=max(found.estimate, min(found.high, 1.0)))  # no host gives more than its quiet level
+
+
+def at_other_hours(now: Estimate, earlier: Sequence[float]) -> Estimate:
+    """What launches get of the quiet level, with an interval that holds what those of earlier runs got, too: a host that is quiet
+    now may have been busy all day. As it is where nothing was seen now or before."""
+    logs = [math.log(ratio) for ratio in earlier if 0 < ratio <= 1]
+    if not logs or now.low == now.high or now.low <= 0:
+        return now
+    mean = math.log(now.estimate)
+    apart = NORMAL_95 * math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / len(logs))
+    low = math.exp(mean - math.hypot(mean - math.log(now.low), apart))
+    return replace(now, low=low, high=max(now.high, min(1.0, math.exp(mean + apart))))

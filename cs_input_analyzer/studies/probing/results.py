@@ -181,6 +181,7 @@ class Results:
         moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
         return replace(
             model,
+            host_ratio=capacity.at_other_hours(model.host_ratio, self.host.kept_ratios),
             is_sharded=model.is_sharded or self.is_sharded,
             host_read_bytes_per_s=self._host_read_bytes_per_s(),
             moved_bytes_per_sample=2 * sum(moved) if moved else None,  # written by one op, read by the next
