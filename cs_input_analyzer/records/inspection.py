@@ -12,9 +12,7 @@ from cs_input_analyzer.records.run import Tool, VerdictName
 from wafer_model import Estimate
 
 RunPhase = Literal["compile", "weights", "programming", "priming", "train", "checkpoint", "evaluation"]
-RunSourceKind = Literal[
-    "console log", "performance.json", "performance summary", "compile report", "event files", "step journal", "parameters"
-]
+RunSourceKind = Literal["console log", "performance.json", "compile report", "event files", "step journal"]
 StallCause = Literal["none known", "checkpoint", "evaluation", "set-up", "read late"]
 
 
@@ -63,10 +61,10 @@ class Stall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWorker:
-    """One of several workers, or ranks, that wrote of the same run.
+    """One of several workers that wrote of the same run (step journals, `ordinals`).
 
     Attributes:
-        samples_per_s: what it took itself (step journals, `ordinals`), or where `is_whole_job` the job's rate as it saw it.
+        samples_per_s: what it took itself.
         wait_ratio: share of its time that it waited for input; None where not known.
         is_straggler: clearly slower than the middle one of them.
     """
@@ -77,7 +75,6 @@ class StepWorker:
     last_step: int | None
     wait_ratio: float | None
     is_straggler: bool
-    is_whole_job: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +90,7 @@ class RunRates:
         steady_steps_per_s: as `steady_samples_per_s`.
         batch_size: samples of a step, where the files say.
         evaluation_samples_per_s: GlobalRate of the last evaluation.
-        printed_steps_per_s: of a log that prints rates and no steps.
         worker_steps_per_s: GlobalRate of one input worker, in steps, as its own log has it.
-        rate_error_ratio: largest difference of `Rate` as logged from the same worked out of steps and times (0.6 of the local rate
-            and 0.4 of the Rate before); over `rate_lines` lines whose stamps are fine enough. Large where the run sampled its Rate
-            more often than it logged.
     """
 
     rate_samples_per_s: float | None = None
@@ -111,10 +104,7 @@ class RunRates:
     total_samples: float | None = None
     total_time_s: float | None = None
     evaluation_samples_per_s: float | None = None
-    printed_steps_per_s: float | None = None
     worker_steps_per_s: float | None = None
-    rate_error_ratio: float | None = None
-    rate_lines: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

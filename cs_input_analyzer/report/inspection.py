@@ -66,12 +66,9 @@ def rate_facts(found: RunInspection) -> Pairs:
         ("evaluation", rates.evaluation_samples_per_s, "GlobalRate of the last one: forward only, none of training"),
     )
     facts += [(label, f"{format_rate(value)}, {meaning}") for label, value, meaning in seen if value is not None]
-    one_worker = "GlobalRate of an input worker's own log: what was taken from it, whoever waited"
-    steps = (
-        ("prints", rates.printed_steps_per_s, "the last one logged, without a step"),
-        ("one worker", rates.worker_steps_per_s, one_worker),
-    )
-    facts += [(label, f"{format_rate(value, 'steps/s')}, {meaning}") for label, value, meaning in steps if value is not None]
+    if rates.worker_steps_per_s is not None:
+        taken = format_rate(rates.worker_steps_per_s, "steps/s")
+        facts.append(("one worker", f"{taken}, GlobalRate of an input worker's own log: what was taken from it, whoever waited"))
     if rates.total_samples is not None:
         took = f" in {format_seconds(rates.total_time_s)}" if rates.total_time_s is not None else ""
         facts.append(("samples", format_count(rates.total_samples) + took))
@@ -113,10 +110,9 @@ def stalls_table(found: RunInspection) -> Table:
 
 
 def workers_table(found: RunInspection) -> Table:
-    own = "what it took itself; of ranks of a log, the whole job's rate as it saw it"
     columns = (
         text("worker", "its label, or its place", "name"),
-        number("samples/s", own, "samples_per_s", bare_rate),
+        number("samples/s", "what it took itself", "samples_per_s", bare_rate),
         number("steps/s", "steady", "steps_per_s", bare_rate),
         number("last step", "how far it got", "last_step"),
         number("waited", "share of its time that it waited for input", "wait_ratio", format_ratio),

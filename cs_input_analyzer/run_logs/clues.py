@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from cs_input_analyzer.monitoring.verdict import ACCELERATOR_BOUND_RATIO, INPUT_BOUND_RATIO
 from cs_input_analyzer.records import Estimate, Scalar, VerdictName
 from cs_input_analyzer.run_logs.change import Demand
-from cs_input_analyzer.run_logs.documents import PerformanceSummary
 from cs_input_analyzer.run_logs.pace import Pace
 from cs_input_analyzer.units import format_rate, format_ratio, format_seconds
 from wafer_model.performance_json import Performance
@@ -28,7 +27,6 @@ REACHED_RATIO, SLOW_RATIO = 0.9, 0.7
 STALL_SHARE_RATIO, FEW_STALLS = 0.1, 3
 EVEN_SHARE_RATIO, EVEN_STEPS = 0.02, 10
 BURST_RATIO, EVEN_BURST_RATIO = 2.0, 1.25
-LONG_PRIMING_S = 60.0
 SURE = 0.8
 MOST_SURE = 0.99
 
@@ -109,14 +107,13 @@ def from_stalls(pace: Pace | None) -> tuple[Clue, ...]:
     odds, says = 1.0, f"stalls took {format_ratio(share)} of the training time" if pace.stall_count else ""
     is_bursty = pace.burst_ratio is not None and pace.burst_ratio > EVEN_BURST_RATIO
     if pace.stall_count and share >= STALL_SHARE_RATIO:
-        every = f", every {pace.stall_every_steps:,.0f} steps" if pace.stall_every_steps else ""
-        count = f"{pace.stall_count:,} stalls{every}" if pace.stall_count > 1 else "one stall"
+        count = f"{pace.stall_count:,} stalls" if pace.stall_count > 1 else "one stall"
         says = f"{count} without a checkpoint or an evaluation in them took {format_ratio(share)} of the training time"
         odds = STALLS_ODDS if pace.stall_count >= FEW_STALLS else FEW_STALLS_ODDS
     elif share < EVEN_SHARE_RATIO and pace.plain_steps >= EVEN_STEPS and not is_bursty:
         says = "no step took much longer than the others: an input that is always late looks the same, so this says little"
         odds = EVEN_ODDS
-    return _clue(odds, says, unexplained_stalls=pace.stall_count, stall_share_ratio=share, stall_every_steps=pace.stall_every_steps)
+    return _clue(odds, says, unexplained_stalls=pace.stall_count, stall_share_ratio=share)
 
 
 def from_bursts(pace: Pace | None) -> tuple[Clue, ...]:
@@ -130,12 +127,9 @@ def from_bursts(pace: Pace | None) -> tuple[Clue, ...]:
     return _clue(BURSTS_ODDS, says, burst_ratio=pace.burst_ratio)
 
 
-def without_weight(
-    pace: Pace | None, checkpoints: int, stalls_said: int, summary: PerformanceSummary | None, priming_s: float
-) -> tuple[Clue, ...]:
-    """What says nothing about the input, and is worth saying: pauses with a cause, what the run itself says of its stalls (not what
-    it waited for), and a slow beginning (public runs that took an hour for it then starved, or did not)."""
-    found: list[Clue] = []
+def from_pauses(pace: Pace | None, checkpoints: int) -> tuple[Clue, ...]:
+    """Pauses with a cause, which say nothing about the input."""
+    found: tuple[Clue, ...] = ()
     if pace is not None and pace.explained_s > 0:
         causes = sorted({interval.cause for interval in pace.explained} - {"read late"})
         says = f"{format_seconds(pace.explained_s)} between lines with a {' or a '.join(causes)} in them are left out of the rates"
@@ -147,17 +141,7 @@ def without_weight(
             "computed on and the host read late, as it does after a checkpoint; they are left out of the rates"
         )
         found += _clue(1.0, says, made_up_pauses=pace.made_up_count, made_up_s=pace.made_up_s)
-    if stalls_said:
-        says = f"the log says {stalls_said:,} time(s) that the run stood still, not what for"
-        found += _clue(1.0, says, stalls_said=stalls_said)
-    if summary is not None:
-        share = summary.slowest_samples_per_s / summary.average_samples_per_s if summary.average_samples_per_s else 0.0
-        says = f"its own summary has step {summary.slowest_step:,} as the slowest, at {format_ratio(share)} of the average rate"
-        found += _clue(1.0, says, slowest_step_ratio=share)
-    if priming_s >= LONG_PRIMING_S:
-        says = f"the input workers took {format_seconds(priming_s)} to prime, before the first step"
-        found += _clue(1.0, says, priming_s=priming_s)
-    return tuple(found)
+    return found
 
 
 def from_prediction(rate: float | None, supply: Estimate | None, demand: float | None) -> tuple[Clue, ...]:

@@ -21,15 +21,12 @@ SETTING_UP: tuple[RunPhase, ...] = ("compile", "weights", "programming", "primin
 
 @dataclass(slots=True)
 class LoggedRun:
-    """One run as the log has it, on the scale of its stamps. `rates`: the last ones without a step; `streamed`: of a worker."""
+    """One run as the log has it, on the scale of its stamps. `streamed`: the last line of an input worker."""
 
     writers: list[Writer] = field(default_factory=list)
     spans: list[PhaseSpan] = field(default_factory=list)
     finished: Line | None = None
     checkpoint_count: int = 0
-    unplaced_lines: int = 0
-    stalls_said: int = 0
-    rates: Line | None = None
     streamed: Line | None = None
     last_eval: Line | None = None
     first_s: float | None = None
@@ -40,9 +37,6 @@ class LoggedRun:
 
     def add(self, line: Line, index: int = 0) -> None:
         """The next line; `index` is its place among all of the log."""
-        if line.kind == "stall":
-            self.stalls_said += 1
-            return
         if line.t_s is not None:
             self.first_s = line.t_s if self.first_s is None else self.first_s
             self.last_s = line.t_s if self.last_s is None else max(self.last_s, line.t_s)
@@ -57,11 +51,8 @@ class LoggedRun:
             self._add_mark(line)
         elif line.kind == "streamer":
             self.streamed = line
-        elif line.kind == "finished":
-            self.finished = line
         else:
-            known = {name: value for name, value in line._asdict().items() if value is not None}
-            self.rates = line if self.rates is None else self.rates._replace(**known)
+            self.finished = line
 
     def explain(self, cause: StallCause) -> None:
         """Something explains why the next line of every writer comes late."""
@@ -95,7 +86,6 @@ class LoggedRun:
         writer = follower(self.writers, line)
         if writer is None:
             if len(self.writers) >= MOST_WRITERS:
-                self.unplaced_lines += 1
                 return
             writer = Writer(rank=line.rank, device=line.device, first_index=index, last_index=index)
             self.writers.append(writer)

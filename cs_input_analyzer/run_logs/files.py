@@ -21,8 +21,6 @@ DEEPEST = 8
 _CHECKPOINT_NAME = re.compile(r"model[.-]ckpt-(\d{1,18})(?:\..*)?$|checkpoint_(\d{1,18})(?:\.mdl)?$")
 _NAMES: dict[RunSourceKind, re.Pattern[str]] = {
     "performance.json": re.compile(r"^performance\.json$"),
-    "performance summary": re.compile(r"^global_perf_summary\.txt$"),
-    "parameters": re.compile(r"\.ya?ml$"),
     "event files": re.compile(r"\.tfevents\."),
     "step journal": re.compile(r"\.jsonl$"),
     "compile report": re.compile(r"compile_report.*\.txt$"),
@@ -112,7 +110,7 @@ def _kind_by_name(name: str) -> RunSourceKind | None:
 def _kind_of_file(path: Path) -> RunSourceKind:
     """Of a file that the user named: by its name where that is sure, else by how it begins."""
     named = _kind_by_name(path.name)
-    if named in ("performance.json", "performance summary", "event files", "step journal", "parameters") or not path.is_file():
+    if named in ("performance.json", "event files", "step journal") or not path.is_file():
         return named or "console log"
     head = head_of(path)
     if head.lstrip()[:1] == b"{":

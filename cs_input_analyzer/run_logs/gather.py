@@ -1,4 +1,4 @@
-"""Path -> what its files say of the newest run: one log (or those of its ranks), journals, events, and the two documents.
+"""Path -> what its files say of the newest run: its log, journals, events, and the two documents.
 
 Of each kind the newest counts; of journals, those of all workers of one launch. What is a day older than the newest file and the
 run is left aside, by name.
@@ -6,7 +6,6 @@ run is left aside, by name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +14,9 @@ from typing import TypeVar
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import RunSource, RunSourceKind
 from cs_input_analyzer.run_logs.console_log import LoggedRun, read_console_log
-from cs_input_analyzer.run_logs.documents import PerformanceSummary, RunParameters, read_parameters, read_performance_summary
 from cs_input_analyzer.run_logs.event_files import TAGS, EventScalars
 from cs_input_analyzer.run_logs.files import Found, find_files, may_hold_steps
 from cs_input_analyzer.run_logs.grammar import NEEDLES
-from cs_input_analyzer.run_logs.pace import Saved
 from cs_input_analyzer.run_logs.scan import READ_WHOLE, LogFile
 from cs_input_analyzer.run_logs.step_journal import Journal, read_step_journal
 from wafer_model import WaferModelError
@@ -33,37 +30,27 @@ TOGETHER_S = 600.0
 MOST_FILES = 64
 LOOKED_FOR = (
     "lines such as `| Train Device=…, Step=…, Rate=…`, `global step …: loss = … (… steps/sec)` or `Training finished with …`, "
-    "performance.json, global_perf_summary.txt, compile_report.txt, TensorBoard event files, steps.jsonl"
+    "performance.json, compile_report.txt, TensorBoard event files, steps.jsonl"
 )
-_RANK_NAME = re.compile(r"(rank|worker|task|proc|node)\D?\d+", re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What was read. `logs`: one for each file, the newest first; their runs are the newest of each.
-
-    `journals`: several only of workers of one launch.
-    """
+    """What was read. `log`: the newest run of the newest log; `journals`: several only of workers of one launch."""
 
     sources: list[RunSource] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    logs: list[tuple[Path, LoggedRun]] = field(default_factory=list)
+    log: LoggedRun | None = None
     journals: list[Journal] = field(default_factory=list)
     events: LoggedRun | None = None
     performance: Performance | None = None
-    summary: PerformanceSummary | None = None
     compile_report: CompileReport | None = None
-    parameters: RunParameters | None = None
     saved_steps: tuple[int, ...] = ()
     runs_found: int = 0
 
     @property
     def is_empty(self) -> bool:
-        return not (self.logs or self.journals or self.events or self.performance or self.summary or self.compile_report)
-
-    @property
-    def saved(self) -> Saved:
-        return Saved(steps=self.saved_steps, every=self.parameters.checkpoint_every if self.parameters is not None else None)
+        return not (self.log or self.journals or self.events or self.performance or self.compile_report)
 
 
 def gather(path: Path) -> Gathered:
@@ -77,17 +64,14 @@ def gather(path: Path) -> Gathered:
     if files.note:
         gathered.notes.append(files.note)
     is_folder = path.is_dir()
-    found = tuple(one for one in files.found if one.kind != "parameters")
-    recent = _recent(found, gathered) if is_folder else found
-    _take_logs([one for one in recent if one.kind == "console log"], gathered, is_folder)
+    recent = _recent(files.found, gathered) if is_folder else files.found
+    _take_log([one for one in recent if one.kind == "console log"], gathered, is_folder)
     aside = _take_journals([one for one in recent if one.kind == "step journal"], gathered)
-    has_steps = bool(gathered.journals) or any(run.writers for _, run in gathered.logs)
+    has_steps = bool(gathered.journals or (gathered.log is not None and gathered.log.writers))
     _take_events([one for one in recent if one.kind == "event files"], gathered, has_steps)
     recent = tuple(one for one in recent if one.kind != "performance.json" or one.path.parent not in aside)
     gathered.performance = _document(recent, "performance.json", read_performance_json, gathered, is_folder)
-    gathered.summary = _document(recent, "performance summary", read_performance_summary, gathered, is_folder)
     gathered.compile_report = _document(recent, "compile report", read_compile_report, gathered, is_folder)
-    _take_parameters([one for one in files.found if one.kind == "parameters"], gathered)
     if gathered.is_empty:
         tried = "; ".join(f"{source.path}: {source.note}" for source in gathered.sources if source.note)
         raise UsageError(f"{path}: no trace of a run in it{f' ({tried})' if tried else ''}; looked for {LOOKED_FOR}")
@@ -112,37 +96,20 @@ def _recent(found: tuple[Found, ...], gathered: Gathered) -> tuple[Found, ...]:
     return fresh
 
 
-def _take_logs(found: list[Found], gathered: Gathered, is_folder: bool) -> None:
+def _take_log(found: list[Found], gathered: Gathered, is_folder: bool) -> None:
+    """The newest one that holds lines of steps; of a file that was named, whatever it holds."""
     chosen = [one for one in found[:MOST_FILES] if may_hold_steps(one.path)] if is_folder else found
-    for place, one in enumerate(chosen):
-        if place and not _may_be_ranks(chosen[0], one):
-            gathered.notes.append(f"left aside: {one.path}, an older log" if place == 1 else f"and {one.path}")
-            continue
-        file = LogFile(one.path)
-        runs, count = read_console_log(file.lines(NEEDLES))
-        sampled = f"beyond the first {READ_WHOLE:,} lines that count, a sample of them was read" if file.is_sampled else ""
-        note = "; ".join(filter(None, (file.trouble, sampled))) if count else "none of the lines that were looked for"
-        if count and gathered.logs and not _is_same_run(gathered.logs[0][1], runs[-1]):
-            gathered.notes.append(f"left aside: {one.path}, the log of another run")
-            continue
-        gathered.sources.append(RunSource(path=str(one.path), kind="console log", note=note))
-        if count:
-            gathered.logs.append((one.path, runs[-1]))
-            gathered.runs_found = max(gathered.runs_found, len(runs) + len(runs[-1].writer_groups()) - 1)
-
-
-def _may_be_ranks(newest: Found, other: Found) -> bool:
-    """Files that differ in a number of a rank, in one folder, written at the same time."""
-    alike = re.sub(r"\d+", "#", newest.path.name) == re.sub(r"\d+", "#", other.path.name)
-    is_rank = _RANK_NAME.search(newest.path.name) is not None
-    return alike and is_rank and newest.path.parent == other.path.parent and abs(newest.modified_s - other.modified_s) <= TOGETHER_S
-
-
-def _is_same_run(one: LoggedRun, other: LoggedRun) -> bool:
-    """Whether their times overlap; where one has no stamps, the names decide alone."""
-    if one.first_s is None or one.last_s is None or other.first_s is None or other.last_s is None:
-        return True
-    return one.first_s <= other.last_s and other.first_s <= one.last_s
+    if not chosen:
+        return
+    file = LogFile(chosen[0].path)
+    runs, count = read_console_log(file.lines(NEEDLES))
+    sampled = f"beyond the first {READ_WHOLE:,} lines that count, a sample of them was read" if file.is_sampled else ""
+    note = "; ".join(filter(None, (file.trouble, sampled))) if count else "none of the lines that were looked for"
+    gathered.sources.append(RunSource(path=str(chosen[0].path), kind="console log", note=note))
+    gathered.notes += [f"left aside: {other.path}, an older log" for other in chosen[1:]]
+    if count:
+        gathered.log = runs[-1]
+        gathered.runs_found = len(runs) + len(runs[-1].writer_groups()) - 1
 
 
 def _take_journals(found: list[Found], gathered: Gathered) -> set[Path]:
@@ -212,18 +179,6 @@ def _take_events(found: list[Found], gathered: Gathered, has_steps: bool) -> Non
             gathered.runs_found = max(gathered.runs_found, len(run.writer_groups()))
             return
     gathered.notes.append(f"the event files hold none of {', '.join(TAGS[:3])}")
-
-
-def _take_parameters(found: list[Found], gathered: Gathered) -> None:
-    """The newest YAML that holds parameters of a run. It may be much older than the run: it is copied from one to the next."""
-    for one in found[:MOST_FILES]:
-        try:
-            gathered.parameters = read_parameters(one.path)
-        except (UsageError, OSError):
-            continue  # of something else
-        if gathered.parameters is not None:
-            gathered.sources.append(RunSource(path=str(one.path), kind="parameters"))
-            return
 
 
 def _document(

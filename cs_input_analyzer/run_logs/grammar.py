@@ -1,9 +1,9 @@
 """Parses the lines of console logs that say something about speed: one line in, at most one `Line` out. Pure.
 
 The grammars are those that public releases of the model zoo and its launcher print (0.6 to 2.10): the `| Train …` line with
-whatever later releases append to it, the `| Streamer …` line of an input worker, the Estimator's `global step`, the lines of
-TensorFlow's own Estimator, the lines that end a training, and the phases of a start. A line that was cut inside its numbers gives
-nothing: every pattern ends in text that follows its last number.
+whatever later releases append to it, the `| Streamer …` line of an input worker, the Estimator's `global step`, the lines that end
+a training, and the phases of a start. A line that was cut inside its numbers gives nothing: every pattern ends in text that follows
+its last number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ NEEDLES: tuple[bytes, ...] = (
     b"steps/sec)",
     b"global_step",
     b"raining ",
-    b", step = ",
     b"rocessed ",
     b" checkpoint",
     b"Compil",
@@ -33,11 +32,10 @@ NEEDLES: tuple[bytes, ...] = (
     b"Streamer",
     b"begun streaming",
     b"Beginning appliance run",
-    b"tall detected",
 )
 
 # A log that has lines of steps, or of their end, holds one of them.
-STEP_NEEDLES = NEEDLES[:6]
+STEP_NEEDLES = NEEDLES[:5]
 _MARKS: tuple[tuple[str, RunPhase, Literal["begin", "end"]], ...] = (
     ("Compiling the model", "compile", "begin"),
     ("Compile was successful", "compile", "end"),
@@ -77,17 +75,10 @@ _STREAMER_LINE = re.compile(
 _ESTIMATOR_LINES = (
     re.compile(rf"global step (?P<step>\d{{1,18}}): .{{0,200}}?\((?P<steps_per_s>{_NUMBER}) steps/sec\)"),
     re.compile(r"global_step = (?P<step>\d{1,18}), "),
-    re.compile(rf", step = (?P<step>\d{{1,18}}) \((?P<gap_s>{_NUMBER}) sec\)"),
 )
 _FINISHED = re.compile(
     rf"(?P<verb>Training finished with|Training [Cc]omplete\. Completed|Processed) (?P<samples>\d{{1,18}}) "
     rf"(?:training )?samples?(?:\(s\))? in (?P<duration_s>{_NUMBER}) seconds(?:, (?P<rate>{_NUMBER}) samples ?/ ?second)?"
-)
-# What is left where a search kept no more than the rates of a line.
-_RATES = (
-    re.compile(rf"\bRate=(?P<rate>{_NUMBER})(?= samples/sec|,|\s*$)"),
-    re.compile(rf"\bGlobalRate=(?P<global_rate>{_NUMBER})(?= samples/sec|,|\s*$)"),
-    re.compile(r"global_step/sec: (?P<steps_per_s>\d{1,40}(?:\.\d{1,40})?(?:e[-+]?\d{1,4})?)\s*$"),
 )
 _EVALUATED = "Saving dict for "  # results of an Estimator's evaluation, the global step among them
 _STAMP = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
@@ -103,19 +94,18 @@ _RANK = re.compile(
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
 DAY_S = 86_400
 
-Kind = Literal["step", "evaluation", "begin", "end", "finished", "rates", "streamer", "stall"]
+Kind = Literal["step", "evaluation", "begin", "end", "finished", "streamer"]
 
 
 class Line(NamedTuple):
     """One row of the table that a log is read into. What a line does not say, or says as NaN, is None.
 
     Attributes:
-        kind: `step` and `evaluation` count steps; `begin` and `end` are those of a phase; `finished` ends a training; `rates` has
-            no step, nor has `streamer`, the line of one input worker; with `stall` the run says that it stands still.
+        kind: `step` and `evaluation` count steps; `begin` and `end` are those of a phase; `finished` ends a training; `streamer` is
+            the line of one input worker.
         t_s, resolution_s: its time stamp on a scale of its own (seconds since a day of the year 1), and what that can tell apart.
         rate, global_rate: `Rate` and `GlobalRate`, samples per second; of a `finished` line `rate` is that of the whole training.
         steps_per_s: the Estimator's: steps so far over the time so far, as its last line agrees with that of the whole training.
-        gap_s: seconds since the line before, as TensorFlow's own Estimator prints them.
         duration_s: of a phase whose `end` states it; of a whole training.
         includes_start: whether that time holds compile, programming and checkpoints, too, as in releases since 1.9.
     """
@@ -129,7 +119,6 @@ class Line(NamedTuple):
     rate: float | None = None
     global_rate: float | None = None
     steps_per_s: float | None = None
-    gap_s: float | None = None
     phase: RunPhase | None = None
     duration_s: float | None = None
     samples: int | None = None
@@ -143,15 +132,11 @@ def parse_line(raw: bytes) -> Line | None:
         text = _ESCAPES.sub("", text)
     if "Rate=" in text:
         return _rate_line(text)
-    if "steps/sec)" in text or "global_step = " in text or ", step = " in text:
+    if "steps/sec)" in text or "global_step = " in text:
         match = next((found for pattern in _ESTIMATOR_LINES if (found := _last(pattern, text))), None)
         if match is None:
             return None
         return _line("evaluation" if _EVALUATED in text[: match.start()] else "step", text, match.start(), match)
-    if "global_step/sec: " in text:
-        return _rates(text)
-    if "tall detected" in text:
-        return _line("stall", text, len(text))
     if "sample" in text and " seconds" in text and (match := _last(_FINISHED, text)) is not None:
         return _line("finished", text, match.start(), match, includes_start=match["verb"] == "Processed")
     return _mark(text)
@@ -163,15 +148,7 @@ def _rate_line(text: str) -> Line | None:
         kind: Kind = "evaluation" if match["mode"] == "Eval" else "step"
         return _line(kind, text, match.start(), match, device=match["device"], step=int(match["step"] or match["global_step"]))
     match = _last(_STREAMER_LINE, text)
-    if match is not None:
-        return _line("streamer", text, match.start(), match)
-    # Of a line that names a device or a worker and could not be read, nothing: its numbers may be cut.
-    return None if " Device=" in text or "| Streamer" in text else _rates(text)
-
-
-def _rates(text: str) -> Line | None:
-    found = [match for pattern in _RATES if (match := _last(pattern, text)) is not None]
-    return _line("rates", text, len(text), *found) if found else None
+    return None if match is None else _line("streamer", text, match.start(), match)
 
 
 def _mark(text: str) -> Line | None:
@@ -186,12 +163,11 @@ def _mark(text: str) -> Line | None:
     return _line(edge, text, place, phase=phase, step=int(step[1]) if step else None, duration_s=duration_s)
 
 
-def _line(kind: Kind, text: str, end: int, *matches: re.Match[str], **fields: Any) -> Line:
-    """The numbers that the matches name, with the last time stamp before `end`."""
-    for match in matches:
-        for name, value in match.groupdict().items():
-            if value is not None and name in Line._fields and name not in fields:
-                fields[name] = int(value) if name in ("step", "samples") else number_of(float(value))
+def _line(kind: Kind, text: str, end: int, match: re.Match[str] | None = None, **fields: Any) -> Line:
+    """The numbers that the match names, with the last time stamp before `end`."""
+    for name, value in match.groupdict().items() if match is not None else ():
+        if value is not None and name in Line._fields and name not in fields:
+            fields[name] = int(value) if name in ("step", "samples") else number_of(float(value))
     t_s, resolution_s = _stamp(text, end)
     return Line(kind, t_s, resolution_s, _rank(text), **fields)
 

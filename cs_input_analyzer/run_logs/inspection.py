@@ -68,14 +68,14 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
         analysis = supply = None
     estimate = _estimated(gathered, analysis)
-    timeline = _timeline(steps.run if steps is not None else gathered.logs[0][1] if gathered.logs else None, gathered.performance)
-    found = _clues(gathered, steps, rate, estimate, supply, timeline)
+    timeline = _timeline(steps.run if steps is not None else gathered.log, gathered.performance)
+    found = _clues(gathered, steps, rate, estimate, supply)
     verdict, confidence = _verdict(found, gathered)
     if is_mixed(gathered):
         notes.append("steps of several runs are mixed in this log, without a label: no verdict on them together")
     if missing:
         notes.append(f"{missing} of the workers left no journal here: the rates are those of the others alone")
-    notes += _notes(steps, rates)
+    notes += _notes(steps)
     change = change_of(verdict, rate, estimate or _demand(rates, middle_wait(gathered)), current, analysis)
     return RunInspection(
         schema_version=SCHEMA_VERSION,
@@ -103,7 +103,6 @@ def _clues(
     rate: float | None,
     estimate: Demand | None,
     supply: Estimate | None,
-    timeline: tuple[PhaseSpan, ...],
 ) -> tuple[evidence.Clue, ...]:
     pace = steps.pace if steps is not None else None
     return (
@@ -112,13 +111,7 @@ def _clues(
         *evidence.from_estimate(rate, estimate),
         *evidence.from_bursts(pace),
         *evidence.from_stalls(pace),
-        *evidence.without_weight(
-            pace,
-            steps.run.checkpoint_count if steps is not None else 0,
-            sum(run.stalls_said for _, run in gathered.logs),
-            gathered.summary,
-            max((span.duration_s or 0.0 for span in timeline if span.phase == "priming"), default=0.0),
-        ),
+        *evidence.from_pauses(pace, steps.run.checkpoint_count if steps is not None else 0),
         *evidence.from_prediction(rate, supply, estimate.samples_per_s if estimate is not None else None),
     )
 
@@ -133,44 +126,29 @@ def _verdict(found: tuple[evidence.Clue, ...], gathered: Gathered) -> tuple[Verd
 
 def _steps(gathered: Gathered) -> Steps | None:
     """The log where it has steps, else the journal, else the events; of several writers the one that got furthest."""
-    runs = [run for _, run in gathered.logs] + [journal.best for journal in gathered.journals]
-    if gathered.events is not None:
-        runs.append(gathered.events)
-    for run in runs:
+    for run in filter(None, (gathered.log, *(journal.best for journal in gathered.journals), gathered.events)):
         writers = run.newest_writers()
         if writers:
             writer = max(writers, key=lambda each: len(each.lines))
             stated = next((journal.batch_size for journal in gathered.journals if journal.best is run), None)
-            if stated is None and gathered.parameters is not None:
-                stated = gathered.parameters.batch_size
-            pace = pace_of(writer, run.finished, batch_size=stated, saved=gathered.saved)
+            pace = pace_of(writer, run.finished, batch_size=stated, saved=gathered.saved_steps)
             return Steps(run=run, writer=writer, pace=pace)
     return None
 
 
 def _rates(gathered: Gathered, steps: Steps | None, workers: tuple[StepWorker, ...]) -> RunRates:
-    """As the files state them: performance.json first, then the log, then the summary."""
-    performance, summary, report = gathered.performance or Performance(path=""), gathered.summary, gathered.compile_report
-    runs = [run for _, run in gathered.logs] + ([gathered.events] if gathered.events is not None else [])
-
-    def last(name: str) -> Line:
-        return next((line for run in runs if (line := getattr(run, name)) is not None), Line("rates"))
-
-    finished, printed = last("finished"), last("rates") if steps is None else Line("rates")
+    """As the files state them: performance.json first, then the log."""
+    performance, report, log = gathered.performance or Performance(path=""), gathered.compile_report, gathered.log or LoggedRun()
+    nothing = Line("finished")
+    finished = log.finished or nothing
     rates = RunRates(
-        average_samples_per_s=_first(
-            performance.samples_per_s,
-            average_rate(finished) if not finished.includes_start else None,
-            summary.average_samples_per_s if summary is not None else None,
-        ),
+        average_samples_per_s=_first(performance.samples_per_s, None if finished.includes_start else average_rate(finished)),
         estimated_samples_per_s=_first(performance.estimated_samples_per_s, report.samples_per_s if report is not None else None),
         total_samples=_first(finished.samples, performance.total_samples),
         total_time_s=_first(finished.duration_s, performance.total_time_s),
-        rate_samples_per_s=_first(printed.rate, performance.recent_samples_per_s),
-        global_rate_samples_per_s=printed.global_rate,
-        printed_steps_per_s=printed.steps_per_s,
-        evaluation_samples_per_s=last("last_eval").global_rate,
-        worker_steps_per_s=last("streamed").steps_per_s,
+        rate_samples_per_s=performance.recent_samples_per_s,
+        evaluation_samples_per_s=(log.last_eval or nothing).global_rate,
+        worker_steps_per_s=(log.streamed or nothing).steps_per_s,
     )
     if steps is None:
         return rates
@@ -187,17 +165,13 @@ def _rates(gathered: Gathered, steps: Steps | None, workers: tuple[StepWorker, .
         undisturbed_samples_per_s=_undisturbed(pace),
         steady_steps_per_s=pace.steady_steps_per_s,
         batch_size=pace.batch_size,
-        rate_error_ratio=pace.rate_error_ratio,
-        rate_lines=pace.rate_lines,
     )
 
 
 def _sum_of_workers(gathered: Gathered, workers: tuple[StepWorker, ...]) -> float | None:
     """Workers that each take a part of the input give its rate together; None where one of them did not say its own."""
-    own = [worker.samples_per_s for worker in workers if not worker.is_whole_job]
-    if len(own) < 2 or len(own) != len(gathered.journals):
-        return None
-    return None if any(rate is None for rate in own) else math.fsum(rate for rate in own if rate is not None)
+    own = [worker.samples_per_s for worker in workers if worker.samples_per_s is not None]
+    return math.fsum(own) if len(workers) == len(own) == len(gathered.journals) > 1 else None
 
 
 def _undisturbed(pace: Pace) -> float | None:
@@ -245,22 +219,19 @@ def _is_our_own(gathered: Gathered) -> bool:
     return performance is not None and any(one.path.parent == Path(performance.path).parent for one in gathered.journals)
 
 
-def _notes(steps: Steps | None, rates: RunRates) -> list[str]:
+def _notes(steps: Steps | None) -> list[str]:
     if steps is None:
-        printed = (rates.rate_samples_per_s, rates.global_rate_samples_per_s, rates.printed_steps_per_s)
-        alone = ": its rates are shown as they were printed" if any(rate is not None for rate in printed) else ""
-        return [f"no line of a training step was found{alone}"]
-    pace, lines = steps.pace, steps.run.unplaced_lines
-    backward, jumped, is_rated = pace.backward_stamps, pace.jumped_stamps, pace.steady_steps_per_s is not None
+        return ["no line of a training step was found"]
+    pace = steps.pace
+    backward, is_rated = pace.backward_stamps, pace.steady_steps_per_s is not None
     said = (
+        (pace.contradiction, pace.contradiction),
         (backward, f"time stamps that run backwards: {backward:,}; those intervals are in no rate"),
-        (jumped, f"time stamps that jump against GlobalRate's clock: {jumped:,}; those intervals are in no rate"),
-        (lines, f"step lines of more writers than are told apart, left out: {lines:,}"),
         (pace.holds_checkpoints, "no interval between lines is free of checkpoints: the steady rate holds them, too"),
         (not is_rated, "too few lines with times for a steady rate"),
         (is_rated and pace.batch_size is None, "the samples of a step are not in the log: its steady rate is in steps"),
     )
-    return [*pace.contradictions, *(text for is_so, text in said if is_so)]
+    return [text for is_so, text in said if is_so]
 
 
 def _first(*values: float | None) -> float | None:

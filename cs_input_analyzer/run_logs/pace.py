@@ -1,5 +1,4 @@
-"""Intervals between step lines -> rates: how fast the run trained, how fast it did between its stalls, and whether its own Rate and
-GlobalRate agree with that. Pure.
+"""Intervals between step lines -> rates: how fast the run trained, and how fast it did between its stalls. Pure.
 
 A wafer computes on while its host downloads a checkpoint, or is slow for another reason. The host then reads what was made
 meanwhile faster than it was made. So a pause is one of two things: time that is lost for good, or results that were read late and
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from cs_input_analyzer.monitoring.rates import SMOOTHING
 from cs_input_analyzer.records import Estimate, Stall
-from cs_input_analyzer.run_logs.batch_size import FIT_ERROR_RATIO, ROUNDED, batch_size_of
+from cs_input_analyzer.run_logs.batch_size import batch_size_of
 from cs_input_analyzer.run_logs.grammar import Line
 from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepTable, Writer, weighted_median
 from cs_input_analyzer.stats.estimates import half_width_of_mean
@@ -33,9 +32,6 @@ MADE_UP_RATIO = 0.5
 OVER_RATIO = 0.1
 LIKE_STALL_RATIO = 1.5
 FEW_PLAIN_RATIO = 1 / 3
-# Stalls come at regular steps where the standard deviation of their distances is below this share of the mean.
-REGULAR_SPREAD_RATIO = 0.25
-FINE_STAMP_RATIO = 1e-4
 MOST_SHOWN = 256
 MOST_PORTIONS = 4096
 TRANSIENT_SIGMAS = 5.0
@@ -45,25 +41,6 @@ PRINTED_RATIO = 1.1
 PRINTED_LOW_RATIO = 0.5
 # How near values are to be called equal, how near to the mean of a log that may end in a pause; shares of steps and of lines.
 CLUSTER_RATIO, MEAN_RATIO, CLUSTER_SHARE_RATIO, EVEN_LINES_RATIO = 1.05, 1.1, 0.1, 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
-    """Steps at which the run saved checkpoints, by what it left behind beside its log: the steps of files, and every so many."""
-
-    steps: tuple[int, ...] = ()
-    every: int | None = None
-
-    def within(self, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether one was saved from `first` to `last`, both included: it may be saved before or after the step's line."""
-        steps = np.sort(np.asarray(self.steps, dtype=np.int64))
-        found = np.searchsorted(steps, last, side="right") > np.searchsorted(steps, first, side="left")
-        if self.every:
-            found |= last // self.every > (first - 1) // self.every
-        return found
-
-
-NOTHING_SAVED = Saved()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,28 +66,31 @@ class Pace:
     stalls: tuple[Stall, ...]
     stall_count: int
     stall_share_ratio: float
-    stall_every_steps: float | None
     explained: tuple[Stall, ...]
     explained_s: float
     made_up_count: int
     made_up_s: float
-    rate_error_ratio: float | None
-    rate_lines: int
     holds_checkpoints: bool = False
-    contradictions: tuple[str, ...] = ()
+    contradiction: str = ""
     backward_stamps: int = 0
-    jumped_stamps: int = 0
 
 
-def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None = None, saved: Saved = NOTHING_SAVED) -> Pace:
-    """The summary of a writer's steps; what was not seen is None or empty. `batch_size`: as the run's own files state it."""
+def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None = None, saved: tuple[int, ...] = ()) -> Pace:
+    """The summary of a writer's steps; what was not seen is None or empty.
+
+    Args:
+        batch_size: as the monitor states it.
+        saved: steps of the checkpoints that the run left behind beside its log, rising.
+    """
     table = writer.table
     intervals = table.intervals()
     usual_s = _usual_pace_s(intervals)
     if usual_s is not None:
         # A saved step explains a pause; it makes none of an interval that is as long as others.
         slow = intervals.seconds > STALL_RATIO * usual_s * intervals.steps
-        is_saved = saved.within(intervals.step, intervals.step + intervals.steps.astype(np.int64))
+        # From the first step to the last, both included: it may be saved before or after the step's line.
+        last = intervals.step + intervals.steps.astype(np.int64)
+        is_saved = np.searchsorted(saved, last, side="right") > np.searchsorted(saved, intervals.step, side="left")
         causes = np.where((intervals.cause == 0) & slow & is_saved, CAUSES.index("checkpoint"), intervals.cause)
         intervals = replace(intervals, cause=causes)
     # Without a plain interval each one has something that explains it.
@@ -118,14 +98,13 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
     plain = kinds <= _STALL
     counted = plain | _like_stalls(intervals, kinds, usual_s)
     steady = _steady(intervals.steps[counted], intervals.seconds[counted])
-    batch, contradictions = _batch_size(table, finished, batch_size, steady)
+    batch, contradiction = _batch_size(table, finished, batch_size, steady)
     stalled = np.flatnonzero(kinds == _STALL)
     lost = intervals.seconds[stalled] - (usual_s or 0.0) * intervals.steps[stalled]
     excused = np.flatnonzero(kinds >= _MADE_UP)
     made_up = kinds == _MADE_UP
     plain_s = float(intervals.seconds[plain].sum())
     bursts = _bursts(table, intervals, kinds, batch) if batch else np.empty(0)
-    errors = _rate_errors(table, batch) if batch else []
     return Pace(
         batch_size=batch,
         steady_steps_per_s=steady,
@@ -135,17 +114,13 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
         stalls=_longest(intervals, kinds, stalled, usual_s),
         stall_count=len(stalled),
         stall_share_ratio=float(lost.sum()) / plain_s if plain_s > 0 else 0.0,
-        stall_every_steps=_regular_distance(intervals.step[stalled]),
         explained=_longest(intervals, kinds, excused, usual_s),
         explained_s=float(intervals.seconds[kinds == _EXPLAINED].sum()),
         made_up_count=int(made_up.sum()),
         made_up_s=float(intervals.seconds[made_up].sum()),
-        rate_error_ratio=float(max(errors)) if errors else None,
-        rate_lines=len(errors),
         holds_checkpoints=steady is not None and not plain.any(),
-        contradictions=contradictions,
+        contradiction=contradiction,
         backward_stamps=intervals.backward_stamps,
-        jumped_stamps=intervals.jumped_stamps,
     )
 
 
@@ -250,14 +225,6 @@ def _longest(
     )
 
 
-def _regular_distance(steps: npt.NDArray[np.int64]) -> float | None:
-    if not 4 <= len(steps) <= MOST_SHOWN:
-        return None
-    distances = np.diff(steps).astype(np.float64)
-    mean = float(distances.mean())
-    return mean if mean > 0 and float(distances.std()) <= REGULAR_SPREAD_RATIO * mean else None
-
-
 def _steady(steps: Floats, seconds: Floats) -> Estimate | None:
     """Steps per second with its interval: the intervals as equal portions of steps, their transient cut, in batch means."""
     if len(steps) == 0:
@@ -287,33 +254,21 @@ def _transient(portions_s: Floats) -> int:
     return cut if abs(float(start.mean() - rest.mean())) > TRANSIENT_SIGMAS * error else 0
 
 
-def _batch_size(
-    table: StepTable, finished: Line | None, stated: float | None, steady: Estimate | None
-) -> tuple[float | None, tuple[str, ...]]:
-    """Samples of a step, and what contradicts it. None where nothing says it, or a printed rate contradicts it."""
-    seen, said = batch_size_of(table, finished), []
-    batch = stated if seen is None else seen
-    if stated is not None and seen is not None:
-        if abs(seen / stated - 1) <= 2 * FIT_ERROR_RATIO:
-            batch = stated
-        else:
-            said.append(f"{stated:,.0f} samples a step are stated, and what it printed says {seen:,.5g}: the latter are used")
-    if batch is None or steady is None:
-        return batch, tuple(said)
-    rates, totals = table.rate, table.global_rate
-    local = np.concatenate((rates[np.isfinite(rates)] / (1 - SMOOTHING), totals[np.isfinite(totals)]))
-    if len(local) and local.max() > 0:
-        highest = float(local.max()) * PRINTED_RATIO
-        lowest = float(np.nanmin(np.concatenate((rates, totals)))) * PRINTED_LOW_RATIO
-        if steady.estimate * batch > highest or steady.estimate * batch < lowest:
-            where = "above" if steady.estimate * batch > highest else "below"
-            printed = f"{lowest / PRINTED_LOW_RATIO:,.0f} to {float(np.nanmax([*rates, *totals])):,.0f}"
-            said.append(
-                f"its steps, times and {batch:,.0f} samples a step give {steady.estimate * batch:,.0f} samples/s, {where} "
-                f"each Rate and GlobalRate that it printed ({printed}): not believed"
-            )
-            return None, tuple(said)
-    return batch, tuple(said)
+def _batch_size(table: StepTable, finished: Line | None, stated: float | None, steady: Estimate | None) -> tuple[float | None, str]:
+    """Samples of a step, and what contradicts it. None where nothing says it, or the printed rates contradict it."""
+    batch = stated or batch_size_of(table, finished)
+    rates, totals = table.rate[np.isfinite(table.rate)], table.global_rate[np.isfinite(table.global_rate)]
+    printed = np.concatenate((rates, totals))
+    if batch is None or steady is None or len(printed) == 0 or printed.max() <= 0:
+        return batch, ""
+    found = steady.estimate * batch
+    highest = PRINTED_RATIO * max(float(rates.max(initial=0.0)) / (1 - SMOOTHING), float(totals.max(initial=0.0)))
+    if PRINTED_LOW_RATIO * printed.min() <= found <= highest:
+        return batch, ""
+    return None, (
+        f"its steps, times and {batch:,.0f} samples a step give {found:,.0f} samples/s, {'above' if found > highest else 'below'} "
+        f"each Rate and GlobalRate that it printed ({printed.min():,.0f} to {printed.max():,.0f}): not believed"
+    )
 
 
 def _burst_ratio(ratios: Floats) -> float | None:
@@ -345,13 +300,3 @@ def _bursts(table: StepTable, intervals: Intervals, kinds: npt.NDArray[np.int64]
     seconds, steps, rate = table.t_s - table.before["t_s"], table.step - before_step, table.rate
     ratio = np.minimum(rate, (rate - SMOOTHING * before) / (1 - SMOOTHING)) * seconds / steps / batch
     return ratio[plain & (seconds > 0) & (steps > 0) & np.isfinite(ratio) & (rate > 0)]
-
-
-def _rate_errors(table: StepTable, batch: float) -> list[float]:
-    """How far each logged Rate is from the smoothed local rate, beyond what rounding to two decimals explains."""
-    rate, before = table.rate, table.before["rate"]
-    seconds, steps = table.t_s - table.before["t_s"], table.step - table.before["step"]
-    fine = (seconds > 0) & (steps > 0) & (rate > 0) & (table.resolution_s <= FINE_STAMP_RATIO * seconds)
-    fine &= np.isfinite(before)
-    again = (1 - SMOOTHING) * batch * steps[fine] / seconds[fine] + SMOOTHING * before[fine]
-    return list(np.maximum(0.0, np.abs(again - rate[fine]) - (1 + SMOOTHING) * ROUNDED) / rate[fine])

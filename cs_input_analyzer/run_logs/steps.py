@@ -20,23 +20,16 @@ Floats = npt.NDArray[np.float64]
 FINE_RATIO = 10
 # Of steps per second as Estimators print it: two decimals, and in the releases of 2021 rounded to a 16-bit float before.
 HALF_PRECISION_RATIO = 2.0**-11
-# Estimators of TensorFlow itself print the seconds between two lines with three decimals.
-GAP_S = 0.001
-# Rates are printed with two decimals.
-RATE_STEP = 0.01
-# GlobalRate has a clock of its own. Where the stamps say that this much more, or less, time went by than it says, they jumped.
-CLOCK_RATIO = 2.0
-YEAR_S = 366 * 86_400.0
 # The later one explains more: after a new start no steps of a checkpoint are left over.
 CAUSES: tuple[StallCause, ...] = ("none known", "checkpoint", "evaluation", "set-up")
-_NUMBERS = ("t_s", "resolution_s", "step", "rate", "global_rate", "steps_per_s", "gap_s")
+_NUMBERS = ("t_s", "resolution_s", "step", "rate", "global_rate", "steps_per_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
     """From one step line to a later one, in order. Shape of each column: [n]; `cause` is an index into CAUSES.
 
-    `follows`: whether it starts where the one before ended; not after a clock that was set, whose intervals are in no column.
+    `follows`: whether it starts where the one before ended; not after a clock that was set back, whose interval is in no column.
     """
 
     start_s: Floats
@@ -46,7 +39,6 @@ class Intervals:
     cause: npt.NDArray[np.int64]
     follows: npt.NDArray[np.bool_]
     backward_stamps: int = 0
-    jumped_stamps: int = 0
 
 
 @dataclass
@@ -100,7 +92,6 @@ class StepTable:
     rate: Floats
     global_rate: Floats
     steps_per_s: Floats
-    gap_s: Floats
     cause: npt.NDArray[np.int64]
 
     @cached_property
@@ -110,22 +101,18 @@ class StepTable:
 
     @cached_property
     def clock(self) -> tuple[Floats, Floats]:
-        """When each line was written, and how finely that is known.
-
-        By its stamp, else by the sum of the printed gaps, else by the Estimator's steps per second so far.
-        """
+        """When each line was written (by its stamp, else by the Estimator's steps per second), and how finely that is known."""
         with np.errstate(divide="ignore", invalid="ignore"):
             elapsed_s = np.where(self.steps_per_s > 0, self.step / self.steps_per_s, np.nan)
             coarse_s = elapsed_s * np.maximum(HALF_PRECISION_RATIO, 0.005 / self.steps_per_s)
-        has_gap, has_stamp = np.isfinite(self.gap_s), np.isfinite(self.t_s)
-        at_s = np.where(has_stamp, self.t_s, np.where(has_gap, np.nancumsum(self.gap_s), elapsed_s))
-        return at_s, np.where(has_stamp, self.resolution_s, np.where(has_gap, GAP_S, coarse_s))
+        has_stamp = np.isfinite(self.t_s)
+        return np.where(has_stamp, self.t_s, elapsed_s), np.where(has_stamp, self.resolution_s, coarse_s)
 
     def intervals(self) -> Intervals:
-        """Between lines that are far enough apart for their stamps, without those that a clock that was set made."""
+        """Between lines that are far enough apart for their stamps, without those in which the clock was set back."""
         rows: list[tuple[float, ...]] = []
         backward, follows, cause = 0, False, 0
-        at_s, resolution_s, step, rate = (column.tolist() for column in (*self.clock, self.step, self.global_rate))
+        at_s, resolution_s, step = (column.tolist() for column in (*self.clock, self.step))
         anchor: int | None = None
         for place, why in enumerate(self.cause.tolist()):
             cause = max(cause, why)
@@ -140,13 +127,9 @@ class StepTable:
                 backward += 1
                 anchor, cause, follows = place, 0, False
             elif seconds > 0 and seconds >= FINE_RATIO * coarse_s:  # else too near to tell: the interval goes on
-                clock = _by_global_rate(step[anchor], rate[anchor], step[place], rate[place]) / seconds
-                rows.append((at_s[anchor], seconds, steps, step[anchor], cause, follows, clock))
+                rows.append((at_s[anchor], seconds, steps, step[anchor], cause, follows))
                 anchor, cause, follows = place, 0, True
-        found = np.asarray(rows, dtype=np.float64).reshape(-1, 7).T
-        jumped = _jumped(found[6], found[1], found[2])
-        found[5, 1:] *= ~jumped[:-1]  # nothing follows a jump
-        start_s, seconds_s, steps_, first, causes, following = found[:6, ~jumped]
+        start_s, seconds_s, steps_, first, causes, following = np.asarray(rows, dtype=np.float64).reshape(-1, 6).T
         return Intervals(
             start_s=start_s,
             seconds=seconds_s,
@@ -155,28 +138,7 @@ class StepTable:
             cause=causes.astype(np.int64),
             follows=following.astype(bool),
             backward_stamps=backward,
-            jumped_stamps=int(jumped.sum()),
         )
-
-
-def _by_global_rate(step: float, rate: float, later_step: float, later_rate: float) -> float:
-    """Time between two lines by GlobalRate's own clock, for a batch size of one; NaN where its decimals are too few."""
-    if not (rate > 0 and later_rate > 0):
-        return np.nan
-    passed = later_step / later_rate - step / rate
-    error = RATE_STEP / 2 * (later_step / later_rate**2 + step / rate**2)
-    return passed if abs(passed) > 4 * error else np.nan
-
-
-def _jumped(clocks: Floats, seconds: Floats, steps: Floats) -> npt.NDArray[np.bool_]:
-    jumped = seconds > YEAR_S
-    known = np.isfinite(clocks)
-    if known.sum() > 2:
-        usual = float(np.median(clocks[known]))
-        pace_s = weighted_median(seconds / steps, steps)
-        apart = known & ((clocks <= usual / CLOCK_RATIO) | (clocks >= usual * CLOCK_RATIO))
-        jumped |= apart & (seconds > CLOCK_RATIO * pace_s * steps) & (usual > 0)
-    return jumped
 
 
 def weighted_median(values: Floats, weights: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Several writers of one run -> who they are, who lags, and whether they are of one run at all. Pure."""
+"""Several workers of one run -> who they are, who lags; and whether a log is of one run at all. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import replace
 from statistics import median
 
 from cs_input_analyzer.records import Estimate, StepWorker
-from cs_input_analyzer.run_logs.console_log import LoggedRun
 from cs_input_analyzer.run_logs.gather import Gathered
 from cs_input_analyzer.run_logs.pace import pace_of
 from cs_input_analyzer.run_logs.step_journal import Journal
-from cs_input_analyzer.run_logs.steps import Writer
 
 # Below this part of the middle worker's rate. Under round-robin a group is as fast as its slowest, so a tenth matters.
 STRAGGLER_RATIO = 0.9
@@ -23,12 +21,6 @@ def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
     """The workers, by name; empty where the files are of one alone."""
     if len(gathered.journals) > 1:
         found = [_of_journal(journal) for journal in gathered.journals]
-    elif len(logged := [(path, writer, run) for path, run in gathered.logs for writer in run.newest_writers()]) > 1:
-        has_files = len(gathered.logs) > 1
-        found = [
-            _of_writer(path.name if has_files else f"writer {place}", writer, run)
-            for place, (path, writer, run) in enumerate(logged)
-        ]
     else:
         rates = gathered.performance.worker_samples_per_s if gathered.performance is not None else ()
         found = [_worker(f"ordinal {place}", rate) for place, rate in enumerate(rates)]
@@ -48,29 +40,17 @@ def _of_journal(journal: Journal) -> StepWorker:
     )
 
 
-def _of_writer(unlabelled: str, writer: Writer, run: LoggedRun) -> StepWorker:
-    """Of a console log: its rates are those of the whole job, as the rank saw them."""
-    steady = pace_of(writer, run.finished).steady_steps_per_s
-    return replace(
-        _worker(f"rank {writer.rank}" if writer.rank is not None else unlabelled, writer.last("global_rate")),
-        steps_per_s=steady.estimate if steady is not None else writer.last("steps_per_s"),
-        last_step=writer.last_step,
-        is_whole_job=True,
-    )
-
-
 def _worker(name: str, samples_per_s: float | None) -> StepWorker:
     return StepWorker(name=name, samples_per_s=samples_per_s, steps_per_s=None, last_step=None, wait_ratio=None, is_straggler=False)
 
 
 def _with_stragglers(workers: tuple[StepWorker, ...]) -> tuple[StepWorker, ...]:
-    speeds = [worker.steps_per_s if worker.is_whole_job else worker.samples_per_s for worker in workers]
-    known = [speed for speed in speeds if speed is not None]
+    known = [worker.samples_per_s for worker in workers if worker.samples_per_s is not None]
     if len(known) < 2:
         return workers
     limit = STRAGGLER_RATIO * (max(known) if len(known) == 2 else median(known))
     return tuple(
-        replace(worker, is_straggler=speed is not None and speed < limit) for worker, speed in zip(workers, speeds, strict=True)
+        replace(worker, is_straggler=worker.samples_per_s is not None and worker.samples_per_s < limit) for worker in workers
     )
 
 
@@ -87,15 +67,12 @@ def missing_journals(gathered: Gathered) -> int:
 
 
 def is_mixed(gathered: Gathered) -> bool:
-    """Whether unlabelled writers of one log go at different paces, or by different rates: two runs in one file."""
-    for _, run in gathered.logs:
-        writers = [writer for writer in run.newest_writers() if writer.rank is None]
-        if len(writers) < 2:
-            continue
-        rates = [writer.last("global_rate") or writer.last("steps_per_s") for writer in writers]
-        if _apart([rate for rate in rates if rate]) or _apart([writer.last_step for writer in writers if writer.last_step]):
-            return True
-    return False
+    """Whether unlabelled writers of the log go at different paces, or by different rates: two runs in one file."""
+    if gathered.log is None:
+        return False
+    writers = [writer for writer in gathered.log.newest_writers() if writer.rank is None]
+    rates = [writer.last("global_rate") or writer.last("steps_per_s") for writer in writers]
+    return _apart([rate for rate in rates if rate]) or _apart([writer.last_step for writer in writers if writer.last_step])
 
 
 def _apart(values: Sequence[float]) -> bool:

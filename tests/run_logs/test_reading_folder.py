@@ -68,21 +68,6 @@ def test_what_is_a_day_older_is_of_another_run(tmp_path: Path) -> None:
     assert any(str(old) in note for note in found.notes)
 
 
-def test_ranks_without_time_stamps_are_told_by_their_names(tmp_path: Path) -> None:
-    for rank in range(2):
-        logs.write(tmp_path / f"rank_{rank}.log", logs.estimator_log(logs.ESTIMATOR_ROWS))
-    assert len(inspect_run(tmp_path).sources) == 2
-
-
-def test_logs_of_ranks_are_one_run(tmp_path: Path) -> None:
-    for rank, gap in enumerate((2.0, 2.01, 2.6)):
-        logs.write(tmp_path / f"rank_{rank}.log", logs.smoothed_log([gap] * 30))
-    found = inspect_run(tmp_path)
-    assert len(found.sources) == 3
-    assert [worker.is_straggler for worker in found.workers] == [False, False, True]
-    assert logs.steady(found) < 330, "ranks of a log each tell the rate of the whole job: it is not added up"
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -91,7 +76,6 @@ def test_logs_of_ranks_are_one_run(tmp_path: Path) -> None:
         ("performance.json", '{"something": 1}'),
         ("empty.log", ""),
         ("steps.jsonl", "{}\n"),
-        ("global_perf_summary.txt", "Average steady state samples per second: 7.5, median: 7.5\n"),
         ("binary.log", "\0\1\2" * 1000),
     ],
 )

@@ -44,12 +44,7 @@ def test_a_train_line_reads_back(
 def test_other_lines_with_numbers_read_back(rate: float, whole: float, step: int) -> None:
     for text, expected in (
         (f"INFO:tensorflow:global step {step}: loss = 2.3671875 ({rate} steps/sec)", Line("step", step=step, steps_per_s=rate)),
-        (f"INFO:tensorflow:loss = 0.69, step = {step} ({rate} sec)", Line("step", step=step, gap_s=rate)),
-        (f"Rate={rate} samples/sec, GlobalRate={whole} samples/sec", Line("rates", rate=rate, global_rate=whole)),
-        (f"Rate={rate}, GlobalRate={whole}", Line("rates", rate=rate, global_rate=whole)),
-        (f"INFO:tensorflow:global_step/sec: {rate}", Line("rates", steps_per_s=rate)),
         (f"| Streamer Step=100, Rate=9.00 steps/sec, GlobalRate={whole} steps/sec", Line("streamer", steps_per_s=whole)),
-        ("ERROR:   Stall detected on the appliance", Line("stall")),
     ):
         assert parsed(text) == expected
 
@@ -124,8 +119,7 @@ def test_a_phase_is_known(text: str, phase: str, edge: str, step: int | None, se
         "",
         "Saving checkpoint: 100%|██████| 1321/1321 [00:09<00:00, 146.24 tensors/s]",
         "Compiled cluster using XLA!  This line is logged at most once for the lifetime of the process.",
-        "loss = 0.1, step = 100 (8.1 se",
-        "INFO:tensorflow:global_step/sec: 10.",
+        "Rate=5.00 samples/sec, GlobalRate=7.00 samples/sec",
         "| Streamer Step=100, Rate=5.00 steps/sec, GlobalRate=5.0",
         "| Train Device=CSX, Step=10, Loss=1, Rate=5.0 samp",
         "| Train Device=CSX, Step=10, Loss=1, Rate=NaN samples/sec, GlobalRate=7.00 samples/sec",
