@@ -58,9 +58,6 @@ class _Shown:
         """Writes the self-contained page."""
         report.write_text_atomically(path, report.render(self, "html"))
 
-    def _repr_html_(self: Any) -> str:
-        return report.render_card(self)
-
     def _repr_markdown_(self: Any) -> str:
         return report.render(self, "md")
 

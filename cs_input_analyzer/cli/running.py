@@ -101,7 +101,7 @@ class Output:
         from cs_input_analyzer import report as reports
 
         writes: list[tuple[Callable[[], None], str]] = [
-            (partial(_write, path, found, form), f"{form} written to {path}") for form, path in self.files.items()
+            (partial(self._write, path, found, form), f"{form} written to {path}") for form, path in self.files.items()
         ]
         writes += [] if write_more is None else [(write_more, "")]
         written: list[str] = []
@@ -113,7 +113,7 @@ class Output:
             except AnalyzerError as error:
                 failures.append(error)
         if failures or not self.is_quiet:
-            show = rendered or partial(reports.render, found, "console", full=self.is_full)
+            show = rendered or partial(reports.render, found, "console", full=self.is_full, run_file=self.files.get("json"))
             print_text(show(width=width(), color=is_terminal(sys.stdout)), is_paged=self.is_full)
         for line in filter(None, () if self.is_quiet else written):
             print_on_stderr(line)
@@ -122,6 +122,11 @@ class Output:
         if failures:
             raise failures[-1]
 
+    def _write(self, path: str, found: Any, form: Format) -> None:
+        from cs_input_analyzer import report as reports
+
+        reports.write_text_atomically(path, reports.render(found, form, run_file=self.files.get("json")))
+
     def exit_code(self, found: Analysis, *, is_interrupted: bool) -> int:
         if is_interrupted:
             complain("interrupted: the report holds what was measured until then")
@@ -129,12 +134,6 @@ class Output:
         warned = any(finding.severity in ("warning", "error") for finding in found.findings)
         is_tripped = {"input-bound": found.verdict == "input_bound", "warning": warned}.get(self.fail_on or "", False)
         return EXIT_TRIPPED if is_tripped else 0
-
-
-def _write(path: str, found: Any, form: Format) -> None:
-    from cs_input_analyzer import report as reports
-
-    reports.write_text_atomically(path, reports.render(found, form))
 
 
 def check_trusted(command: str, run_file: str, named: str, typed: str | None, is_trusted: bool) -> None:

@@ -23,8 +23,8 @@ from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
 
-__all__ = ["ENDINGS", "FORMATS", "Format", "data_frames", "format_of", "load", "render", "render_card", "render_table"]
-__all__ += ["render_tuning", "write_text_atomically"]
+__all__ = ["ENDINGS", "FORMATS", "Format", "data_frames", "format_of", "load", "render", "render_table", "render_tuning"]
+__all__ += ["write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
 Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]
@@ -50,7 +50,7 @@ def render(
     Args:
         width, color: of the `console`.
         full: all of it, in `console` and `md`.
-        run_file: what a run was read from, for commands to type next.
+        run_file: what a run was read from, or written to, for commands to type next.
 
     Raises:
         UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.
@@ -73,7 +73,7 @@ def render(
 
 def _of_a_run(analysis: Analysis, format: Format, run_file: str | None) -> str:
     if format == "summary":
-        return to_summary.to_summary(analysis, file_of(analysis, run_file))
+        return to_summary.to_summary(analysis, file_of(run_file))
     if format == "csv":
         return render_table(analysis)
     if format == "log":
@@ -96,11 +96,6 @@ def _document_of(found: Found, *, has_pictures: bool = False, run_file: str | No
     if isinstance(found, Comparison):
         return comparison_document(found)
     return inspection_document(found) if isinstance(found, RunInspection) else wafer_document(found)
-
-
-def render_card(found: Analysis | Comparison) -> str:
-    """The short report as a piece of HTML, for notebooks."""
-    return to_console.to_card(_document_of(found))
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from cs_input_analyzer.pipeline.op_kinds import KINDS
-from cs_input_analyzer.records import UNATTRIBUTED, Analysis, LaunchPlan, Op, OpCost, Profile, Station
+from cs_input_analyzer.records import UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import one_line, parameters_text, several, short_source
-from cs_input_analyzer.units import MISSING, counted, format_bytes, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds
 
 # A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
 NEAR_RATIO = 0.7
-# What `SerialStation.op` says where the station is the interpreter's lock.
-GIL = "GIL"
-# Ops with less of the CPU stand in one line together.
-MINOR_RATIO = 0.01
 # Lines shorter than this show the six columns that a reader needs first.
 WIDE = 120
 
@@ -43,8 +39,8 @@ def stations_table(stations: tuple[Station, ...]) -> Table:
     return table_of(title, columns, stations, strong=0 if stations else None)
 
 
-def bottleneck_sentence(stations: tuple[Station, ...], plan: LaunchPlan | None = None) -> str:
-    """What to look at first; empty where no station is known. Workers of the plan with other CPUs have a limit of their own."""
+def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
+    """What to look at first; empty where no station is known."""
     if not stations:
         return ""
     first = stations[0]
@@ -52,9 +48,6 @@ def bottleneck_sentence(stations: tuple[Station, ...], plan: LaunchPlan | None =
     at = f", at {one_line(first.source)}" if first.source else ""
     figures = f"at most {format_rate(first.samples_per_s)}, {format_ratio(first.utilization_ratio)} used{at}"
     named = f"{first.kind}{op} ({STATION_MEANINGS[first.kind]}): {figures}"
-    if plan is not None and first.layout is not None and first.layout.cpus_per_task != plan.cpus_per_task:
-        limit = one_line(plan.limited_by)
-        named += f". The plan's workers have {counted(plan.cpus_per_task, 'CPU')} instead, and the plan is limited by {limit}"
     if first.utilization_ratio >= NEAR_RATIO:
         return f"bottleneck: {named}"
     return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"
@@ -93,14 +86,9 @@ def op_cost_table(profile: Profile) -> Table:
         COST_COLUMNS,
         profile.ops,
         strong=profile.ops.index(costliest) if costliest is not None else None,
-        minor=tuple(place for place, op in enumerate(profile.ops) if _is_minor(op)),
         remarks=(UNSEEN,) if unseen else (),
+        chart="op-costs",
     )
-
-
-def _is_minor(op: OpCost) -> bool:
-    """Whether it costs so little that a short line says enough."""
-    return op.merged_into is None and op.share_ratio is not None and op.share_ratio < MINOR_RATIO and not op.wait_s_per_sample
 
 
 def costliest_op(profile: Profile) -> OpCost | None:
@@ -123,21 +111,6 @@ def costliest_sentence(profile: Profile) -> str:
     if wait_s > (costliest.self_cpu_s_per_sample or 0.0):
         parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
     return "; ".join(parts)
-
-
-def serial_sentence(profile: Profile) -> str:
-    """Why more CPUs would not help; empty where no serial station was found."""
-    station = profile.serial
-    if station is None:
-        return ""
-    idle = format_rate(station.idle_cpus, "").strip()
-    busy = f"busy {format_ratio(station.busy_ratio)} of the time while {idle} {'CPU idles' if idle == '1' else 'CPUs idle'}"
-    if station.op == GIL:
-        return (
-            f"Python functions share the interpreter's lock: it is {busy}. More CPUs per task cannot help them; more tasks can, or "
-            "TensorFlow ops in their place"
-        )
-    return f"`{one_line(station.op)}` runs on one thread that is {busy}: more CPUs per task cannot help it"
 
 
 def _at(op: OpCost) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Sequence
 from dataclasses import replace
 from difflib import unified_diff
 
@@ -34,19 +33,15 @@ SEVERITIES = {"error": 0, "warning": 1, "info": 2}
 FINDINGS_SHOWN = 3
 
 
-def anchors_of(findings: Sequence[Finding]) -> dict[int, str]:
-    """`finding-CSI104-map` for each, by its place; a second one of the same op gets a number."""
-    anchors: dict[int, str] = {}
-    for place, finding in enumerate(findings):
+def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
+    """By gain. Each has an anchor of its own: `finding-CSI104-map`, with a number for a second one of the same op."""
+    cards: dict[str, Card] = {}
+    for finding in by_gain(findings):
         plain = "-".join(["finding", slug(finding.code), *([slug(finding.op)] if finding.op else [])])
         names = [plain, *(f"{plain}-{number}" for number in range(2, len(findings) + 2))]
-        anchors[place] = next(name for name in names if name not in anchors.values())
-    return anchors
-
-
-def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
-    named = {id(findings[place]): anchor for place, anchor in anchors_of(findings).items()}
-    return tuple(card_of(finding, named[id(finding)]) for finding in by_gain(findings))
+        anchor = next(name for name in names if name not in cards)
+        cards[anchor] = card_of(finding, anchor)
+    return tuple(cards.values())
 
 
 def by_gain(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -20,7 +20,6 @@ MEANINGS = {
     # measured
     "sample time": "what the time of a sample is made of, told apart by runs that differ in one thing",
     "batch gaps": "time between two batches: half, 95 % and 99 % of them stay under p50, p95 and p99",
-    "contention": "how much of its own rate a worker keeps when others run beside it",
     "page cache": "share of the files that this host held in memory: those need no storage",
     "readers alone": "the pipeline cut after its readers: what nothing behind them can exceed",
     "node's CPU": "speed of one CPU of a node beside one of the host that measured",

@@ -74,10 +74,7 @@ def soak_facts(soak: Soak | None) -> Pairs:
     if soak is None:
         return ()
     known = [point.rss_bytes for point in soak.points if point.rss_bytes is not None]
-    first, last = (soak.points[place].buffered_bytes if soak.points else {} for place in (0, -1))
-    buffers = [f"{name} {format_bytes(first.get(name, 0))} to {format_bytes(size)}" for name, size in last.items()]
     slope = soak.rss_growth_bytes_per_min
-    blocks = [point.python_blocks for point in soak.points if point.python_blocks is not None]
     ended = f" of {format_seconds(soak.asked_s)}: {soak.ended}" if soak.ended else ""
     return pairs(
         (
@@ -85,8 +82,6 @@ def soak_facts(soak: Soak | None) -> Pairs:
             ("memory", f"{format_bytes(known[0])} to {format_bytes(known[-1])}" if known else ""),
             ("grows by", f"{format_bytes(slope)} a minute" if slope is not None and slope > 0 else ""),
             ("what grew", soak.grown or ""),
-            ("buffers", ", ".join(buffers)),
-            ("Python's heap", f"{format_count(blocks[0])} to {format_count(blocks[-1])} blocks" if blocks else ""),
         )
     )
 
@@ -154,7 +149,7 @@ def reads_table(storage: Storage) -> Table:
 
 
 def measured_facts(analysis: Analysis) -> Pairs:
-    """What the time of a sample is made of, the tail of the batch gaps, the memory, what neighbours on the host cost."""
+    """What the time of a sample is made of, the tail of the batch gaps, the memory."""
     parts, shown = analysis.decomposition, shown_measurement(analysis)
     facts = []
     if parts is not None:
@@ -164,13 +159,6 @@ def measured_facts(analysis: Analysis) -> Pairs:
         facts.append(("sample time", said if parts.fetch_ratio is not None else f"{said}; reading cold was not measured"))
     if shown is not None:
         facts += [("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown))]
-    if analysis.capacity is not None:
-        kept = (
-            f"{format_count(at.tasks)} workers of {counted(at.cpus, 'CPU')} together keep {format_ratio(at.kept_ratio.estimate)} "
-            f"({format_ratio(at.kept_ratio.low)} to {format_ratio(at.kept_ratio.high)}) of the rate that each has alone"
-            for at in analysis.capacity.contention
-        )
-        facts.append(("contention", "; ".join(kept)))
     return pairs(facts)
 
 

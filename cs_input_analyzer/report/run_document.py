@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from dataclasses import replace
 
@@ -25,9 +24,9 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
 
     Args:
         has_pictures: whether the format draws any: they take longer than all the rest.
-        run_file: what the run was read from, for commands to type next; else what it was written to, as far as its command says it.
+        run_file: what the run was read from, or written to, for commands to type next.
     """
-    cards, file, plan = findings.finding_cards(analysis.findings), file_of(analysis, run_file), analysis.recommendation
+    cards, file, plan = findings.finding_cards(analysis.findings), file_of(run_file), analysis.recommendation
     charts = charts_of(analysis) if has_pictures else {}
     found = Document(
         kind="run",
@@ -46,7 +45,7 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
                 Text(text=findings.ignored_sentence(analysis), tone="note"),
             ),
             *_measured(analysis, charts),
-            *_pipeline(analysis, charts),
+            *_pipeline(analysis),
             section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis)), charts.get("timeline")),
             section("memory", "Memory of a node", None if plan is None else planned.memory_table(plan, analysis.cluster)),
             section("layouts", "Which launches feed it", charts.get("layouts")),
@@ -122,21 +121,13 @@ def next_command(analysis: Analysis, file: str) -> str:
     return f"cs_input_analyzer report {file} --format sbatch"
 
 
-def file_of(analysis: Analysis, run_file: str | None = None) -> str:
-    """The file that the run was read from, for a shell; else the one that it was written to, as far as its command says it."""
-    if run_file is not None:
-        return shlex.quote(one_line(run_file))
-    try:
-        words = shlex.split(analysis.command)
-    except ValueError:
-        return UNSAVED
-    after = [value for option, value in itertools.pairwise(words) if option == "--json"]
-    after += [word.partition("=")[2] for word in words if word.startswith("--json=")]
-    return shlex.quote(one_line(after[-1])) if after else UNSAVED
+def file_of(run_file: str | None) -> str:
+    """The file that holds the run, for a shell."""
+    return UNSAVED if run_file is None else shlex.quote(one_line(run_file))
 
 
 def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ...]:
-    shown, tables = shown_measurement(analysis), workers.node_tables(analysis)
+    shown, has_nodes = shown_measurement(analysis), workers.shown_launch(analysis) is not None
     return present(
         section(
             "measured",
@@ -152,22 +143,20 @@ def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ..
         section("soak", "Memory over a long time", Facts(pairs=measuring.soak_facts(analysis.soak))),
         section(
             "nodes",
-            "Several nodes" if tables else "The engine",
+            "Several nodes" if has_nodes else "The engine",
             Facts(pairs=workers.node_facts(analysis)),
-            *tables,
             is_folded=True,
         ),
     )
 
 
-def _pipeline(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ...]:
+def _pipeline(analysis: Analysis) -> tuple[Section, ...]:
     profile, storage, stations = analysis.profile, analysis.storage, costs.stations_table(analysis.stations)
-    title, limit = "", costs.bottleneck_sentence(analysis.stations, analysis.recommendation)
+    title, limit = "", costs.bottleneck_sentence(analysis.stations)
     spent: tuple[Part | None, ...] = ()
     if profile is not None and profile.ops:
-        said, serial = Text(text=costs.costliest_sentence(profile)), Text(text=costs.serial_sentence(profile), tone="notice")
         table = costs.op_cost_table(profile)
-        title, spent = table.title, (said, serial, table, charts.get("op-costs"))
+        title, spent = table.title, (Text(text=costs.costliest_sentence(profile)), table)
     return present(
         section("bottleneck", stations.title, Text(text=limit), stations),
         section("costs", title, *spent),

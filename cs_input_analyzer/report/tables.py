@@ -32,14 +32,13 @@ class Column:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Rows of texts. `strong`: the place of the row that stands out; `remarks`: sentences below it;
-    `minor`: places of rows that a console folds into one line; `marks`: what changes mean; `chart`: the picture that it is."""
+    `marks`: what changes mean; `chart`: the picture that it is."""
 
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     strong: int | None = None
     remarks: tuple[str, ...] = ()
-    minor: tuple[int, ...] = ()
     marks: tuple[str, ...] = ()
     heading: bool = False
     chart: str = ""

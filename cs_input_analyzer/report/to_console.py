@@ -6,11 +6,9 @@ control characters.
 
 from __future__ import annotations
 
-import html
 import io
 import re
 import textwrap
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text
@@ -57,12 +55,6 @@ def to_console(document: Document, *, full: bool = False, width: int | None = No
     return text
 
 
-def to_card(document: Document) -> str:
-    """The short report as a piece of HTML, for notebooks, whose own colours it keeps."""
-    text = f"{one_line(document.name)}\n{to_console(document)}"
-    return f'<div class="cs-input-analyzer"><pre style="white-space: pre-wrap">{html.escape(text)}</pre></div>\n'
-
-
 def _printed(document: Document, width: int | None, color: bool, most: int | None) -> str:
     """`most`: lines that one text may take in a short report; None is the long one."""
     out, is_full = io.StringIO(), most is None
@@ -93,7 +85,7 @@ def _part(console: Console, part: Part, most: int | None) -> None:
     elif isinstance(part, Facts):
         _facts(console, part.pairs, most)
     elif isinstance(part, Table):
-        _table(console, part)
+        table_on(console, part, [ROW_STYLES[mark] for mark in part.marks])
     elif isinstance(part, Card) and part.is_brief:
         _brief_card(console, part, most)
     elif isinstance(part, Card):
@@ -135,16 +127,3 @@ def _card(console: Console, card: Card) -> None:
     facts_on(console, card.facts)
     for mark, text in card.code_change:
         line_on(console, f"{mark} {text}", style=CHANGE_STYLES[mark], indent="    ")
-
-
-def _table(console: Console, table: Table) -> None:
-    """The table, minor rows in one line below it where there are several."""
-    styles = [ROW_STYLES[mark] for mark in table.marks]
-    if len(table.minor) < 2 or table.strong in table.minor:
-        table_on(console, table, styles)
-        return
-    rows = tuple(row for place, row in enumerate(table.rows) if place not in table.minor)
-    strong = None if table.strong is None else table.strong - sum(place < table.strong for place in table.minor)
-    table_on(console, replace(table, rows=rows, strong=strong), styles)
-    names = ", ".join(table.rows[place][0] for place in table.minor)
-    line_on(console, f"{len(table.minor)} more rows under 1 % each: {names}", style="dim")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Scaling, ScalingPoint, WorkerResult
-from cs_input_analyzer.report.tables import STATUS_WORDS, Table, bare_rate, layout, number, rates, table_of, text, value_of
+from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult
+from cs_input_analyzer.report.tables import STATUS_WORDS, Table, layout, number, rates, table_of, text, value_of
 from cs_input_analyzer.report.wording import Pairs, one_line, several, workers_text
-from cs_input_analyzer.units import counted, format_bytes, format_bytes_per_s, format_count, format_ratio, format_seconds
+from cs_input_analyzer.units import counted, format_bytes, format_count, format_seconds
 
 MOST_WORKERS = 60
 # Workers of a launch that did not end well and have a line of their own; more are counted.
 NAMED = 5
-# On a page, a worker is about 1.3 kB of JSON, a number of a trace 20 bytes: these make two megabytes at most.
-MOST_HELD = 600
+# On a page, a number of a trace is 20 bytes: these make a megabyte.
 MOST_NUMBERS = 60_000
-# Of a run that is too large, so many workers of each measurement keep their traces: the pictures need no more.
+# Of a run with more, so many workers of each measurement keep their traces.
 TRACED_WORKERS = 8
 TOGETHER = rates("samples/s", "samples per second of all workers together", "samples_per_s")
 
@@ -83,8 +82,8 @@ def workers_table(launch: Measurement) -> Table:
     remarks: tuple[str, ...] = ()
     if len(shown) < len(launch.workers):
         remarks = (
-            f"{format_count(len(shown))} of {format_count(len(launch.workers))} workers are shown: those that did not end "
-            "well, the slowest, and of the others some, evenly from slow to fast.",
+            f"{format_count(len(shown))} of {format_count(len(launch.workers))} workers are shown, evenly from the slowest to "
+            "the fastest.",
         )
     status = text(
         "status",
@@ -103,19 +102,13 @@ def workers_table(launch: Measurement) -> Table:
 
 
 def workers_to_show(workers: tuple[WorkerResult, ...], most: int) -> tuple[WorkerResult, ...]:
-    """At most `most` of them, in their order: up to a quarter that did not end well, as many of the slowest, the rest evenly from
-    the slowest to the fastest."""
+    """At most `most` of them, in their order: evenly from those that did not end well and the slowest to the fastest."""
     if len(workers) <= most:
         return workers
-    quarter = max(1, most // 4)
-    timed = [(worker.samples_per_s.estimate, place) for place, worker in enumerate(workers) if worker.samples_per_s is not None]
-    by_rate = [place for _, place in sorted(timed)]
-    bad = [place for place, worker in enumerate(workers) if worker.status != "done"]
-    kept = {*bad[:quarter], *by_rate[:quarter], *by_rate[-1:]}
-    others = [place for place in by_rate if place not in kept]
-    room = most - len(kept)
-    kept |= {others[step * len(others) // room] for step in range(room)} if others else set()
-    return tuple(worker for place, worker in enumerate(workers) if place in kept)
+    rates = [0.0 if worker.samples_per_s is None else worker.samples_per_s.estimate for worker in workers]
+    ranked = sorted(range(len(workers)), key=lambda place: (workers[place].status == "done", rates[place]))
+    kept = sorted(ranked[step * (len(ranked) - 1) // (most - 1)] for step in range(most))
+    return tuple(workers[place] for place in kept)
 
 
 def longest_tail(measurement: Measurement) -> tuple[BatchGap, WorkerResult] | None:
@@ -143,86 +136,27 @@ def node_facts(analysis: Analysis) -> Pairs:
 
 
 def straggler_text(launch: Measurement) -> str:
-    slow = launch.stragglers
+    slow = Counter(worker.node for worker in launch.stragglers)
     if not slow:
         return "none: no worker lies clearly below the others"
-    by_node, everyone = _by_node(slow), _by_node(launch.measured_workers)
-    whole = {node: len(workers) for node, workers in by_node.items() if len(workers) == len(everyone[node])}
-    parts = [
-        f"all {format_count(count)} workers on {node}" if count > 1 else f"the worker on {node}" for node, count in whole.items()
-    ]
-    parts += [f"worker {worker.index} on {worker.node}" for worker in slow if worker.node not in whole]
+    everyone = Counter(worker.node for worker in launch.measured_workers)
+    parts = [f"{format_count(count)} of {counted(everyone[node], 'worker')} on {node}" for node, count in slow.items()]
     return f"{several(parts)}: clearly slower than the others, and a feed in turn waits for them"
 
 
-def node_table(launch: Measurement) -> Table:
-    rows = []
-    for node, workers in sorted(_by_node(launch.workers).items()):
-        found = [worker.samples_per_s.estimate for worker in workers if worker.samples_per_s is not None]
-        together = (sum(found), min(found), max(found)) if found else (None, None, None)
-        rows.append((node, f"{len(found)} of {len(workers)}", *together))
-    columns = (
-        text("node", "as Slurm calls it", lambda row: row[0]),
-        number("workers", "that delivered, of those started there", lambda row: row[1], str),
-        number("samples/s", "of all its workers together", lambda row: row[2], bare_rate),
-        number("slowest\nworker", "its samples per second", lambda row: row[3], bare_rate),
-        number("fastest\nworker", "its samples per second", lambda row: row[4], bare_rate),
-    )
-    return table_of(f"Nodes of {launch.layout}", columns, rows, heading=True)
-
-
-def scaling_table(scaling: Scaling) -> Table:
-    first = scaling.points[0]
-    alone = first.samples_per_s.estimate / first.nodes if first.nodes else 0.0
-
-    def kept(at: ScalingPoint) -> float | None:
-        return at.samples_per_s.estimate / at.nodes / alone if alone > 0 and at.nodes else None
-
-    columns = (
-        number("nodes", "that ran at once", "nodes"),
-        number("workers", "on all of them", "workers"),
-        *TOGETHER,
-        number("read", "bytes per second that all workers asked for together", "bytes_per_s.estimate", format_bytes_per_s),
-        number("per node", "of the rate per node on the fewest", kept, format_ratio),
-        number("waiting", "share of their CPUs' time in which workers neither ran nor queued", "wait_ratio", format_ratio),
-    )
-    return table_of("More nodes", columns, scaling.points, heading=True)
-
-
-def node_tables(analysis: Analysis) -> tuple[Table, ...]:
-    launch = shown_launch(analysis)
-    scaled = (scaling_table(analysis.scaling),) if analysis.scaling is not None and analysis.scaling.points else ()
-    return (*scaled, node_table(launch)) if launch is not None else scaled
-
-
-def _by_node(workers: Sequence[WorkerResult]) -> dict[str, list[WorkerResult]]:
-    found: dict[str, list[WorkerResult]] = {}
-    for worker in workers:
-        found.setdefault(worker.node, []).append(worker)
-    return found
-
-
 def excerpt(analysis: Analysis) -> Analysis:
-    """The run itself where it fits a page, else with some of its workers, or without some of their traces; `left_out` says which.
+    """The run itself where it fits a page, else without the traces of most workers; `left_out` says so.
 
     Every number that a prediction, the plan or a finding rests on stays: they are in records of their own.
     """
-    workers = sum(len(launch.workers) for launch in analysis.measurements)
     traces = ((at.batch_gaps_s, at.block_samples_per_s) for launch in analysis.measurements for at in launch.workers)
-    numbers = sum(len(gaps) + len(blocks) for gaps, blocks in traces)
-    if workers <= MOST_HELD and numbers <= MOST_NUMBERS:
+    if sum(len(gaps) + len(blocks) for gaps, blocks in traces) <= MOST_NUMBERS:
         return analysis
-    most = MOST_HELD if workers <= MOST_HELD else max(TRACED_WORKERS, MOST_HELD // len(analysis.measurements))
-    cut = tuple(_cut(launch, most) for launch in analysis.measurements)
-    missing, left_out = workers - sum(len(launch.workers) for launch in cut), ["the traces of most workers"]
-    if missing:
-        kept = "kept: those that did not end well, the slowest, and some evenly from slow to fast"
-        left_out.insert(0, f"{format_count(missing)} of {counted(workers, 'worker')} ({kept})")
-    return replace(analysis, measurements=cut, left_out=(*analysis.left_out, *left_out))
+    cut = tuple(replace(launch, workers=tuple(map(_without_traces(launch), launch.workers))) for launch in analysis.measurements)
+    return replace(analysis, measurements=cut, left_out=(*analysis.left_out, "the traces of most workers"))
 
 
-def _cut(launch: Measurement, most: int) -> Measurement:
-    kept = workers_to_show(launch.workers, most)
-    traced = {worker.index for worker in workers_to_show(kept, TRACED_WORKERS)}
-    bare = (worker if worker.index in traced else replace(worker, batch_gaps_s=(), block_samples_per_s=()) for worker in kept)
-    return replace(launch, workers=tuple(bare))
+def _without_traces(launch: Measurement) -> Callable[[WorkerResult], WorkerResult]:
+    """But for some workers: the pictures need no more."""
+    traced = {worker.index for worker in workers_to_show(launch.workers, TRACED_WORKERS)}
+    return lambda worker: worker if worker.index in traced else replace(worker, batch_gaps_s=(), block_samples_per_s=())

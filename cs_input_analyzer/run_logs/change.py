@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from cs_input_analyzer.monitoring.advice import planned
-from cs_input_analyzer.planning.recommend import predict_current, single_task_nodes
-from cs_input_analyzer.records import Analysis, Estimate, Layout, Options, PlanChange, VerdictName
+from cs_input_analyzer.planning.recommend import single_task_nodes
+from cs_input_analyzer.records import Analysis, Layout, Options, PlanChange, VerdictName
 from cs_input_analyzer.units import format_count, format_rate
 from wafer_model import from_rate
 
@@ -26,36 +26,19 @@ class Demand:
     source: str
 
 
-def supply_of_launch(analysis: Analysis | None, current: Layout | None) -> Estimate | None:
-    """What the capacity model says of the launch of the run; None without a model, a launch, or where it could not run."""
-    if analysis is None or analysis.capacity is None:
-        return None
-    layout = current or analysis.options.current
-    if layout is None:
-        return None
-    options = replace(analysis.options, current=layout)
-    prediction = predict_current(analysis.capacity, analysis.consumption, analysis.cluster, options)
-    return prediction.samples_per_s if prediction.problem is None else None
-
-
-def doubt_of(analysis: Analysis, rate: float | None, batch_size: float | None, supply: Estimate | None) -> str:
+def doubt_of(analysis: Analysis, rate: float | None, batch_size: float | None) -> str:
     """Why the analysis can hardly be of this run's network and input; empty where nothing speaks against it."""
     demand = analysis.consumption
     samples = analysis.pipeline.samples_per_element
     element = demand.batch_size if demand is not None and demand.batch_size else samples.value if samples is not None else None
     if batch_size and element and batch_size % element and element % batch_size:
         return f"the run has {format_count(batch_size)} samples a step, and the analysis {format_count(element)}"
-    if rate is None:
+    if rate is None or demand is None:
         return ""
-    if demand is not None and rate > ABOVE_RATIO * demand.samples_per_s.high:
-        return f"the run took {format_rate(rate)}, more than the {format_rate(demand.samples_per_s.high)} of the analysis' demand"
-    if supply is not None and rate > ABOVE_RATIO * supply.high:
-        return f"the run took {format_rate(rate)}, more than the {format_rate(supply.high)} that its launch can give"
-    if demand is not None and rate < BELOW_RATIO * demand.samples_per_s.low and (supply is None or rate < BELOW_RATIO * supply.low):
-        return (
-            f"the run took {format_rate(rate)}, a small part of the {format_rate(demand.samples_per_s.low)} that the analysis has"
-        )
-    return ""
+    expected = demand.samples_per_s
+    if BELOW_RATIO * expected.low <= rate <= ABOVE_RATIO * expected.high:
+        return ""
+    return f"the run took {format_rate(rate)}, and the analysis' demand is {format_rate(expected.estimate)}"
 
 
 def change_of(

@@ -21,7 +21,6 @@ WAIT_SEEN_ODDS = 40.0
 SUSPECTED_ODDS, NOT_SUSPECTED_ODDS = 8.0, 1 / 4
 REACHED_ODDS, SLOW_ODDS = 1 / 10, 2.0
 STALLS_ODDS, FEW_STALLS_ODDS, BURSTS_ODDS, EVEN_ODDS = 12.0, 3.0, 12.0, 1 / 2
-AT_PREDICTED_SUPPLY_ODDS, PREDICTED_SHORT_ODDS, PREDICTED_PLENTY_ODDS = 6.0, 3.0, 1 / 5
 
 REACHED_RATIO, SLOW_RATIO = 0.9, 0.7
 STALL_SHARE_RATIO, FEW_STALLS = 0.1, 3
@@ -142,19 +141,3 @@ def from_pauses(pace: Pace | None, checkpoints: int) -> tuple[Clue, ...]:
         )
         found += _clue(1.0, says, made_up_pauses=pace.made_up_count, made_up_s=pace.made_up_s)
     return found
-
-
-def from_prediction(rate: float | None, supply: Estimate | None, demand: float | None) -> tuple[Clue, ...]:
-    """The rate beside what the capacity model says the input of this launch gives."""
-    if rate is None or supply is None:
-        return ()
-    odds, beside = 1.0, ""
-    is_short = demand is not None and supply.high < demand
-    if supply.low * 0.9 <= rate <= supply.high * 1.1 and (demand is None or is_short):
-        odds, beside = AT_PREDICTED_SUPPLY_ODDS, ", and the run took just that"
-    elif is_short:
-        odds, beside = PREDICTED_SHORT_ODDS, ", less than the accelerator takes"
-    elif supply.low > 1.5 * rate:
-        odds, beside = PREDICTED_PLENTY_ODDS, ", much more than the run took"
-    says = f"the capacity model has the input of this launch at {format_rate(supply.estimate)}{beside}"
-    return _clue(odds, says, predicted_supply_samples_per_s=supply.estimate)

@@ -24,8 +24,8 @@ TAGS = (LOCAL, AVERAGE, STEPS, ESTIMATOR)
 STAMP_S = 1e-3
 # Graphs and pictures are larger, and hold none of our scalars.
 LONGEST_RECORD = 1 << 20
-# Of a tensor, by its DataType: where its values are, and how one is packed.
-TENSORS = {1: ("float_val", "<f"), 2: ("double_val", "<d"), 3: ("int_val", "<i"), 9: ("int64_val", "<q")}
+# The DataType of a tensor of 32-bit floats, as `tf.summary.scalar` writes.
+FLOATS = 1
 
 
 @dataclass(slots=True)
@@ -109,11 +109,10 @@ def _number(summary: Any) -> float | None:
     number = math.nan
     if summary.HasField("simple_value"):
         number = float(summary.simple_value)
-    elif summary.tensor.dtype in TENSORS:
-        name, form = TENSORS[summary.tensor.dtype]
-        values, content = getattr(summary.tensor, name), summary.tensor.tensor_content
+    elif summary.tensor.dtype == FLOATS:
+        values, content = summary.tensor.float_val, summary.tensor.tensor_content
         if values:
             number = float(values[0])
-        elif len(content) >= struct.calcsize(form):
-            number = float(struct.unpack_from(form, content)[0])
+        elif len(content) >= 4:
+            (number,) = struct.unpack_from("<f", content)
     return number_of(number)

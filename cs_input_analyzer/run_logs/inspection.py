@@ -24,7 +24,7 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.run_logs import clues as evidence
 from cs_input_analyzer.run_logs.batch_size import average_rate
-from cs_input_analyzer.run_logs.change import Demand, change_of, doubt_of, supply_of_launch
+from cs_input_analyzer.run_logs.change import Demand, change_of, doubt_of
 from cs_input_analyzer.run_logs.console_log import LoggedRun
 from cs_input_analyzer.run_logs.gather import Gathered, gather
 from cs_input_analyzer.run_logs.grammar import Line
@@ -62,14 +62,13 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
     rates = _rates(gathered, steps, workers)
     missing = missing_journals(gathered)
     rate = _reached(rates) if missing == 0 else None  # of some of the workers, it is the rate of nothing
-    supply = supply_of_launch(analysis, current)
     notes = list(gathered.notes)
-    if analysis is not None and (doubt := doubt_of(analysis, rate, rates.batch_size, supply)):
+    if analysis is not None and (doubt := doubt_of(analysis, rate, rates.batch_size)):
         notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
-        analysis = supply = None
+        analysis = None
     estimate = _estimated(gathered, analysis)
     timeline = _timeline(steps.run if steps is not None else gathered.log, gathered.performance)
-    found = _clues(gathered, steps, rate, estimate, supply)
+    found = _clues(gathered, steps, rate, estimate)
     verdict, confidence = _verdict(found, gathered)
     if is_mixed(gathered):
         notes.append("steps of several runs are mixed in this log, without a label: no verdict on them together")
@@ -97,13 +96,7 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
     )
 
 
-def _clues(
-    gathered: Gathered,
-    steps: Steps | None,
-    rate: float | None,
-    estimate: Demand | None,
-    supply: Estimate | None,
-) -> tuple[evidence.Clue, ...]:
+def _clues(gathered: Gathered, steps: Steps | None, rate: float | None, estimate: Demand | None) -> tuple[evidence.Clue, ...]:
     pace = steps.pace if steps is not None else None
     return (
         *evidence.from_wait(middle_wait(gathered)),
@@ -112,7 +105,6 @@ def _clues(
         *evidence.from_bursts(pace),
         *evidence.from_stalls(pace),
         *evidence.from_pauses(pace, steps.run.checkpoint_count if steps is not None else 0),
-        *evidence.from_prediction(rate, supply, estimate.samples_per_s if estimate is not None else None),
     )
 
 

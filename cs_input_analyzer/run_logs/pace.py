@@ -7,7 +7,6 @@ that a burst makes up for. Only the first says something about the input. The pa
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from cs_input_analyzer.run_logs.batch_size import batch_size_of
 from cs_input_analyzer.run_logs.grammar import Line
 from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepTable, Writer, weighted_median
 from cs_input_analyzer.stats.estimates import half_width_of_mean
-from cs_input_analyzer.stats.steady_state import block_means, mser5, rate_of
+from cs_input_analyzer.stats.steady_state import block_means, rate_of
 
 # Steps that take this many times the usual time each hold a stall.
 STALL_RATIO = 2.0
@@ -34,7 +33,6 @@ LIKE_STALL_RATIO = 1.5
 FEW_PLAIN_RATIO = 1 / 3
 MOST_SHOWN = 256
 MOST_PORTIONS = 4096
-TRANSIENT_SIGMAS = 5.0
 PRINTED_RATIO = 1.1
 # A steady rate above every rate that was printed, or below half of them, contradicts them. One line's local rate is at most Rate
 # / 0.6.
@@ -226,32 +224,18 @@ def _longest(
 
 
 def _steady(steps: Floats, seconds: Floats) -> Estimate | None:
-    """Steps per second with its interval: the intervals as equal portions of steps, their transient cut, in batch means."""
+    """Steps per second with its interval: the intervals as equal portions of steps, in batch means."""
     if len(steps) == 0:
         return None
     all_steps, all_seconds = (np.concatenate(([0.0], np.cumsum(column))) for column in (steps, seconds))
     # No more portions than the widest interval allows: within one nothing was seen, and equal parts of it would seem to agree.
     count = min(MOST_PORTIONS, max(1, int(all_steps[-1] // steps.max())))
     portions_s = np.diff(np.interp(np.linspace(0.0, all_steps[-1], count + 1), all_steps, all_seconds))
-    portions_s = portions_s[_transient(portions_s) :]
     blocks, _ = block_means(portions_s)
     mean = float(portions_s.mean())
     half = half_width_of_mean(blocks, of_one=mean)
     gap_s = Estimate(estimate=mean, low=max(mean - half, mean / 10), high=mean + half, count=len(blocks))
     return rate_of(gap_s, float(all_steps[-1]) / count) if mean > 0 else None
-
-
-def _transient(portions_s: Floats) -> int:
-    """How many portions to cut: by MSER-5, and only where they differ from those after them by more than chance lets them.
-
-    MSER-5 alone cuts whatever makes the rest more even, and of a run with a few long stalls that is the half with more of them.
-    """
-    cut = mser5(portions_s)
-    start, rest = portions_s[:cut], portions_s[cut:]
-    if cut == 0 or len(rest) < 2:
-        return 0
-    error = float(rest.std(ddof=1)) * math.sqrt(1 / len(start) + 1 / len(rest))
-    return cut if abs(float(start.mean() - rest.mean())) > TRANSIENT_SIGMAS * error else 0
 
 
 def _batch_size(table: StepTable, finished: Line | None, stated: float | None, steady: Estimate | None) -> tuple[float | None, str]:

@@ -20,7 +20,6 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 PARTS = {
     "answer": "#answer",
     "supply-demand": "[data-plot='supply-demand']",
-    "op-costs": "[data-plot='op-costs']",
     "batch-gaps": "[data-plot='batch-gaps']",
     "rate-over-time": "[data-plot='rate-over-time']",
     "layouts": "[data-plot='layouts']",

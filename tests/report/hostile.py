@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ HOSTILE = {
     "quotes": "a\"b'c`d$(rm -rf /)\\",
     "newlines": "one\ntwo\r\nthree\x85four\u2028five",
     "emoji": "d\u00e9j\u00e0 vu \U0001f600\u200d\U0001f525 \u6c34\u6c34\u6c34",
-    "long": "x" * 5000,
+    "long": "x" * 2500,
     "terminal": "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J \x08\x08\x7f",
     "direction": "invoice\u202egnp.exe",
     "braces": "{{ 7 * 7 }} {% raw %} {0} %s",
@@ -22,6 +23,9 @@ HOSTILE = {
     "formula": "=cmd|' /C calc'!A0",
     "entity": "&lt;b&gt; &amp; &#0;",
 }
+
+# What no report prints as it is: it would act on a terminal, or hide. Newlines do neither.
+RAW = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]")
 
 # What means something to the program itself: everything else a user can name.
 OURS = {

@@ -10,8 +10,8 @@ import pytest
 from builders import make_analysis, make_estimate, make_finding, make_host, make_measurement, make_op_cost, make_plan, make_profile
 from hostile import HOSTILE, with_text
 from page_runs import run_of_a_long_pipeline, usual_run
+from pages import Page, shape
 from rich.cells import cell_len
-from test_to_html import Page, shape
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Comparison, Tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from builders import make_analysis, make_op_cost, make_profile, make_runtime_cost, make_serial_station
+from builders import make_analysis, make_op_cost, make_profile, make_runtime_cost
 from hypothesis import given
 from hypothesis import strategies as st
 from rendered import to_console, to_html
@@ -17,7 +17,6 @@ from cs_input_analyzer.report.costs import (
     costliest_sentence,
     functions_table,
     op_cost_table,
-    serial_sentence,
 )
 from cs_input_analyzer.units import MISSING
 
@@ -108,16 +107,6 @@ def test_a_wait_longer_than_the_dearest_cpu_is_said() -> None:
 
 def test_a_profile_without_ops_has_no_section() -> None:
     assert "Cost of each op" not in to_console(make_analysis(profile=make_profile(ops=(), serial=None)))
-
-
-def test_a_serial_station_says_that_cpus_do_not_help() -> None:
-    profile = make_profile(serial=make_serial_station(op="map", busy_ratio=0.95, idle_cpus=1.0))
-    sentence = "`map` runs on one thread that is busy 95 % of the time while 1 CPU idles: more CPUs per task cannot help it"
-    assert serial_sentence(profile) == sentence
-    assert sentence in " ".join(to_console(make_analysis(profile=profile)).split())
-    assert "1.5 CPUs idle:" in serial_sentence(make_profile(serial=make_serial_station(idle_cpus=1.5)))
-    lock = serial_sentence(make_profile(serial=make_serial_station(op="GIL", busy_ratio=0.9, idle_cpus=3.0)))
-    assert lock.startswith("Python functions share the interpreter's lock: it is busy 90 % of the time while 3 CPUs idle")
 
 
 def unplaced_cost(share_ratio: float = 0.4) -> OpCost:

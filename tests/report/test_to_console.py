@@ -21,52 +21,16 @@ from builders import (
     make_plan,
     make_worker,
 )
-from hostile import HOSTILE, hostile
-from hypothesis import HealthCheck, given, settings
-from record_strategies import analyses
 from rendered import to_console
-from rich.cells import cell_len
 
-from cs_input_analyzer.records import Analysis, Options, SamplesPerElement
-from cs_input_analyzer.report.wording import visible
+from cs_input_analyzer.records import Options, SamplesPerElement
 
 ESCAPE = "\x1b"
-
-
-def copied_lines(analysis: Analysis) -> set[str]:
-    """What is never wrapped."""
-    plan = analysis.recommendation
-    launch = plan.launch if plan is not None else None
-    texts = [analysis.command] + ([launch.defaults, launch.csrun_cpu or "", launch.csrun_wse, launch.srun] if launch else [])
-    return {line.rstrip(" ") for text in texts for line in visible(text).split("\n")}
-
-
-def too_long(analysis: Analysis, width: int) -> list[str]:
-    copied = copied_lines(analysis)
-    report = to_console(analysis, width=width)
-    return [line for line in report.split("\n") if cell_len(line) > width and line not in copied]
 
 
 def words(text: str) -> str:
     """The text with its line breaks taken out, to look for sentences in it."""
     return re.sub(r"\s+", " ", text)
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-@pytest.mark.parametrize("analysis", [make_analysis(), make_bare_analysis()], ids=["usual", "bare"])
-def test_no_line_is_longer_than_the_width(analysis: Analysis, width: int) -> None:
-    assert too_long(analysis, width) == []
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_text_keeps_the_width(name: str) -> None:
-    assert too_long(hostile(make_analysis(), HOSTILE[name]), 80) == []
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(analyses())
-def test_any_analysis_keeps_the_width(analysis: Analysis) -> None:
-    assert too_long(analysis, 80) == []
 
 
 def test_the_surroundings_do_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,16 +47,6 @@ def test_color_is_all_that_color_changes() -> None:
     assert ESCAPE in colored
     stripped = re.sub(r"\x1b\[[\d;]*m", "", colored)
     assert [line.rstrip() for line in stripped.split("\n")] == plain.split("\n")
-
-
-@pytest.mark.parametrize("color", [False, True])
-@pytest.mark.parametrize("name", HOSTILE)
-def test_nothing_from_outside_acts_on_the_terminal(name: str, color: bool) -> None:
-    report = to_console(hostile(make_analysis(), HOSTILE[name]), color=color)
-    ours = re.sub(r"\x1b\[[\d;]*m", "", report) if color else report
-    assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", ours) == []
-    if name == "terminal":
-        assert "\\x1b[31mred" in ours
 
 
 def test_markup_is_shown_and_not_obeyed() -> None:

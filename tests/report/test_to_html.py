@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from builders import make_analysis, make_bare_analysis, make_finding, make_measurement, make_plan, make_worker
 from hostile import HOSTILE, hostile
-from hypothesis import HealthCheck, given, settings
 from page_runs import run_of_a_long_pipeline, usual_run
-from record_strategies import analyses
+from pages import Page, without_library
 from rendered import to_console, to_html
 
 from cs_input_analyzer.errors import AnalyzerError
@@ -19,60 +17,6 @@ from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report import to_html as module
 from cs_input_analyzer.report.glossary import MEANINGS
 from cs_input_analyzer.report.to_html import templates_dir
-from cs_input_analyzer.report.to_json import from_html
-from cs_input_analyzer.report.wording import visible
-
-VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
-
-
-class Page(HTMLParser):
-    """Every tag with its attributes, the text outside scripts, the scripts; complains of tags that do not nest."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.text = ""
-        self.scripts: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert len(dict(attrs)) == len(attrs), f"an attribute twice in {tag}"
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "script" in self.open:
-            self.scripts[-1] += data
-        elif "style" not in self.open:
-            self.text += data
-
-    @property
-    def kinds(self) -> list[str | None]:
-        """What each script is: the run, the pictures, the library that draws them, and our own."""
-        return [attributes.get("id") for tag, attributes in self.tags if tag == "script"]
-
-    def attribute(self, name: str) -> list[str | None]:
-        return [attributes[name] for _, attributes in self.tags if name in attributes]
-
-
-def without_library(text: str) -> str:
-    """The page but for what draws the pictures: that names the address of SVG, and a function that fetches and is never called."""
-    return re.sub(r'(<script type="text/plain" id="library">).*?(</script>)', r"\1\2", text, flags=re.DOTALL)
-
-
-def shape(page: Page) -> list[tuple[str, list[str]]]:
-    # Where a line may break depends on the text.
-    return [(tag, sorted(given)) for tag, given in page.tags if tag != "wbr" and given.get("class") != "word"]
 
 
 @pytest.mark.parametrize("analysis", [make_analysis(), make_bare_analysis()], ids=["usual", "bare"])
@@ -141,33 +85,6 @@ def test_a_usual_page_is_small_and_our_own_part_of_it_is_smaller() -> None:
     assert len(text.encode()) < 2_000_000
     own = sum(path.stat().st_size for path in templates_dir().iterdir() if path.is_file())
     assert own < 80_000
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_text_gets_out_of_its_place(name: str) -> None:
-    analysis = make_analysis(measurements=(make_measurement("1x2x1", (900.0, None)),))
-    # The same records with harmless text: the page must have the same tags, whatever the text is.
-    expected = shape(Page(to_html(hostile(analysis, "harmless"))))
-    page = Page(to_html(hostile(analysis, HOSTILE[name])))
-    assert shape(page) == expected
-    assert page.kinds == ["run", "charts", "library", None]
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_text_is_shown_as_it_is_and_nothing_invisible_is_in_the_page(name: str) -> None:
-    text = to_html(hostile(usual_run(), HOSTILE[name]))
-    shown = without_library(text)
-    assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", shown) == []
-    assert visible(HOSTILE[name]) in Page(text).text
-    text.encode("utf-8")
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(analyses())
-def test_any_analysis_makes_a_page(analysis: Analysis) -> None:
-    text = to_html(analysis)
-    assert Page(text).kinds in (["run", None], ["run", "charts", "library", None])
-    assert from_html(text, origin="x") == analysis
 
 
 def test_the_launch_values_and_lines_are_there_without_javascript() -> None:

@@ -24,23 +24,18 @@ from cs_input_analyzer.report.workers import longest_tail, workers_to_show
 from cs_input_analyzer.units import counted, format_count, format_rate, format_ratio, format_seconds
 
 HEIGHT = 240
-MOST_GAPS = 20_000
 # Lines that the eye can follow.
 MOST_LINES = 8
-# A supply so many times the demand would press all else to the floor.
-FAR_ABOVE = 3.0
 # The table has a row for so many points of the picture.
 POINTS_PER_ROW = 6
-FEED_COLORS = {"wanted": "var(--demand)", "taken": "var(--supply)", "supply, as predicted": "var(--plan)"}
+FEED_COLORS = {"wanted": "var(--demand)", "taken": "var(--supply)"}
 
 
 def batch_gaps(analysis: Analysis) -> Chart | None:
     """How the time between two batches scatters, and how that stands to what the accelerator needs."""
     measurement = shown_measurement(analysis)
     gaps = [] if measurement is None else [gap for worker in measurement.workers for gap in worker.batch_gaps_s]
-    # Evenly through the workers: each is in order of time, and all are alike in length.
-    step = max(1, -(-len(gaps) // MOST_GAPS))
-    rows = [_bin(bin) for bin in gap_bins(gaps[::step]) if bin.count]
+    rows = [_bin(bin) for bin in gap_bins(gaps) if bin.count]
     if measurement is None or not rows:
         return None
     wanted = wanted_gap_s(analysis)
@@ -53,7 +48,7 @@ def batch_gaps(analysis: Analysis) -> Chart | None:
         layers=_gap_layers(rows, measurement, wanted),
         height=HEIGHT,
         table=shown("Time between batches", rows, "time", "batches", "of all"),
-        note=f"The last {format_count(len(gaps))} batches that were recorded{f', one of {step}' if step > 1 else ''}.",
+        note=f"The last {format_count(len(gaps))} batches that were recorded.",
     )
 
 
@@ -153,28 +148,22 @@ def timeline(analysis: Analysis) -> Chart | None:
         }
         for point in curve.points
     ]
-    supply, notes = plan.predicted_samples_per_s.estimate, []
-    is_far = supply > FAR_ABOVE * max(point.wanted_samples_per_s for point in curve.points)
-    if is_far:
-        notes.append(f"The predicted supply, {format_rate(supply)}, lies far above the picture.")
-    if curve.simulated_workers < plan.input_workers:
-        few, all_of_them = format_count(curve.simulated_workers), format_count(plan.input_workers)
-        notes.append(f"{few} workers stand for the {all_of_them} of the plan, at the rate of all.")
+    few, all_of_them = format_count(curve.simulated_workers), format_count(plan.input_workers)
     return Chart(
         name="timeline",
         title="Feeding the accelerator",
         caption="What the accelerator would take, and what it gets: measured batches of the workers, replayed through buffers "
         f"of {format_count(curve.depth)} batches each. Where the areas part, it waits for input. The pause in the middle is as a "
         "checkpoint makes one; its length is assumed.",
-        layers=_feed_layers(rows, curve, None if is_far else supply),
+        layers=_feed_layers(rows, curve),
         height=HEIGHT,
         table=shown("Feeding the accelerator", rows[::POINTS_PER_ROW], "when", "got", "would take"),
-        key=tuple(FEED_COLORS.items())[: 2 if is_far else 3],
-        note=" ".join(notes),
+        key=tuple(FEED_COLORS.items()),
+        note="" if few == all_of_them else f"{few} workers stand for the {all_of_them} of the plan, at the rate of all.",
     )
 
 
-def _feed_layers(rows: list[Row], curve: FeedingCurve, supply: float | None) -> list[Spec]:
+def _feed_layers(rows: list[Row], curve: FeedingCurve) -> list[Spec]:
     x = field("time", axis=axis("time, warm-up left out", SECONDS), scale={"nice": False})
     y = field("wanted", axis=axis("samples/s"), scale={"zero": True})
     color, tips = coloured(FEED_COLORS), tooltip("when", "got", "would take")
@@ -183,8 +172,4 @@ def _feed_layers(rows: list[Row], curve: FeedingCurve, supply: float | None) -> 
         layer(wanted, "area", {"opacity": 0.35, "interpolate": "step"}, x=x, y=y, color=color, tooltip=tips),
         layer(taken, "line", {"strokeWidth": 2, "interpolate": "step"}, x=x, y=field("taken"), color=color, tooltip=tips),
     ]
-    if supply is not None:
-        row: Row = {"supply": supply, "what": "supply, as predicted", "rate": format_rate(supply)}
-        rule = {"strokeDash": [6, 4], "strokeWidth": 1.5}
-        layers.append(layer([row], "rule", rule, y=field("supply"), color=color, tooltip=tooltip("what", "rate")))
     return [*layers, *stretch(curve.pause_begin_s, curve.pause_end_s, "checkpoint (assumed)", x)]

@@ -51,14 +51,14 @@ SHARE = "format(datum.value, '~%')"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A picture, as wide as its place. `name`: the `data-chart` of its element; `key`: names and their colours; `table`: the same
-    as text, None where its section has that table."""
+    as text."""
 
     name: str
     title: str
     caption: str
     layers: Sequence[Spec]
     height: int
-    table: Table | None = None
+    table: Table
     key: tuple[tuple[str, str], ...] = ()
     note: str = ""
 

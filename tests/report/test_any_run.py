@@ -1,0 +1,164 @@
+"""Any run, whatever it holds: every report can be made, keeps its width, and lets no name act; tables and files hold all of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from builders import make_analysis, make_bare_analysis, make_finding, make_measurement, make_plan, make_worker
+from hostile import HOSTILE, RAW, hostile
+from hypothesis import HealthCheck, given, settings
+from page_runs import busy_worker, run_of_a_long_pipeline, run_of_many_workers, usual_run
+from pages import Page, shape, without_library
+from record_strategies import analyses
+from rich.cells import cell_len
+
+from cs_input_analyzer.records import Analysis
+from cs_input_analyzer.report import FORMATS, render, render_table
+from cs_input_analyzer.report.charts import charts_of
+from cs_input_analyzer.report.run_document import run_document
+from cs_input_analyzer.report.to_console import MOST_LINES
+from cs_input_analyzer.report.to_csv import TABLES, frames
+from cs_input_analyzer.report.to_json import from_html, from_json
+from cs_input_analyzer.report.to_log import CLOSES, OPENS
+from cs_input_analyzer.report.wording import visible
+
+LOST = make_measurement("1x2x2", (1.0,), workers=(busy_worker(), make_worker(None, index=1, message="killed by signal 9")))
+RUNS: dict[str, Callable[[], Analysis]] = {
+    "usual": usual_run,
+    "bare": make_bare_analysis,
+    "500 ops": run_of_a_long_pipeline,
+    "2,000 workers": lambda: run_of_many_workers(2000),
+    "no demand": lambda: usual_run(consumption=None, verdict="unknown"),
+    "no plan": lambda: usual_run(recommendation=None, verdict_layout=None, verdict="unknown", no_plan="no worker delivered " * 20),
+    "lost worker": lambda: usual_run(measurements=(LOST,), recommendation=make_plan(confirmed_by=0)),
+    "interrupted": lambda: usual_run(interrupted=True),
+    "findings": lambda: make_analysis(findings=tuple(make_finding(message="word " * 90, fix="word " * 90) for _ in range(9))),
+}
+
+
+def check_width(run: Analysis, width: int = 80) -> None:
+    """No line is longer than the width, but for those to copy; the short report is at most a screen."""
+    plan = run.recommendation
+    launch = plan.launch if plan is not None else None
+    lines = [] if launch is None else [launch.srun, launch.csrun_wse, launch.csrun_cpu or "", launch.defaults]
+    copied = [*lines, run.command, *run_document(run).closing]
+    free = {line.rstrip(" ") for text in copied for line in visible(text).split("\n")}
+    for full in (False, True):
+        shown = render(run, "console", full=full, width=width).splitlines()
+        assert [line for line in shown if cell_len(line) > width and line not in free] == []
+        extra = max((visible(text).count("\n") for text in lines), default=0)  # of a hostile name in a line to copy
+        assert full or width < 80 or len(shown) <= MOST_LINES + extra
+
+
+def counts(run: Analysis) -> dict[str, int]:
+    """How many records of each kind there are, counted at the run itself."""
+    workers = [worker for item in run.measurements for worker in item.workers]
+    plan, capacity = run.recommendation, run.capacity
+    return {
+        "workers": len(workers),
+        "measurements": len(run.measurements),
+        "blocks": sum(len(worker.block_samples_per_s) for worker in workers),
+        "gaps": sum(len(worker.batch_gaps_s) for worker in workers),
+        "tuned": sum(len(worker.tuned) for worker in workers),
+        "ops": len(run.pipeline.ops),
+        "elements": len(run.pipeline.element_spec),
+        "costs": len(run.profile.ops) if run.profile else 0,
+        "stations": len(run.stations),
+        "reads": len(run.storage.reads) if run.storage else 0,
+        "capacity": len(capacity.workers) if capacity else 0,
+        "contention": len(capacity.contention) if capacity else 0,
+        "scaling": len(run.scaling.points) if run.scaling else 0,
+        "launches": 1 + len(plan.alternatives) if plan else 0,
+        "what_if": len(plan.what_if) if plan else 0,
+        "functions": len(run.functions),
+        "findings": len(run.findings),
+        "validation": len(run.validation.rows) if run.validation else 0,
+    }
+
+
+def rows(run: Analysis, table: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(render_table(run, table), newline="")))
+
+
+def drawn(run: Analysis) -> dict[str, str]:
+    """What each picture is drawn of; no number in it is infinite."""
+    return {name: json.dumps(chart.spec, allow_nan=False, ensure_ascii=False) for name, chart in charts_of(run).items()}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(analyses())
+def test_any_analysis_has_every_report_and_comes_back_as_it_was(analysis: Analysis) -> None:
+    check_width(analysis)
+    drawn(analysis)
+    render(analysis, "md", full=True)
+    assert json.loads(render(analysis, "summary"))["verdict"] == analysis.verdict
+    assert {name: len(rows(analysis, name)) for name in TABLES} == counts(analysis)
+    page = render(analysis, "html")
+    assert Page(page).kinds in (["run", None], ["run", "charts", "library", None])
+    again = from_json(render(analysis, "json"), origin="x")
+    assert again == from_html(page, origin="x") == analysis
+    # 1 == 1.0 == True: equality alone would let a type change pass.
+    assert repr(again) == repr(analysis)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_any_run_fits_on_a_screen_and_has_every_format(name: str) -> None:
+    run = RUNS[name]()
+    for width in (40, 60, 80, 120, 200) if name in ("usual", "bare") else (80,):
+        check_width(run, width)
+    for form in FORMATS:
+        if form not in ("sbatch", "env") or run.recommendation is not None:
+            assert render(run, form).endswith("\n")
+
+
+@pytest.mark.parametrize("make", [usual_run, make_bare_analysis])
+def test_every_record_has_its_row_and_columns_do_not_depend_on_the_run(make: Callable[[], Analysis]) -> None:
+    run, found = make(), frames(make())
+    assert {name: len(rows(run, name)) for name in TABLES} == {name: len(frame) for name, frame in found.items()} == counts(run)
+    columns = {name: list(frame.columns) for name, frame in found.items()}
+    assert columns == {name: list(frame.columns) for name, frame in frames(usual_run()).items()}
+    assert all(len(names) == len(set(names)) for names in columns.values())
+
+
+@pytest.fixture(scope="module")
+def harmless() -> dict[str, Any]:
+    """The same run with a harmless text in every name, as each report shows it."""
+    run = hostile(usual_run(), "harmless")
+    return {"run": run, "shape": shape(Page(render(run, "html"))), "drawn": drawn(run)}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text_acts_in_any_report_and_none_is_lost(name: str, harmless: dict[str, Any]) -> None:
+    text = HOSTILE[name]
+    run = hostile(usual_run(), text)
+    check_width(run)
+    page = render(run, "html")
+    shown = Page(page)
+    assert shape(shown) == harmless["shape"]
+    assert visible(text) in shown.text
+    colored = re.sub(r"\x1b\[[\d;]*m", "", render(run, "console", full=True, color=True))
+    log, plain_log = (render(each, "log").rstrip("\n").split("\n") for each in (run, harmless["run"]))
+    # A hostile parameter of an op may be told, too; the findings are as many.
+    assert (len(log), log[0], log[-1]) == (len(plain_log), OPENS, CLOSES)
+    assert all(line.startswith(("INFO:root:", "WARNING:root:", "ERROR:root:")) for line in log)
+    tables = {table: render_table(run, table) for table in TABLES}
+    assert {table: len(rows(run, table)) for table in TABLES} == counts(run)
+    assert not any(re.match(r"\s*[=+@]", cell) for table in TABLES for row in rows(run, table) for cell in row.values())
+    pictures = drawn(run)
+    assert {each: json.loads(spec)["layer"][0]["mark"] for each, spec in pictures.items()} == {
+        each: json.loads(spec)["layer"][0]["mark"] for each, spec in harmless["drawn"].items()
+    }
+    markdown = render(run, "md", full=True)
+    assert all("<script" not in block.replace("\\<", "") for block in markdown.split("```")[::2] if "`" not in block)
+    for printed in (without_library(page), colored, *log, *pictures.values(), markdown, *tables.values()):
+        assert RAW.findall(printed) == []
+    if name != "not utf-8":
+        assert from_json(render(run, "json"), origin="x") == from_html(page, origin="x") == run
+    else:
+        assert from_json(render(run, "json").encode().decode(), origin="x").pipeline.target == "caf\\udce9"
