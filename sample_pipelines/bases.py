@@ -47,6 +47,11 @@ def records_of(
     return shuffled(read(listed(section).repeat(), reader, block_length=block_length), section)
 
 
+def mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
+    """`function` of each element, on as many threads as AUTOTUNE takes."""
+    return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
+
+
 def options(**chosen: Any) -> tf.data.Options:
     """Options by name: `threading__private_threadpool_size=1`."""
     made = tf.data.Options()
@@ -75,8 +80,7 @@ def digit_decoder(batch_size: int | None, pixels: tf.DType = tf.float16, label: 
 def digit_batches(dataset: tf.data.Dataset, section: Section, decode: Callable[..., Pair] | None = None) -> tf.data.Dataset:
     """Batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size]) of records; `decode` makes others."""
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
-    dataset = dataset.map(decode or digit_decoder(section["batch_size"]), num_parallel_calls=tf.data.AUTOTUNE)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return mapped(dataset, decode or digit_decoder(section["batch_size"])).prefetch(tf.data.AUTOTUNE)
 
 
 def photograph_parser(size: int) -> Callable[[tf.Tensor], Pair]:

@@ -7,17 +7,15 @@ reading, mixing and shuffling records one by one takes the rest, so each file is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import Progress, file_pattern, scaled_count, write_shards
+from sample_pipelines.tfrecords import file_pattern
 
-TRAIN_RECORDS = 24_576
-TRAIN_FILES = 16
+RECORDS = 24_576
 SEQUENCE_LENGTH = 128
 PREDICTIONS = 20
 VOCABULARY = 30_522
@@ -25,15 +23,12 @@ VOCABULARY = 30_522
 CLS, SEP, MASK, FIRST_WORD = 101, 102, 103, 1_000
 
 
-def train_input_fn(params: Mapping[str, Any], input_context: Any = None) -> tf.data.Dataset:
+def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (features, next_sentence_labels int32 [batch_size]).
 
     Features, with S = `max_sequence_length` and P = `max_predictions_per_seq`: `input_ids`, `input_mask` (1 at padding) and
     `segment_ids` int32 [batch_size, S]; `masked_lm_positions` and `masked_lm_ids` int32 [batch_size, P]; `masked_lm_weights`
     float16 (float32 without `mixed_precision`) [batch_size, P], 0 at unused predictions.
-
-    Args:
-        input_context: given by `tf.distribute` when several pipelines share the files; TF_CONFIG decides without it.
     """
     section = params["train_input"]
     weight_dtype = tf.float16 if section["mixed_precision"] else tf.float32
@@ -51,7 +46,7 @@ def train_input_fn(params: Mapping[str, Any], input_context: Any = None) -> tf.d
     files = tf.data.Dataset.list_files(
         file_pattern(section["data_dir"]), shuffle=section["shuffle"], seed=section["shuffle_seed"] if section["shuffle"] else None
     )
-    files = shard_files(files, section["use_multiple_workers"], input_context)
+    files = shard_files(files, section["use_multiple_workers"])
     dataset = files.interleave(
         tf.data.TFRecordDataset,
         cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
@@ -80,13 +75,9 @@ def _record_layout(length: int, predictions: int) -> dict[str, tf.io.FixedLenFea
     }
 
 
-def write_dataset(directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
-    """Writes `train/` under `directory`: 24,576 examples, 21 MB at scale 1."""
-    count = scaled_count(TRAIN_RECORDS, scale, TRAIN_FILES)
-    write_shards(directory / "train", _records(np.random.default_rng([seed, 2]), count), count, TRAIN_FILES, progress)
-
-
-def _records(rng: np.random.Generator, count: int) -> Iterator[bytes]:
+def records(seed: int, count: int) -> Iterator[bytes]:
+    """Examples of 850 bytes: 21 MB at scale 1."""
+    rng = np.random.default_rng([seed, 2])
     for _ in range(count):
         # One pair of sentences in ten is shorter than the sequence, as in the usual preparation of the data.
         used = SEQUENCE_LENGTH if rng.random() < 0.9 else int(rng.integers(16, SEQUENCE_LENGTH))

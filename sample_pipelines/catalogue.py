@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+FILES = 16
+"""Over how many the records of a sample are spread."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -14,7 +17,7 @@ class Sample:
 
     @property
     def module(self) -> str:
-        """Has the input function and `write_dataset`, and imports TensorFlow."""
+        """Has the input function, and `records` of its data; imports TensorFlow."""
         return f"sample_pipelines.{self.name}"
 
     @property

@@ -8,42 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import Progress, file_pattern, scaled_count, write_shards
+from sample_pipelines.tfrecords import file_pattern
 
 PIXELS = 28 * 28
 CLASSES = 10
-TRAIN_RECORDS = 20_480
-EVAL_RECORDS = 2_048
-TRAIN_FILES = 16
-EVAL_FILES = 8
+RECORDS = 20_480
 
 
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """Endless batches to train on; see `input_fn`."""
-    return input_fn(params, mode="train")
+    """Endless batches of (pixels float [batch_size, 784] in 0 to 1, label int32 [batch_size]).
 
-
-def eval_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """One pass over the evaluation files; see `input_fn`."""
-    return input_fn(params, mode="eval")
-
-
-def input_fn(params: Mapping[str, Any], mode: str = "train") -> tf.data.Dataset:
-    """Batches of (pixels float [batch_size, 784] in 0 to 1, label int32 [batch_size]).
-
-    Pixels are float16 with `mixed_precision`, else float32. Reads `params["train_input"]` or `params["eval_input"]`.
+    Pixels are float16 with `mixed_precision`, else float32.
     """
-    section = params[f"{mode}_input"]
+    section = params["train_input"]
     batch_size = section["batch_size"]
     dtype = tf.float16 if section["mixed_precision"] else tf.float32
-    shuffle = mode == "train" and section["shuffle"]
 
     def decode(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         values = tf.ensure_shape(tf.io.decode_raw(records, tf.uint8), [batch_size, 1 + PIXELS])
@@ -51,7 +36,7 @@ def input_fn(params: Mapping[str, Any], mode: str = "train") -> tf.data.Dataset:
 
     files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
     files = shard_files(files, section["use_multiple_workers"])
-    if mode == "train" and section["repeat"]:
+    if section["repeat"]:
         # Of the file list, not of the batches: a shard lasts milliseconds, and restarting everything below each time would cost
         # more than reading it.
         files = files.repeat()
@@ -60,27 +45,13 @@ def input_fn(params: Mapping[str, Any], mode: str = "train") -> tf.data.Dataset:
         cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
         block_length=section["block_length"],
         num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=not shuffle,
+        deterministic=not section["shuffle"],
     )
-    if shuffle:
+    if section["shuffle"]:
         dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
     dataset = dataset.batch(batch_size, drop_remainder=True)
     dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
-
-
-def write_dataset(directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
-    """Writes `train/` and `eval/` under `directory`: 22,528 digits, 18 MB at scale 1."""
-    train = scaled_count(TRAIN_RECORDS, scale, TRAIN_FILES)
-    evaluation = scaled_count(EVAL_RECORDS, scale, EVAL_FILES)
-
-    def report(base: int) -> Progress | None:
-        return None if progress is None else lambda done, _: progress(base + done, train + evaluation)
-
-    rng = np.random.default_rng([seed, 1])
-    shapes = _digit_shapes(rng)
-    write_shards(directory / "train", _records(rng, shapes, train), train, TRAIN_FILES, report(0))
-    write_shards(directory / "eval", _records(rng, shapes, evaluation), evaluation, EVAL_FILES, report(train))
 
 
 def _digit_shapes(rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -96,8 +67,10 @@ def _digit_shapes(rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float
     return shapes
 
 
-def _records(rng: np.random.Generator, shapes: np.ndarray[Any, np.dtype[np.float64]], count: int) -> Iterator[bytes]:
-    """Digits shifted by up to 3 pixels, of varying ink, with noise where there is ink (paper stays 0, as in scans)."""
+def records(seed: int, count: int) -> Iterator[bytes]:
+    """Digits shifted by up to 3 pixels, of varying ink, with noise where there is ink: 16 MB at scale 1."""
+    rng = np.random.default_rng([seed, 1])
+    shapes = _digit_shapes(rng)
     for _ in range(count):
         label = int(rng.integers(CLASSES))
         down, right = rng.integers(-3, 4, size=2)

@@ -7,17 +7,15 @@ leaves, all of them checksummed, copied, shuffled and cast. So memory traffic is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import Progress, file_pattern, scaled_count, write_shards
+from sample_pipelines.tfrecords import file_pattern
 
-TRAIN_RECORDS = 6_144
-TRAIN_FILES = 16
+RECORDS = 6_144
 SEQUENCE_LENGTH = 1_024
 VOCABULARY = 50_257
 END_OF_TEXT = VOCABULARY - 1
@@ -25,14 +23,11 @@ END_OF_TEXT = VOCABULARY - 1
 PADDING = -1
 
 
-def train_input_fn(params: Mapping[str, Any], input_context: Any = None) -> tf.data.Dataset:
+def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (features, labels int32 [batch_size, S]), S = `max_sequence_length`.
 
     Features: `input_ids` int32 and `input_mask` float16 (float32 without `mixed_precision`), both [batch_size, S]. The mask is 1
     where the label counts and 0 at padding.
-
-    Args:
-        input_context: given by `tf.distribute` when several pipelines share the files; TF_CONFIG decides without it.
     """
     section = params["train_input"]
     batch_size, length = section["batch_size"], section["max_sequence_length"]
@@ -47,7 +42,7 @@ def train_input_fn(params: Mapping[str, Any], input_context: Any = None) -> tf.d
         return {"input_ids": tokens[:, :-1], "input_mask": mask}, tokens[:, 1:]
 
     files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"], input_context)
+    files = shard_files(files, section["use_multiple_workers"])
     if section["repeat"]:
         # Of the file list, not of the batches: the readers and the shuffle buffer then never run dry between two passes.
         files = files.repeat()
@@ -64,13 +59,9 @@ def train_input_fn(params: Mapping[str, Any], input_context: Any = None) -> tf.d
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
-def write_dataset(directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
-    """Writes `train/` under `directory`: 6,144 sequences, 50 MB at scale 1."""
-    count = scaled_count(TRAIN_RECORDS, scale, TRAIN_FILES)
-    write_shards(directory / "train", _records(np.random.default_rng([seed, 3]), count), count, TRAIN_FILES, progress)
-
-
-def _records(rng: np.random.Generator, count: int) -> Iterator[bytes]:
+def records(seed: int, count: int) -> Iterator[bytes]:
+    """Sequences of 8,200 bytes: 50 MB at scale 1."""
+    rng = np.random.default_rng([seed, 3])
     for _ in range(count):
         # Cubing bends uniform numbers towards the frequent tokens, which have the small identifiers.
         tokens = (END_OF_TEXT * rng.random(SEQUENCE_LENGTH + 1) ** 3).astype("<i8")

@@ -5,6 +5,7 @@ Decoding time depends on such content: a flat image or white noise would decode 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -67,3 +68,15 @@ def surface_with_defects(rng: np.random.Generator, clouds: Floats, size: int) ->
     grain = clouds[2, left : left + size, top : top + size]
     grey = rng.uniform(90, 160) + 25 * texture + 6 * grain + np.where(mask, rng.uniform(25, 60), 0)
     return np.clip(grey, 0, 255).astype(np.uint8)[..., None], mask.astype(np.uint8)[..., None]
+
+
+def repeated(rng: np.random.Generator, make: Callable[[], bytes], count: int, alike: int) -> Iterator[bytes]:
+    """`count` pictures: one of `alike` is made, each of these comes once, and then they come again at random."""
+    made: list[bytes] = []
+    distinct = max(1, count // alike)
+    for _ in range(count):
+        if len(made) < distinct:
+            made.append(make())
+            yield made[-1]
+        else:
+            yield made[int(rng.integers(distinct))]

@@ -6,21 +6,19 @@ Decoding dominates, so only the cropped part is decoded, images are shuffled whi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from sample_pipelines.pictures import cloud, photograph
+from sample_pipelines.pictures import cloud, photograph, repeated
 from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import Progress, file_pattern, scaled_count, write_shards
+from sample_pipelines.tfrecords import file_pattern
 
-TRAIN_RECORDS = 640
-TRAIN_FILES = 16
+RECORDS = 640
 CLASSES = 1_000
-# Distinct pictures at scale 1; records repeat them under other labels, which decodes the same and is quicker to write.
-PICTURES = 128
+# Records of one picture under other labels, on average, which decode the same and are quicker to write.
+ALIKE = 5
 JPEG_QUALITY = 92
 # (height, width); the first is the commonest size in ImageNet.
 SIZES = ((375, 500), (375, 500), (333, 500), (500, 375))
@@ -78,27 +76,19 @@ def _random_crop(jpeg: tf.Tensor, smallest: float) -> tf.Tensor:
     return tf.io.decode_and_crop_jpeg(jpeg, tf.concat([begin[:2], extent[:2]], axis=0), channels=3)
 
 
-def write_dataset(directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
-    """Writes `train/` under `directory`: 640 JPEG records, 47 MB at scale 1."""
-    count = scaled_count(TRAIN_RECORDS, scale, TRAIN_FILES)
+def records(seed: int, count: int) -> Iterator[bytes]:
+    """Photographs as JPEG under random labels: 47 MB at scale 1."""
     rng = np.random.default_rng([seed, 4])
-    pictures = min(count, scaled_count(PICTURES, scale, 1))
-    write_shards(directory / "train", _records(rng, pictures), count, TRAIN_FILES, progress)
-
-
-def _records(rng: np.random.Generator, pictures: int) -> Iterator[bytes]:
-    """Endless records: first each picture once, then the same ones again at random."""
     clouds = np.stack([cloud(rng, 768, falloff) for falloff in (1.0, 1.15, 1.3)])
-    encoded: list[bytes] = []
-    while True:
-        if len(encoded) < pictures:
-            height, width = SIZES[int(rng.integers(len(SIZES)))]
-            encoded.append(tf.io.encode_jpeg(photograph(rng, clouds, height, width), quality=JPEG_QUALITY).numpy())
-            jpeg = encoded[-1]
-        else:
-            jpeg = encoded[int(rng.integers(pictures))]
+
+    def jpeg() -> bytes:
+        height, width = SIZES[int(rng.integers(len(SIZES)))]
+        encoded: bytes = tf.io.encode_jpeg(photograph(rng, clouds, height, width), quality=JPEG_QUALITY).numpy()
+        return encoded
+
+    for picture in repeated(rng, jpeg, count, ALIKE):
         feature = {
-            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[jpeg])),
+            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[picture])),
             "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(rng.integers(CLASSES))])),
         }
         yield tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)

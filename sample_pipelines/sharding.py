@@ -10,17 +10,12 @@ import os
 from typing import Any
 
 
-def worker_shard(input_context: Any = None) -> tuple[int, int] | None:
+def worker_shard() -> tuple[int, int] | None:
     """Number of the shards, of which this worker takes every file whose turn it is, and its own; None where it is the only reader.
-
-    Args:
-        input_context: a `tf.distribute.InputContext`, which wins over `TF_CONFIG` (several pipelines in one process).
 
     Raises:
         ValueError: `TF_CONFIG` is no JSON object, or names a task that its own cluster lacks.
     """
-    if input_context is not None:
-        return _checked(input_context.num_input_pipelines, input_context.input_pipeline_id, "the input context")
     text = os.environ.get("TF_CONFIG", "")
     try:
         config = json.loads(text) if text.strip() else {}
@@ -29,21 +24,18 @@ def worker_shard(input_context: Any = None) -> tuple[int, int] | None:
     if not isinstance(config, dict):
         raise ValueError(f"TF_CONFIG must be a JSON object: {text!r}")
     workers = config.get("cluster", {}).get("worker", [])
+    count, index = len(workers), config.get("task", {}).get("index", 0)
+    if count and not 0 <= index < count:
+        raise ValueError(f"TF_CONFIG gives this task the index {index}, but has {count} workers")
     # A compile or a validation run sets `{}`: nobody else reads, so everything is ours.
-    return _checked(len(workers), config.get("task", {}).get("index", 0), "TF_CONFIG") if workers else None
+    return (count, index) if count else None
 
 
-def _checked(count: int, index: int, origin: str) -> tuple[int, int]:
-    if not 0 <= index < count:
-        raise ValueError(f"{origin} gives this task the index {index}, but has {count} workers")
-    return count, index
-
-
-def shard_files(files: Any, use_multiple_workers: bool, input_context: Any = None) -> Any:
+def shard_files(files: Any, use_multiple_workers: bool) -> Any:
     """Keeps this worker's files of a `tf.data.Dataset` of file names.
 
     The order of `files` must be the same in every worker: sorted, or shuffled with a fixed seed. Otherwise some files are read
     twice and some never. With fewer files than workers, the last workers get none.
     """
-    shard = worker_shard(input_context) if use_multiple_workers else None
+    shard = worker_shard() if use_multiple_workers else None
     return files if shard is None else files.shard(*shard)

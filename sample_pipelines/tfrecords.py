@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import tensorflow as tf
+
+from sample_pipelines.catalogue import FILES
 
 Progress = Callable[[int, int], None]
 
@@ -21,9 +24,12 @@ def file_pattern(data_dir: str) -> str:
     return str(Path(data_dir) / "*.tfrecord")
 
 
-def scaled_count(count: int, scale: float, shard_count: int) -> int:
-    """`count` records times `scale`, but at least one for each shard: a worker without a record would end the run."""
-    return max(shard_count, round(count * scale))
+def write_dataset(name: str, directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
+    """Writes the data of a sample into `directory`: its `RECORDS` times `scale`, at least one for each file, as a worker without a
+    record would end the run."""
+    sample = importlib.import_module(f"sample_pipelines.{name}")
+    count = max(FILES, round(sample.RECORDS * scale))
+    write_shards(directory, sample.records(seed, count), count, FILES, progress)
 
 
 def write_shards(

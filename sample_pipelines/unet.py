@@ -6,31 +6,26 @@ Image and mask pass every geometric change as two channels of one tensor, so the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import yaml
 
-from sample_pipelines.pictures import cloud, surface_with_defects
+from sample_pipelines.pictures import cloud, repeated, surface_with_defects
 from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import Progress, file_pattern, scaled_count, write_shards
+from sample_pipelines.tfrecords import file_pattern
 
-TRAIN_RECORDS = 512
-TRAIN_FILES = 16
+RECORDS = 512
 IMAGE_SIZE = 256
-# Distinct pictures at scale 1; further records repeat them.
-PICTURES = 256
+# Records of one picture, on average.
+ALIKE = 2
 
 
-def train_input_fn(params: Mapping[str, Any] | None = None) -> tf.data.Dataset:
+def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (image float [batch_size, 256, 256, 1] in -1 to 1, mask float of the same shape, 0 or 1).
 
-    Both are float16 with `mixed_precision`, else float32. Without `params`, the values of `unet.yaml` beside this file hold.
+    Both are float16 with `mixed_precision`, else float32.
     """
-    if params is None:
-        params = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
     section = params["train_input"]
     dtype = tf.float16 if section["mixed_precision"] else tf.float32
 
@@ -71,27 +66,18 @@ def _turned(both: tf.Tensor) -> tf.Tensor:
     return tf.cond(tf.random.uniform([]) < 0.5, lambda: both, lambda: tf.transpose(both, [1, 0, 2]))
 
 
-def write_dataset(directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
-    """Writes `train/` under `directory`: 512 pairs of PNG images, 23 MB at scale 1."""
-    count = scaled_count(TRAIN_RECORDS, scale, TRAIN_FILES)
+def records(seed: int, count: int) -> Iterator[bytes]:
+    """Pairs of PNG images: 23 MB at scale 1."""
     rng = np.random.default_rng([seed, 5])
-    pictures = min(count, scaled_count(PICTURES, scale, 1))
-    write_shards(directory / "train", _records(rng, pictures), count, TRAIN_FILES, progress)
-
-
-def _records(rng: np.random.Generator, pictures: int) -> Iterator[bytes]:
-    """Endless records: first each picture once, then the same ones again at random."""
     clouds = np.stack([cloud(rng, 640, falloff) for falloff in (1.2, 1.8, 0.4)])
-    encoded: list[bytes] = []
-    while True:
-        if len(encoded) < pictures:
-            image, mask = surface_with_defects(rng, clouds, IMAGE_SIZE)
-            feature = {
-                name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[tf.io.encode_png(pixels).numpy()]))
-                for name, pixels in (("image", image), ("mask", mask))
-            }
-            example = tf.train.Example(features=tf.train.Features(feature=feature))
-            encoded.append(example.SerializeToString(deterministic=True))
-            yield encoded[-1]
-        else:
-            yield encoded[int(rng.integers(pictures))]
+
+    def pair() -> bytes:
+        image, mask = surface_with_defects(rng, clouds, IMAGE_SIZE)
+        feature = {
+            name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[tf.io.encode_png(pixels).numpy()]))
+            for name, pixels in (("image", image), ("mask", mask))
+        }
+        serialized: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
+        return serialized
+
+    return repeated(rng, pair, count, ALIKE)

@@ -61,7 +61,7 @@ def graph_of(tmp_path_factory: pytest.TempPathFactory) -> GraphOf:
         module, _, function = target.partition(":")
         with pytest.MonkeyPatch.context() as patch, recorded_sources() as log:
             patch.setenv("TF_CONFIG", json.dumps(config))
-            dataset = getattr(importlib.import_module(module), function)(params)
+            dataset = getattr(importlib.import_module(module), function)(params["train_input"] if plant else params)
         return read_graph(dataset, log, target=target)
 
     return build
@@ -144,11 +144,11 @@ def test_plants_are_listed_by_code_and_an_unknown_one_is_refused(tmp_path: Path)
         ("one_file_cycle", "cycle_length=4,"),
         ("flat_map_files", ".interleave(tf.data.TFRecordDataset, cycle_length=1, num_parallel_calls=tf.data.AUTOTUNE)"),
         ("forced_order", "deterministic=False"),
-        ("prefetch_upstream", '.batch(section["batch_size"], drop_remainder=True).prefetch(tf.data.AUTOTUNE)'),
+        ("prefetch_upstream", '.batch(train_input["batch_size"], drop_remainder=True).prefetch(tf.data.AUTOTUNE)'),
         ("decode_every_pass", ".map(parse, num_parallel_calls=tf.data.AUTOTUNE).cache()"),
         ("partial_cache", "dataset.take(24).cache()"),
         ("short_shuffle", ".shuffle(2560, seed="),
-        ("repeat_then_shuffle", '.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"]).repeat()'),
+        ("repeat_then_shuffle", '.shuffle(train_input["shuffle_buffer"], seed=train_input["shuffle_seed"]).repeat()'),
     ],
 )
 def test_the_users_own_statement_is_shown_changed(name: str, changed: str, graph_of: GraphOf) -> None:
