@@ -99,7 +99,11 @@ def fit(mode: str, runs: Sequence[PublishedRun], *, start: Constants | None = No
     def residuals(values: Sequence[float]) -> list[float]:
         constants = _unpacked(base, names, values)
         deviations = dict(zip(names.networks, values[names.first_network :], strict=True))
-        errors = [_log_error(run, constants.scaled(math.exp(deviations[run.network]))) / RUN_SPREAD for run in chosen]
+        efficiencies = [constants.efficiency * math.exp(deviations[run.network]) for run in chosen]
+        errors = [
+            _log_error(run, replace(constants, efficiency=efficiency)) / RUN_SPREAD
+            for run, efficiency in zip(chosen, efficiencies, strict=True)
+        ]
         priors = [value / FACTOR_PRIOR for value in values[names.first_factor : names.first_network]]
         return errors + priors + [deviation / NETWORK_SPREAD for deviation in deviations.values()]
 

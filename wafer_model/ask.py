@@ -26,7 +26,6 @@ def ask(
     dtype: str = "fp16",
     calibrate_samples_per_s: float | None = None,
     system_file: Path | None = None,
-    **more: Any,
 ) -> WaferPrediction:
     """The prediction for a built-in network or a YAML file.
 
@@ -34,7 +33,6 @@ def ask(
         mode: `pipelined`, `weight_streaming` (a hyphen will do), or None for whichever fits.
         calibrate_samples_per_s: a rate measured with exactly these arguments; it replaces what the public runs say.
         system_file: YAML with systems of the user's own.
-        more: replicas, micro_batch_size, release, as `predict` takes them.
 
     Raises:
         WaferModelError, DoesNotFitError: whatever cannot be, named.
@@ -44,12 +42,7 @@ def ask(
     network = load_network(model, sequence_length=sequence_length)
     box = find_system(system, load_systems(system_file) if system_file else None)
     wanted = mode.replace("-", "_") if mode else None
-    step: dict[str, Any] = {
-        "batch_size": batch_size,
-        "systems": systems,
-        "dtype": dtype,
-        **more,
-    }
+    step: dict[str, Any] = {"batch_size": batch_size, "systems": systems, "dtype": dtype}
     found = predict(network, box, wanted, **step)
     why = why_mode(network, box, wanted, dtype=dtype, systems=systems)
     if calibrate_samples_per_s is not None:
@@ -58,22 +51,13 @@ def ask(
     return _with_choices(found, sequence_length, why)
 
 
-# Mixed precision, as the vendor's practices for performance have it.
-PRECISIONS = {
-    "fp16": "fp16, mixed precision with dynamic loss scaling, unless --dtype says otherwise",
-    "cbfloat16": "cbfloat16, mixed precision, for which many networks need no dynamic loss scaling",
-    "fp32": "fp32, no mixed precision",
-}
-
-
 def _with_choices(found: WaferPrediction, length: int | None, why: str) -> WaferPrediction:
     """What was taken, and why; a length that nobody gave is an assumption that decides the rate, and so a note, too."""
-    choices = [("mode", f"{found.mode.replace('_', ' ')}: {why}"), ("batch size", f"{found.batch_size:,} samples in one step")]
+    choices = [("mode", f"{found.mode.replace('_', ' ')}: {why}")]
     notes = found.notes
     if found.sequence_length is not None:
         origin = "as asked for" if length is not None else "the network's own length"
         choices.append(("sequence length", f"{found.sequence_length:,} tokens in a sample, {origin}"))
         if length is None:
             notes = (choices[-1][1], *notes)
-    choices.append(("precision", PRECISIONS[found.dtype]))
     return replace(found, notes=notes, choices=tuple(choices))

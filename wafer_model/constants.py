@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -80,18 +80,14 @@ class Constants:
     domain: Domain
 
     def efficiency_on(self, system: str, release: str = LATEST) -> float:
-        """Efficiency on a system under a release, e.g. `latest`, `1.7.1`, `R2.3`. Unknown ones count as the latest."""
-        major = release.strip().lower().removeprefix("release").removeprefix("r").lstrip("_ ").split(".")[0]
-        return self.efficiency * self.system_factor.get(system, 1.0) * self.release_factor.get(major, 1.0)
+        """Efficiency on a system under a release, `latest` or as `1.7.1`. Unknown ones count as the latest."""
+        return self.efficiency * self.system_factor.get(system, 1.0) * self.release_factor.get(release.split(".")[0], 1.0)
 
     def interval_factor(self, *, calibrated: bool = False, beyond: tuple[tuple[str, float], ...] = ()) -> float:
         """The 90 % interval is estimate / factor to estimate x factor. `beyond`: how the network is outside of the domain."""
         if calibrated:
             return math.exp(Z90 * self.calibrated_log_sigma)
         return math.exp(Z90 * math.hypot(self.log_sigma, *(sigma for _, sigma in beyond)))
-
-    def scaled(self, factor: float) -> Constants:
-        return replace(self, efficiency=self.efficiency * factor)
 
 
 @cache

@@ -26,7 +26,6 @@ def predict(
     batch_size: int,
     systems: int = 1,
     dtype: str = "fp16",
-    replicas: int = 1,
     micro_batch_size: int | None = None,
     release: str = LATEST,
     constants: Constants | None = None,
@@ -37,7 +36,6 @@ def predict(
     Args:
         mode: `pipelined` or `weight_streaming`; None takes pipelined where it fits on one system, else weight streaming.
         batch_size: samples per optimizer step over all systems.
-        replicas: whole-model copies on one wafer (pipelined only).
         micro_batch_size: samples per system and pass, where known; None takes what memory allows (weight streaming only).
         release: software release, for what changed with it; unknown ones count as the latest.
         constants: of the mode, where not the fitted ones (see `calibration.calibrate`).
@@ -45,16 +43,17 @@ def predict(
     Raises WaferModelError for whatever cannot be, by name; DoesNotFitError where memory or cores do not suffice.
     """
     box = find_system(system) if isinstance(system, str) else system
-    _check(batch_size, systems, replicas, dtype)
+    _check(batch_size, systems, dtype)
     why = "" if mode else _needs_streaming(network, box, dtype, systems)
     chosen = mode or ("weight_streaming" if why else "pipelined")
     fitted = constants or constants_of(chosen)
     beyond = fitted.domain.beyond(chosen, network.kind, network.parameters, box.name)
-    _check_mode(chosen, systems, replicas, micro_batch_size)
-    asked: dict[str, Any] = {"batch_size": batch_size, "systems": systems, "replicas": replicas, "dtype": dtype}
+    if chosen == "pipelined" and (systems != 1 or micro_batch_size is not None):
+        raise WaferModelError("pipelined execution runs on one system and has no micro-batches: weight streaming has both")
+    asked: dict[str, Any] = {"batch_size": batch_size, "systems": systems, "dtype": dtype}
     how: dict[str, Any] = {"dtype": dtype, "release": release}
     if chosen == "pipelined":
-        rate, ceiling, found = pipelined.execution(network, box, fitted, batch_size, replicas=replicas, **how)
+        rate, ceiling, found = pipelined.execution(network, box, fitted, batch_size, **how)
     else:
         rate, ceiling, found = weight_streaming.execution(network, box, fitted, batch_size, systems, micro_batch_size, **how)
     # A published wire speed caps the high end, since it is no matter of fitting.
@@ -79,22 +78,13 @@ def predict(
     )
 
 
-def _check(batch_size: int, systems: int, replicas: int, dtype: str) -> None:
-    for what, value in (("batch_size", batch_size), ("systems", systems), ("replicas", replicas)):
-        check_count(what, value)
+def _check(batch_size: int, systems: int, dtype: str) -> None:
+    check_count("batch_size", batch_size)
+    check_count("systems", systems)
     if dtype not in FLOAT_BYTES:
         raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(FLOAT_BYTES)}")
-    if batch_size < systems * replicas:
-        raise WaferModelError(f"a batch of {batch_size} cannot be divided among {systems} system(s) with {replicas} replica(s)")
-
-
-def _check_mode(mode: str, systems: int, replicas: int, micro_batch_size: int | None) -> None:
-    if mode == "pipelined" and micro_batch_size is not None:
-        raise WaferModelError("pipelined execution has no micro-batches")
-    if mode == "pipelined" and systems != 1:
-        raise WaferModelError("pipelined execution runs on one system; several need weight streaming")
-    if mode != "pipelined" and replicas != 1:
-        raise WaferModelError("weight streaming has no replicas on one wafer; use several systems")
+    if batch_size < systems:
+        raise WaferModelError(f"a batch of {batch_size} cannot be divided among {systems} systems")
 
 
 def why_mode(network: Network, system: System, mode: str | None, *, dtype: str, systems: int = 1) -> str:

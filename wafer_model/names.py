@@ -39,19 +39,18 @@ def find_name(text: str, names: Iterable[str], what: str, *, otherwise: str = ""
 
 
 def _begins(name: str, text: str) -> bool:
-    """Whether the name goes on where the text ends: after a whole number (1.3 is one), or in the middle of letters."""
-    number = r"[0-9]+(?:\.[0-9]+)?"
-    whole, start = _parts(name, number), _parts(text, number)
+    """Whether the name goes on where the text ends: after a whole number, or in the middle of letters."""
+    whole, start = _parts(name), _parts(text)
     if not start or len(start) > len(whole) or whole[: len(start) - 1] != start[:-1]:
         return False
     last, typed = whole[len(start) - 1], start[-1]
     return last == typed or (typed[0].isalpha() and last.startswith(typed))
 
 
-def _parts(text: str, number: str = r"[0-9]+") -> tuple[str, ...]:
-    """`GPT-3 1.3B` and `gpt3_1.3b` -> gpt 3 1 3 b; letters that only a sign parts are one."""
+def _parts(text: str) -> tuple[str, ...]:
+    """`GPT-3 1.3B` and `gpt3_1.3b` -> gpt 3 1.3 b; letters that only a sign parts are one."""
     found: list[str] = []
-    for piece in re.findall(rf"[a-z]+|{number}", text.lower()):
+    for piece in re.findall(r"[a-z]+|[0-9]+(?:\.[0-9]+)?", text.lower()):
         if found and found[-1][0].isalpha() and piece[0].isalpha():
             found[-1] += piece
         else:

@@ -26,9 +26,10 @@ from reprlib import repr as short
 from types import MappingProxyType
 from typing import Any
 
-from wafer_model.catalogue import BUILDERS, build_network, find_builtin, own_sequence_length
+from wafer_model.catalogue import BUILDERS, build_network
 from wafer_model.errors import WaferModelError
 from wafer_model.foreign import text_of, yaml_of
+from wafer_model.names import find_name
 from wafer_model.network import (
     InputTensor,
     Layer,
@@ -87,10 +88,9 @@ def _network(document: object, stem: str) -> Network:
         raise WaferModelError("a network file is a mapping with 'base', or with 'inputs' and 'layers'")
     if "base" in document:
         sizes = {key: value for key, value in document.items() if key not in ("base", "name")}
-        base = find_builtin(str(document["base"]), "base")
+        base = find_name(str(document["base"]), BUILDERS, "base")
         network: Network = _call(BUILDERS[base], sizes, f"base {base!r}")
-        length = sizes.get("sequence_length", own_sequence_length(base))
-        return replace(network, name=str(document.get("name", network.name)), sequence_length=length)
+        return replace(network, name=str(document.get("name", network.name)))
     unknown = sorted(str(key) for key in document if key not in ("name", "inputs", "layers"))
     if unknown:
         raise WaferModelError(f"unknown field {unknown[0]!r}; known: name, inputs, layers, or base with its sizes")

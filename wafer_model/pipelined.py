@@ -1,6 +1,6 @@
 """Pipelined execution: all layers live on the wafer at once, each on its own region, and samples flow through.
 
-    rate = replicas x min over kernels of min(compute, transmission), and never above the ingress of the system
+    rate = min over kernels of min(compute, transmission), and never above the ingress of the system
 
 Compute of a kernel is its cores x the rate of a core / its FLOPs per sample; transmission is what the ports of its region carry,
 whatever its size. Cores are given to a kernel until its transmission ceiling and then no more; only a full fabric forces the
@@ -32,7 +32,6 @@ def execution(
     batch_size: int,
     *,
     dtype: str,
-    replicas: int,
     release: str,
 ) -> tuple[float, float, Execution]:
     """Samples per second, what the wires carry of them, and the placement that accepts the most.
@@ -40,37 +39,37 @@ def execution(
     Raises:
         DoesNotFitError: memory, parameters, or fewer cores than kernels.
     """
-    memory = memory_bytes(network, dtype=dtype) * replicas
+    memory = memory_bytes(network, dtype=dtype)
     if memory > system.sram_bytes or network.parameters >= DOCUMENTED_PARAMETER_LIMIT:
         raise DoesNotFitError(
             f"{network.name} cannot run pipelined on {system.name}: {network.parameters / 1e6:,.0f} M parameters need "
-            f"{memory / 1e9:,.1f} GB of {system.sram_bytes / 1e9:,.0f} GB with {replicas} replica(s), and the mode is for less "
+            f"{memory / 1e9:,.1f} GB of {system.sram_bytes / 1e9:,.0f} GB, and the mode is for less "
             f"than 1,000 M parameters; use weight streaming"
         )
     kernels = tuple(layer for layer in network.layers if layer.forward_flops > 0)
     core_rate = system.peak(dtype) / system.cores * constants.efficiency_on(system.name, release)
-    fabric = int(system.usable_cores * constants.usable_share) // replicas
+    fabric = int(system.usable_cores * constants.usable_share)
     if fabric < len(kernels):
-        raise DoesNotFitError(f"{network.name} has {len(kernels)} kernels and {system.name} only {fabric} cores for each replica")
+        raise DoesNotFitError(f"{network.name} has {len(kernels)} kernels and {system.name} only {fabric} cores")
     ceiling = min(_transmission(layer, constants) for layer in kernels)
     # Weight updates and small messages do not shrink with the rate, so every kernel has at least one core.
     cores = _allocate(kernels, core_rate, ceiling, fabric)
     rows = tuple(_row(layer, count, core_rate, constants) for layer, count in zip(kernels, cores, strict=True))
     slowest = min(rows, key=lambda row: row.samples_per_s or math.inf)
     compute = min(row.compute_samples_per_s or math.inf for row in rows)
-    accepted, ingress = replicas * (slowest.samples_per_s or 0.0), system.io_bytes_per_s / network.sample_bytes(dtype)
+    accepted, ingress = slowest.samples_per_s or 0.0, system.io_bytes_per_s / network.sample_bytes(dtype)
     steady, stages = min(accepted, ingress), len(network.weighted_blocks)
     # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.
-    fill = (stages - 1) * replicas
+    fill = stages - 1
     return (
         steady * batch_size / (batch_size + fill),
         ingress,
         Execution(
             limited_by="ingress" if ingress < accepted else slowest.limited_by or "compute",
             limiting_row=slowest.name,
-            limits=limits_of(compute=replicas * compute, transmission=replicas * ceiling, ingress=ingress),
+            limits=limits_of(compute=compute, transmission=ceiling, ingress=ingress),
             rows=rows,
-            active_core_ratio=sum(cores) * replicas / system.usable_cores,
+            active_core_ratio=sum(cores) / system.usable_cores,
             fill_steps=stages,
             fill_s=fill / steady,
             micro_batch_size=batch_size,

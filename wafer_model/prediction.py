@@ -82,7 +82,7 @@ class WaferPrediction(Execution):
         calibrated: whether a measured point of the user replaced the fitted efficiency.
         notes: assumptions a reader should know, one sentence each.
         beyond_fit: how network and system lie outside of what was fitted, one sentence each; the interval is wider for it.
-        choices: what was asked for or taken, and why: (mode, batch size, sequence length, precision) with a sentence each.
+        choices: what was asked for or taken, and why: (mode, sequence length) with a sentence each.
     """
 
     network: str
@@ -91,7 +91,6 @@ class WaferPrediction(Execution):
     dtype: str
     batch_size: int
     systems: int
-    replicas: int
     samples_per_s: Estimate
     step_s: float
     parameters: int

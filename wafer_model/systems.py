@@ -88,16 +88,11 @@ def _system(name: str, entry: object, path: Path) -> System:
     unknown = sorted(str(key) for key in entry if key not in FIELDS)
     if unknown:
         raise WaferModelError(f"{path}: system {name!r} has unknown field {unknown[0]!r}; known: {', '.join(FIELDS)}")
-    values, sources, derived = {}, {}, []
-    for field in FIELDS:
-        value, source, is_derived = _number(entry.get(field), f"{path}: {name}.{field}")
-        if value is None:
-            if field in REQUIRED:
-                raise WaferModelError(f"{path}: {name}.{field} is missing and nothing can be said without it")
-            continue
-        values[field], sources[field] = value, source
-        if is_derived:
-            derived.append(field)
+    found = {field: _number(entry.get(field), f"{path}: {name}.{field}") for field in FIELDS}
+    values = {field: value for field, (value, _, _) in found.items() if value is not None}
+    for field in REQUIRED:
+        if field not in values:
+            raise WaferModelError(f"{path}: {name}.{field} is missing and nothing can be said without it")
     if values["usable_cores"] > values["cores"]:
         raise WaferModelError(f"{path}: {name} has more usable cores than cores")
     peaks = {dtype: values[f"peak_flops_per_s_{dtype}"] for dtype in DTYPES if f"peak_flops_per_s_{dtype}" in values}
@@ -108,8 +103,8 @@ def _system(name: str, entry: object, path: Path) -> System:
         sram_bytes=values["sram_bytes"],
         io_bytes_per_s=values["io_bytes_per_s"],
         peak_flops_per_s=peaks,
-        sources=sources,
-        derived=tuple(derived),
+        sources={field: found[field][1] for field in values},
+        derived=tuple(field for field in values if found[field][2]),
     )
 
 

@@ -5,7 +5,7 @@ Each block of a transformer is one unit of weight streaming, as the public compi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wafer_model.errors import WaferModelError
@@ -54,6 +54,9 @@ class BlockShape:
             raise WaferModelError(f"{self.heads} heads do not divide a width of {self.inner or self.hidden}")
 
 
+NO_BIAS: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False}
+
+
 def transformer_block(name: str, shape: BlockShape, *, queries: int, keys: int | None = None) -> tuple[Layer, ...]:
     """Norms, attention (and cross attention over `keys` places), feed-forward."""
     hidden, inner = shape.hidden, shape.inner or shape.hidden
@@ -92,17 +95,16 @@ def _blocks(depth: int, shape: BlockShape, name: str = "block", **sizes: int) ->
     return [layer for index in range(depth) for layer in transformer_block(f"{name}{index + 1}", shape, **sizes)]
 
 
-def _encoders() -> dict[str, tuple[int, BlockShape]]:
-    """Blocks and their shape, as BERT has them and the vision transformer took them over."""
-    return {
-        "base": (12, BlockShape(hidden=768, heads=12, feed_forward=3072)),
-        "large": (24, BlockShape(hidden=1024, heads=16, feed_forward=4096)),
-    }
+ENCODERS = {
+    "base": (12, BlockShape(hidden=768, heads=12, feed_forward=3072)),
+    "large": (24, BlockShape(hidden=1024, heads=16, feed_forward=4096)),
+}
+"""Blocks and their shape, as BERT has them and the vision transformer took them over."""
 
 
 def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
     """BERT pre-training (masked words and next sentence), Devlin et al. 2018; sizes `base` and `large`."""
-    depth, shape = _encoders()[size]
+    depth, shape = ENCODERS[size]
     hidden, places = shape.hidden, sequence_length
     masked = BERT_PREDICTIONS.get(places, max(1, round(0.15 * places)))
     layers = [
@@ -126,32 +128,35 @@ def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
         masked_lm_weights=(masked, "float"),
         next_sentence_labels=(1, "integer"),
     )
-    return Network(name=f"bert_{size}", layers=tuple(layers), inputs=inputs)
+    return Network(name=f"bert_{size}", layers=tuple(layers), inputs=inputs, sequence_length=places)
 
 
-GPT2_SIZES = {"small": (12, 768, 12), "medium": (24, 1024, 16), "large": (36, 1280, 20), "xl": (48, 1600, 25)}
-# Cerebras-GPT, arXiv 2304.03208, table of sizes: (layers, width, heads); the feed-forward width is four times the width.
-GPT3_SIZES = {
-    "111m": (10, 768, 12),
-    "256m": (14, 1088, 17),
-    "590m": (18, 1536, 12),
-    "1.3b": (24, 2048, 16),
-    "2.7b": (32, 2560, 32),
-    "6.7b": (32, 4096, 32),
-    "13b": (40, 5120, 40),
+GPT_SIZES = {  # layers, width, heads; the feed-forward width is four times the width
+    "gpt2_small": (12, 768, 12),
+    "gpt2_medium": (24, 1024, 16),
+    "gpt2_large": (36, 1280, 20),
+    "gpt2_xl": (48, 1600, 25),
+    # Cerebras-GPT, arXiv 2304.03208, table of sizes.
+    "gpt3_111m": (10, 768, 12),
+    "gpt3_256m": (14, 1088, 17),
+    "gpt3_590m": (18, 1536, 12),
+    "gpt3_1.3b": (24, 2048, 16),
+    "gpt3_2.7b": (32, 2560, 32),
+    "gpt3_6.7b": (32, 4096, 32),
+    "gpt3_13b": (40, 5120, 40),
 }
 
 
-def gpt2(size: str = "small", *, sequence_length: int = 1024) -> Network:
-    """GPT-2, Radford et al. 2019; sizes small, medium, large, xl."""
-    depth, hidden, heads = GPT2_SIZES[size]
-    return _learned_positions_gpt(f"gpt2_{size}", depth, hidden, heads, sequence_length)
+def gpt2(size: str, *, sequence_length: int = 1024) -> Network:
+    """GPT-2, Radford et al. 2019: learned positions."""
+    depth, hidden, heads = GPT_SIZES[size]
+    shape = BlockShape(hidden=hidden, heads=heads, feed_forward=4 * hidden)
+    return _decoder(size, depth, shape, 50257, sequence_length, tied=True, head_bias=False, learned_positions=True)
 
 
-def gpt3(size: str = "111m", *, sequence_length: int = 2048) -> Network:
-    """The GPT-3-style family published as Cerebras-GPT, 111M to 13B."""
-    depth, hidden, heads = GPT3_SIZES[size]
-    return _learned_positions_gpt(f"gpt3_{size}", depth, hidden, heads, sequence_length)
+def gpt3(size: str, *, sequence_length: int = 2048) -> Network:
+    """The GPT-3-style family published as Cerebras-GPT, 111M to 13B, of the layers of GPT-2."""
+    return gpt2(size, sequence_length=sequence_length)
 
 
 def gptj(*, sequence_length: int = 2048) -> Network:
@@ -161,21 +166,16 @@ def gptj(*, sequence_length: int = 2048) -> Network:
 
 
 def llama(size: str = "7b", *, sequence_length: int = 2048) -> Network:
-    """LLaMA 7B (Touvron et al. 2023; version 2 has the same layers) and Llama 3 8B."""
-    plain: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False, "gated": True}
-    shapes = {
-        "7b": (32, 32000, BlockShape(hidden=4096, heads=32, feed_forward=11008, **plain)),
-        "3_8b": (32, 128256, BlockShape(hidden=4096, heads=32, feed_forward=14336, key_value=1024, **plain)),
-    }
-    depth, vocabulary, shape = shapes[size]
-    return _decoder(f"llama_{size}", depth, shape, vocabulary, sequence_length, tied=False, head_bias=False)
+    """LLaMA 7B (Touvron et al. 2023; version 2 has the same layers) and Llama 3 8B, which groups its queries."""
+    vocabulary, feed_forward, key_value = {"7b": (32000, 11008, None), "3_8b": (128256, 14336, 1024)}[size]
+    shape = BlockShape(hidden=4096, heads=32, feed_forward=feed_forward, key_value=key_value, gated=True, **NO_BIAS)
+    return _decoder(f"llama_{size}", 32, shape, vocabulary, sequence_length, tied=False, head_bias=False)
 
 
-def esm2(size: str = "35m", *, sequence_length: int = 1026) -> Network:
+def esm2(*, sequence_length: int = 1026) -> Network:
     """ESM-2 protein language model (Lin et al. 2023), 35M; the head is counted as a plain tied projection."""
-    shapes = {"35m": (12, BlockShape(hidden=480, heads=20, feed_forward=1920))}
-    depth, shape = shapes[size]
-    return _decoder(f"esm2_{size}", depth, shape, 33, sequence_length, tied=True, head_bias=True)
+    shape = BlockShape(hidden=480, heads=20, feed_forward=1920)
+    return _decoder("esm2_35m", 12, shape, 33, sequence_length, tied=True, head_bias=True)
 
 
 T5_SIZES = {"small": (6, 512, 8, 2048), "base": (12, 768, 12, 3072), "large": (24, 1024, 16, 4096)}
@@ -186,9 +186,8 @@ T5_BUCKETS = 32
 def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 114) -> Network:
     """T5 1.0, Raffel et al. 2020 (span corruption of 512 tokens gives targets of 114)."""
     depth, hidden, heads, feed_forward = T5_SIZES[size]
-    plain: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, "norm_bias": False}
-    encoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, **plain)
-    decoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, norms=3, cross=True, **plain)
+    encoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, **NO_BIAS)
+    decoder = replace(encoder, norms=3, cross=True)
     layers = [embedding("words", T5_VOCABULARY, hidden, positions=sequence_length + target_length, block="embeddings")]
     layers += _blocks(depth, encoder, queries=sequence_length, name="encoder")
     layers += _blocks(depth, decoder, queries=target_length, keys=sequence_length, name="decoder")
@@ -205,12 +204,12 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
         labels=(target_length, "integer"),
         attention_masks=(sequence_length + target_length, "float"),
     )
-    return Network(name=f"t5_{size}", layers=tuple(layers), inputs=inputs)
+    return Network(name=f"t5_{size}", layers=tuple(layers), inputs=inputs, sequence_length=sequence_length)
 
 
 def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int = 1000) -> Network:
     """Vision transformer, Dosovitskiy et al. 2020; sizes base and large."""
-    depth, shape = _encoders()[size]
+    depth, shape = ENCODERS[size]
     side = image // patch
     if side < 1 or image % patch:
         raise WaferModelError(f"a patch of {patch} does not divide an image of {image}")
@@ -247,11 +246,6 @@ def dit(*, latent: int = 32, patch: int = 2) -> Network:
     return Network(name="dit_2b", layers=tuple(layers), inputs=inputs)
 
 
-def _learned_positions_gpt(name: str, depth: int, hidden: int, heads: int, places: int) -> Network:
-    shape = BlockShape(hidden=hidden, heads=heads, feed_forward=4 * hidden)
-    return _decoder(name, depth, shape, 50257, places, tied=True, head_bias=False, learned_positions=True)
-
-
 def _decoder(
     name: str,
     depth: int,
@@ -274,4 +268,4 @@ def _decoder(
         softmax_loss("loss", vocabulary, positions=places, block="heads"),
     ]
     inputs = tensors(input_ids=(places, "integer"), labels=(places, "integer"), input_mask=(places, "float"))
-    return Network(name=name, layers=tuple(layers), inputs=inputs)
+    return Network(name=name, layers=tuple(layers), inputs=inputs, sequence_length=places)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from benchmarks.wafer_fit import domain_of
@@ -77,37 +79,27 @@ def test_one_measured_point_replaces_the_extrapolation() -> None:
     assert not from_model(tied).is_extrapolated
 
 
-def test_what_was_assumed_is_said_and_why() -> None:
-    choices = dict(ask("bert_large", batch_size=1024).choices)
-    assert choices["mode"].startswith("pipelined: it fits on one CS-2")
-    assert choices["sequence length"] == "128 tokens in a sample, the network's own length"
-    assert choices["batch size"].startswith("1,024 samples")
-    assert "with dynamic loss scaling" in choices["precision"]
-    assert "no dynamic loss scaling" in dict(ask("bert_large", batch_size=64, dtype="cbfloat16").choices)["precision"]
-    assert "as asked for" in dict(ask("bert_large", batch_size=64, sequence_length=512).choices)["sequence length"]
-    assert "sequence length" not in dict(ask("unet", batch_size=64).choices)
-
-
-def test_a_number_of_systems_that_changes_the_mode_says_so() -> None:
-    assert "one system alone would be pipelined" in dict(ask("bert_large", batch_size=64, systems=2).choices)["mode"]
-    assert "would be pipelined" not in dict(ask("gptj_6b", batch_size=64, systems=2).choices)["mode"]
-    assert dict(ask("bert_large", batch_size=64, systems=2, mode="weight_streaming").choices)["mode"].endswith("as asked for")
-
-
-def test_a_length_that_was_assumed_is_said_and_one_that_was_given_is_not() -> None:
-    assumed, told = ask("gptj", batch_size=120), ask("gptj", batch_size=120, sequence_length=2048)
-    assert assumed.sequence_length == told.sequence_length == 2048
-    assert any("2,048 tokens" in note for note in assumed.notes)
-    assert not any("tokens" in note for note in told.notes)
-    assert assumed.samples_per_s == told.samples_per_s
-    assert ask("fc_mnist", batch_size=256).sequence_length is None
-
-
-def test_a_mode_that_was_chosen_is_said_with_its_reason_and_one_that_was_asked_for_is_not() -> None:
-    assert any("3 systems train together" in note for note in ask("bert_base", batch_size=256, systems=3).notes)
-    assert any("parameters are more" in note for note in ask("gptj", batch_size=120).notes)
-    for found in (ask("gptj", batch_size=120, mode="weight-streaming"), ask("bert_base", batch_size=256)):
-        assert not any("weight streaming" in note for note in found.notes)
+@pytest.mark.parametrize(
+    ("model", "asked", "choice", "words", "noted"),
+    [
+        ("bert_large", {}, "mode", "it fits on one CS-2, and has fewer than a billion parameters", ""),
+        ("bert_large", {"systems": 3}, "mode", "one system alone would be pipelined", "3 systems train together"),
+        ("gptj", {"systems": 2}, "mode", "2 systems train together, and pipelined execution runs on one", "systems train together"),
+        ("gptj", {}, "mode", "parameters are more than the billion that pipelined execution is for", "parameters are more"),
+        ("gptj", {"mode": "weight-streaming"}, "mode", "as asked for", ""),
+        ("gptj", {}, "sequence length", "2,048 tokens in a sample, the network's own length", "2,048 tokens"),
+        ("gptj", {"sequence_length": 2048}, "sequence length", "2,048 tokens in a sample, as asked for", ""),
+        ("unet", {}, "sequence length", None, ""),
+    ],
+)
+def test_what_was_chosen_is_said_and_why_and_noted_where_nobody_asked_for_it(
+    model: str, asked: dict[str, Any], choice: str, words: str | None, noted: str
+) -> None:
+    found = ask(model, batch_size=120, **asked)
+    said = dict(found.choices).get(choice)
+    assert said is None if words is None else said.endswith(words)
+    about = [note for note in found.notes if ("weight streaming" if choice == "mode" else "tokens") in note]
+    assert noted in about[0] if noted else about == []
 
 
 @pytest.mark.parametrize("mode", ["pipelined", "weight-streaming"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,16 +31,17 @@ def test_a_step_time_is_the_batch_over_the_time(step_s: float, batch_size: int) 
     assert (found.source, found.batch_size) == ("step_time", batch_size)
 
 
-@pytest.mark.parametrize("rate", [0, -1, math.nan, math.inf, -math.inf, 1e13])
-def test_a_demand_that_cannot_be_is_refused(rate: float) -> None:
+@pytest.mark.parametrize(
+    ("make", "numbers"),
+    [
+        *((from_rate, (rate,)) for rate in (0, -1, math.nan, math.inf, -math.inf, 1e13)),
+        *((from_step_time, (step_s, 1)) for step_s in (0, -1, math.nan, math.inf)),
+        *((from_step_time, numbers) for numbers in ((1, 0), (1, -5), (1e-12, 1000))),
+    ],
+)
+def test_a_demand_that_cannot_be_is_refused(make: Any, numbers: tuple[float, ...]) -> None:
     with pytest.raises(WaferModelError):
-        from_rate(rate)
-
-
-@pytest.mark.parametrize(("step_s", "batch_size"), [(0, 1), (-1, 1), (math.nan, 1), (1, 0), (1, -5), (1e-12, 1000), (math.inf, 1)])
-def test_a_step_that_cannot_be_is_refused(step_s: float, batch_size: int) -> None:
-    with pytest.raises(WaferModelError):
-        from_step_time(step_s, batch_size)
+        make(*numbers)
 
 
 @given(rates, st.floats(0, 0.9), st.floats(0, 2), st.floats(0, 100))

@@ -58,17 +58,11 @@ def test_all_who_say_a_mode_agree_or_are_named(
     ("arguments", "names"),
     [
         (["--wafer-mode", "pipelined", "python-ws", "run.py"], ["--wafer-mode (pipelined) and python-ws (weight streaming)"]),
-        (["--compile-report", "r.txt", "python-ws", "run.py"], ["--compile-report (pipelined) and python-ws (weight streaming)"]),
-        (
-            ["analyze", "d.py:f", "--compile-report", "r.txt", "--wafer-mode", WS],
-            ["--wafer-mode (weight streaming) and --compile-report (pipelined)"],
-        ),
         (
             ["analyze", "d.py:f", "--wafer-mode", "pipelined", "--train-command", "csrun_wse python-ws run.py"],
             ["--wafer-mode (pipelined) and python-ws (weight streaming)"],
         ),
         (["--single-task-nodes", "1", "python-ws", "run.py"], ["--single-task-nodes 1: weight streaming needs 2"]),
-        (["analyze", "d.py:f", "--single-task-nodes", "0", "--wafer-mode", WS], ["--single-task-nodes 0"]),
     ],
 )
 def test_a_contradiction_ends_with_2_before_anything_runs(
@@ -82,7 +76,7 @@ def test_a_contradiction_ends_with_2_before_anything_runs(
     assert "it ran" not in told
 
 
-def settled(target: str = "tests/builders.py:make_graph", **choices: Any) -> Options:
+def settled(target: str, **choices: Any) -> Options:
     """The options that a job would start with."""
     jobs: list[Job] = []
 
@@ -95,28 +89,34 @@ def settled(target: str = "tests/builders.py:make_graph", **choices: Any) -> Opt
     return jobs[0].options
 
 
-def test_the_mode_that_a_model_runs_in_is_that_of_the_plan(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(root)
-    assert settled(wafer="gptj", batch_size=120).wafer_mode == WS
-    assert settled(wafer="bert_large", batch_size=256).wafer_mode == PIPELINED
-    assert settled(wafer="bert_large", batch_size=256, systems=3).wafer_mode == WS
-    assert settled(wafer="bert_large", batch_size=256, train_command="python-ws run.py").wafer_mode == WS
-    assert settled(demand=5.0).wafer_mode is None
+GPTJ: dict[str, Any] = {"wafer": "gptj", "batch_size": 120}
+BERT: dict[str, Any] = {"wafer": "bert_large", "batch_size": 256}
 
 
-def test_a_script_that_is_named_as_a_target_says_its_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("target", "choices", "expected"),
+    [
+        (None, GPTJ, WS),
+        (None, BERT, PIPELINED),
+        (None, BERT | {"systems": 3}, WS),
+        (None, BERT | {"train_command": "python-ws run.py"}, WS),
+        (None, {"demand": 5.0}, None),
+        ("script:1:python-ws run.py", {}, WS),
+        ("script:1:python run.py", {}, None),
+        ("script:1:python-ws run.py", {"wafer_mode": PIPELINED}, "python-ws"),
+        (None, GPTJ | {"single_task_nodes": 1, "nodes": 8}, "--single-task-nodes 1: weight streaming needs 2 at least"),
+    ],
+)
+def test_the_mode_of_a_run_is_that_of_its_model_or_its_script(
+    target: str | None, choices: dict[str, Any], expected: str | None, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "run.py").touch()
-    monkeypatch.chdir(tmp_path)
-    assert settled("script:1:python-ws run.py").wafer_mode == WS
-    assert settled("script:1:python run.py").wafer_mode is None
-    with pytest.raises(UsageError, match="python-ws"):
-        settled("script:1:python-ws run.py", wafer_mode=PIPELINED)
-
-
-def test_a_model_in_weight_streaming_refuses_one_single_task_node(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(root)
-    with pytest.raises(UsageError, match="--single-task-nodes 1: weight streaming needs 2 at least"):
-        settled(wafer="gptj", batch_size=120, single_task_nodes=1, nodes=8)
+    monkeypatch.chdir(tmp_path if target else root)
+    if expected in (None, WS, PIPELINED):
+        assert settled(target or "tests/builders.py:make_graph", **choices).wafer_mode == expected
+    else:
+        with pytest.raises(UsageError, match=expected):
+            settled(target or "tests/builders.py:make_graph", **choices)
 
 
 @pytest.mark.parametrize("demand", [None, 10.0, 30_000.0])
@@ -145,10 +145,8 @@ def test_pipelined_takes_one_node_or_two_as_before() -> None:
 
 
 def test_a_mode_counts_without_a_demand_and_a_demands_without_an_option() -> None:
-    assert single_task_nodes(8, None, Options(wafer_mode=WS)) == 2
     assert single_task_nodes(1, None, Options(wafer_mode=WS)) == 2
     assert single_task_nodes(8, make_consumption(5, mode=WS), Options()) == 2
-    assert single_task_nodes(8, None, Options(wafer_mode=WS, single_task_nodes=3)) == 3
     assert [single_task_nodes(nodes, None, Options()) for nodes in (1, 2)] == [0, 1]
 
 
@@ -193,23 +191,16 @@ def lines(train: str | None, mode: str | None, **options: Any) -> Any:
 TYPED = "csrun_wse --total-nodes 14 --cyclic python run.py --mode=validate_only --params p.yaml"
 
 
-def test_lines_hold_one_launcher_and_train() -> None:
-    found = lines(TYPED, None)
-    assert found.csrun_wse.endswith("--single-task-nodes 1 python run.py --mode=train --params p.yaml")
+@pytest.mark.parametrize(("typed", "mode"), [(TYPED, None), (TYPED, WS), (TYPED.replace("python ", "python-ws "), WS)])
+def test_lines_hold_one_launcher_and_train_with_the_python_of_the_mode(typed: str, mode: str | None) -> None:
+    found, python = lines(typed, mode), "python-ws" if mode else "python"
+    trains = f"{python} run.py --mode=train --params p.yaml"
     assert found.csrun_wse.count("csrun_wse") == 1
+    assert found.csrun_wse.endswith(f"--single-task-nodes {2 if mode else 1} {trains}")
+    assert found.srun.endswith(trains)
+    assert trains in found.sbatch
     assert "csrun_wse" not in found.srun + found.sbatch
-    assert found.srun.endswith("python run.py --mode=train --params p.yaml")
-    assert found.csrun_cpu == "csrun_cpu python run.py --mode=compile_only --params p.yaml"
-    assert "validate_only" not in found.srun + found.sbatch
-
-
-def test_weight_streaming_has_its_python_in_every_line_and_nothing_to_compile_first() -> None:
-    for typed in (TYPED, TYPED.replace("python ", "python-ws ")):
-        found = lines(typed, WS)
-        assert found.csrun_cpu is None
-        for text in (found.csrun_wse, found.srun, found.sbatch):
-            assert "python-ws run.py --mode=train --params p.yaml" in text
-            assert "python run.py" not in text
+    assert found.csrun_cpu == (None if mode else "csrun_cpu python run.py --mode=compile_only --params p.yaml")
 
 
 def test_the_compiling_line_sees_the_same_folders() -> None:

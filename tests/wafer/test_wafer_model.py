@@ -200,17 +200,6 @@ def test_a_thin_wire_makes_ingress_the_limit(name: str, mode: str) -> None:
     assert found.samples_per_s.high <= 1e9 / NETWORKS[name].sample_bytes() * (1 + 1e-9)
 
 
-def test_replicas_share_the_fabric_and_multiply_the_rate_where_ports_limit() -> None:
-    one = predict(NETWORKS["fc_mnist"], CS2, "pipelined", batch_size=10**6)
-    four = predict(NETWORKS["fc_mnist"], CS2, "pipelined", batch_size=10**6, replicas=4)
-    assert four.samples_per_s.estimate == pytest.approx(4 * one.samples_per_s.estimate, rel=1e-4)
-    assert four.active_core_ratio == pytest.approx(4 * one.active_core_ratio)
-    assert four.memory_bytes == 4 * one.memory_bytes
-    assert four.fill_s * 4 * one.samples_per_s.estimate == pytest.approx(4 * (one.fill_steps - 1), rel=1e-3)
-    slowest = min(row.compute_samples_per_s for row in four.rows)
-    assert {limit.name: limit.samples_per_s for limit in four.limits}["compute"] == pytest.approx(4 * slowest)
-
-
 def test_the_mode_is_chosen_by_what_fits() -> None:
     assert predict(NETWORKS["bert_large"], batch_size=64).mode == "pipelined"
     assert predict(NETWORKS["bert_large"], batch_size=64, systems=2).mode == "weight_streaming"
@@ -242,7 +231,6 @@ def test_a_prediction_becomes_a_consumption_with_its_interval() -> None:
         ({"systems": 0}, "systems must be a positive whole number"),
         ({"systems": 2, "mode": "pipelined"}, "pipelined execution runs on one system"),
         ({"systems": 200}, "cannot be divided among 200"),
-        ({"replicas": 2, "mode": "weight_streaming"}, "no replicas"),
         ({"micro_batch_size": 8, "mode": "pipelined"}, "no micro-batches"),
         ({"micro_batch_size": 0, "mode": "weight_streaming"}, "micro-batch"),
         ({"micro_batch_size": 65, "mode": "weight_streaming"}, "between 1 and 64 samples"),
@@ -259,5 +247,5 @@ def test_a_network_that_cannot_fit_says_how_much_it_needs_and_what_to_do() -> No
     with pytest.raises(DoesNotFitError, match=r"one sample keeps .* GB of activations"):
         predict(build_network("gpt2_xl", sequence_length=10**6), "CS-2", "weight_streaming", batch_size=64)
     tiny = replace(CS2, cores=10, usable_cores=3)
-    with pytest.raises(DoesNotFitError, match="cores for each replica"):
+    with pytest.raises(DoesNotFitError, match=r"only \d cores"):
         predict(fc_mnist(), tiny, "pipelined", batch_size=64)

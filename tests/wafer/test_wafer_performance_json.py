@@ -36,18 +36,14 @@ def read(folder: Path, content: object) -> Performance:
     return read_performance_json(file)
 
 
-def test_the_keys_of_1_x_are_read(tmp_path: Path) -> None:
+def test_the_keys_of_both_generations_are_read(tmp_path: Path) -> None:
     found = read(tmp_path, ONE)
     assert (found.samples_per_s, found.estimated_samples_per_s) == (6500, 7000)
     assert (found.total_samples, found.total_time_s) == (1024000, 157.5)
     assert (found.compile_time_s, found.programming_time_s) == (120.5, 60)
     assert (found.suspected_input_bottleneck, found.is_input_bound, found.worker_samples_per_s) == (None, None, ())
-
-
-def test_the_keys_of_2_x_are_read(tmp_path: Path) -> None:
     found = read(tmp_path, TWO)
-    assert (found.samples_per_s, found.recent_samples_per_s) == (43.6, 44.8)
-    assert found.estimated_samples_per_s is None
+    assert (found.samples_per_s, found.recent_samples_per_s, found.estimated_samples_per_s) == (43.6, 44.8, None)
 
 
 @pytest.mark.parametrize("key", BOTTLENECK_KEYS)
