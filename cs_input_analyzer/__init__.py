@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
     from cs_input_analyzer.monitoring.input_monitor import InputMonitor
     from cs_input_analyzer.monitoring.keras_callback import KerasInputMonitor
-    from cs_input_analyzer.monitoring.session_hook import InputMonitorHook
     from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Options
 
 _HOMES = {
     "api": ("Analysis", "analyze", "compare", "load_analysis", "recommend_for", "tune", "tuning"),
     "errors": ("AnalyzerError", "InputFunctionError", "Interrupted", "LaunchError", "TargetError", "UsageError"),
     "monitoring.input_monitor": ("InputMonitor",),
-    "monitoring.session_hook": ("InputMonitorHook",),
     "monitoring.keras_callback": ("KerasInputMonitor",),
     "records": ("Cluster", "Consumption", "Estimate", "Layout", "Options"),
 }
@@ -39,7 +37,6 @@ __all__ = [
     "Estimate",
     "InputFunctionError",
     "InputMonitor",
-    "InputMonitorHook",
     "Interrupted",
     "KerasInputMonitor",
     "LaunchError",

@@ -14,14 +14,11 @@ another at work there writes into `monitor-2` below:
   began on its own clock; what is not known is null. A run that goes on in the folder of an earlier one appends, with an empty line
   and a `start` of its own; a line may be cut where a process was killed. Events and their keys:
 
-  - `start`: format (1), tool, worker, rank, workers, host, time_unix_s, source (`iterator`, `keras`, `session`), batch_size,
+  - `start`: format (1), tool, worker, rank, workers, host, time_unix_s, source (`iterator`, `keras`), batch_size,
     device, smoothing
   - `step`: step (number of the last training step in it, from 1), steps (how many it holds), at_s (when its input was asked for),
     samples (null where not countable), wait_s (host's wait for input; null where that happens out of sight), step_s (the rest of
     the step; for wait_s null all of it), phase (`start_up`, `steady`, `checkpoint`, `spike`, `epoch_edge`)
-  - `interval`: several steps that a synchronisation of the user's ended: at_s, by (`sync`, `log`), steps, samples, duration_s,
-    wait_s, compute_s (accelerator time of one step, as the interval shows it), phase, counted (whether it is part of the wait
-    share)
   - `phase`: a stretch that is not training: phase (`start_up`, `fill`, `epoch_edge`), at_s, duration_s, step
   - `checkpoint`: such a stretch too: at_s, duration_s, step, found (true where nobody marked it)
   - `log`: step, at_s, loss, rate, global_rate (samples per second; null until seen), wait_ratio

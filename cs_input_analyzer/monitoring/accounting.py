@@ -42,7 +42,7 @@ class RunAccounting:
     """Attributes:
     began_s: when the watching began; the times of events count from there.
     steps: that are over or under way.
-    intervals: the last ones that synchronisations ended.
+    intervals: the last ones that synchronisations ended and that count.
     calls: seconds and steps of the last steady calls, wait included.
     phases_s: seconds by phase.
     """
@@ -87,7 +87,7 @@ class RunAccounting:
 
     def counted_steps(self) -> int:
         """Steps behind the wait share."""
-        return sum(interval.steps for interval in self.intervals if interval.is_counted)
+        return sum(interval.steps for interval in self.intervals)
 
     def _since(self, at_s: float) -> float:
         return round(at_s - self.began_s, 6)
@@ -98,8 +98,7 @@ class RunAccounting:
         if step is None:
             return
         body_s = at_s - step.asked_s - (step.wait_s or 0.0)
-        asked_s, wait_s, samples, steps, opens_pass = step.asked_s, step.wait_s, step.samples, step.steps, step.opens_pass
-        step = Step(asked_s, wait_s, body_s, samples, steps, ended_by, self._is_first, opens_pass, self._is_marked)
+        step = step._replace(body_s=body_s, ended_by=ended_by, is_first=self._is_first, is_marked=self._is_marked)
         self._is_marked = False
         if not (_runs_forwards(step.wait_s or 0.0) and _runs_forwards(step.body_s)):
             self._interval.is_sound = False  # the clock was set back: what lies across that is not known
@@ -109,7 +108,7 @@ class RunAccounting:
         self._account(step, phase)
         closed = waiting.add(self._interval, step, phase)
         if closed is not None:
-            self._close(closed, at_s)
+            self.intervals.append(closed)
 
     def _account(self, step: Step, phase: Phase) -> None:
         wait, body = step.wait_s or 0.0, step.body_s
@@ -163,26 +162,7 @@ class RunAccounting:
             self._is_marked = True
         else:
             self._history = self._history._replace(before="checkpoint")
-            if self._interval.began_s is not None:
-                self._interval.phase = "checkpoint"
-
-    def _close(self, interval: waiting.Interval, at_s: float) -> None:
-        if self.intervals and self.intervals[-1].phase in ("checkpoint", "spike"):
-            interval = waiting.judged(interval, tuple(self.intervals)[-waiting.MOST_BLOCKS :])
-        self.intervals.append(interval)
-        if interval.steps > 1:  # of one step alone its own line says it all
-            self.on_event(
-                "interval",
-                at_s=self._since(at_s),
-                by=interval.ended_by,
-                steps=interval.steps,
-                samples=interval.samples,
-                duration_s=interval.duration_s,
-                wait_s=interval.wait_s,
-                compute_s=interval.compute_s,
-                phase=interval.phase,
-                counted=interval.is_counted,
-            )
+            self._interval.is_sound &= self._interval.began_s is None
 
     def _drop(self) -> None:
         self._open, self._is_marked = None, False

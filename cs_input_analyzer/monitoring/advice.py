@@ -28,11 +28,6 @@ def saved_run(analysis: Any) -> Analysis | None:
         return None
 
 
-def expected_per_s(found: Analysis | None) -> float | None:
-    """What the saved run expects the accelerator to take."""
-    return None if found is None or found.consumption is None else found.consumption.samples_per_s.estimate
-
-
 def of_run(found: Analysis, rate_per_s: float | None, wait_ratio: Estimate | None, workers: int) -> str:
     """One paragraph: the launch that feeds the accelerator, and what else would change that.
 

@@ -6,21 +6,20 @@ marked `isolation: none`, serves to compare with what the same process then does
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import multimode
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines.counters import read_counters
-from cs_input_analyzer.monitoring.outputs import LOG
 from cs_input_analyzer.monitoring.verdict import Verdict, by_rates
-from cs_input_analyzer.pipeline.op_kinds import WRITERS
-from cs_input_analyzer.pipeline.samples import element_sentence, samples_per_element_of
-from cs_input_analyzer.records import Estimate, SamplesPerElement
+from cs_input_analyzer.pipeline.op_kinds import THREADED, WRITERS
+from cs_input_analyzer.pipeline.op_traits import prefetches_by_itself
+from cs_input_analyzer.records import Estimate, Op, SamplesPerElement
 
 if TYPE_CHECKING:
     from cs_input_analyzer.monitoring.watch import Watch
@@ -29,25 +28,21 @@ GRACE_S = 10.0
 """Added to the time for measuring before a pipeline that gives nothing is left alone."""
 
 FEWEST_BATCHES, FEWEST_CALLS = 8, 8
-PAUSES = 5
-SHORTEST_PAUSE_S = 0.005
-OVERLAPPED_RATIO = 0.5
+AHEAD = THREADED | {"Prefetch"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
     """Attributes:
     samples_per_s: None where nothing could be measured; `missing` says why.
-    is_overlapped: whether a batch is ready after a pause that is long enough to make one; None where that cannot be seen.
+    is_overlapped: whether the pipeline makes batches before they are asked for.
     cpu_s_per_sample: of this process, its other threads included.
     """
 
     samples_per_s: Estimate | None = None
-    is_overlapped: bool | None = None
+    is_overlapped: bool = True
     cpu_s_per_sample: float | None = None
-    batches: int = 0
     missing: str = ""
-    isolation: Literal["none"] = "none"
 
 
 def measure_alone(dataset: Any, samples: SamplesPerElement | int, *, max_s: float) -> Alone:
@@ -58,14 +53,18 @@ def measure_alone(dataset: Any, samples: SamplesPerElement | int, *, max_s: floa
     Args:
         samples: how many an element holds; as a number, what the user says.
     """
-    problem = _problem(dataset)
-    if problem:
-        return Alone(missing=problem)
+    try:
+        ops = _ops_of(dataset)
+    except UsageError as error:
+        return Alone(missing=str(error))
+    except Exception as error:
+        return Alone(missing=f"the dataset's graph cannot be read ({type(error).__name__}: {error})")
+    counted = SamplesPerElement(value=samples, source="batch_size of the monitor") if isinstance(samples, int) else samples
     found: list[Alone] = []
 
     def read() -> None:
         try:
-            found.append(_measured(dataset, samples, max_s))
+            found.append(_measured(dataset, ops, counted, max_s))
         except Exception as error:  # the user's pipeline, in whatever way it fails
             found.append(Alone(missing=f"reading the dataset failed: {type(error).__name__}: {str(error)[:300]}"))
 
@@ -77,33 +76,33 @@ def measure_alone(dataset: Any, samples: SamplesPerElement | int, *, max_s: floa
     return found[0]
 
 
-def _problem(dataset: Any) -> str:
-    """Why this dataset is not read; empty if it may be."""
-    try:
-        import tensorflow as tf
+def _ops_of(dataset: Any) -> tuple[Op, ...]:
+    """The ops of a dataset that may be read. Raises UsageError: why it is not read."""
+    import tensorflow as tf
 
-        from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
+    from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
 
-        if not isinstance(dataset, tf.data.Dataset):
-            return f"its rate alone can be measured of a tf.data.Dataset, not of a {type(dataset).__name__}"
-        if not tf.executing_eagerly():
-            return "its rate alone is measured where TensorFlow executes eagerly"
-        ops = ops_of(graph_def_of(dataset))
-    except Exception as error:
-        return f"the dataset's graph cannot be read ({type(error).__name__}: {error})"
+    if not isinstance(dataset, tf.data.Dataset):
+        raise UsageError(f"its rate alone can be measured of a tf.data.Dataset, not of a {type(dataset).__name__}")
+    if not tf.executing_eagerly():
+        raise UsageError("its rate alone is measured where TensorFlow executes eagerly")
+    ops = ops_of(graph_def_of(dataset))
     for op in ops:
         file = str(op.parameters.get("filename") or "") if op.kind == "Cache" else ""
         if op.kind in WRITERS or (file and not os.path.exists(f"{file}.index")):  # a complete cache is only read
-            return f"the dataset writes files ({op.name}), and reading a part of it would leave them unfinished for the training"
-    return ""
+            raise UsageError(
+                f"the dataset writes files ({op.name}), and reading a part of it would leave them unfinished for the training"
+            )
+    return ops
 
 
-def _measured(dataset: Any, samples: SamplesPerElement | int, max_s: float) -> Alone:
+def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max_s: float) -> Alone:
+    import numpy as np
+
+    from cs_input_analyzer.stats.steady_state import rate_of, steady_window
     from cs_input_analyzer.worker.sampling import CAPACITY, counted_here, sampling_loop
 
     iterator = iter(dataset)
-    if isinstance(samples, int):
-        samples = samples_of(dataset, samples)
     if samples.counted_in is not None:
         samples = counted_here(next(iterator, ()), samples)
     loop = sampling_loop(dataset.element_spec, counted_in=samples.counted_in, rows=samples.rows)
@@ -122,61 +121,17 @@ def _measured(dataset: Any, samples: SamplesPerElement | int, max_s: float) -> A
                 break
             iterator = iter(dataset)
     cpu_s = read_counters().cpu_s - began_cpu_s
-    if len(stamps_s) < FEWEST_BATCHES:
-        return Alone(missing=f"the dataset gave {len(stamps_s)} batches in {max_s:g} s", batches=len(stamps_s))
-    return _rated(stamps_s, held, cpu_s, iterator.get_next)
-
-
-def _rated(stamps_s: list[float], held: list[int], cpu_s: float, take_one: Callable[[], object]) -> Alone:
-    import numpy as np
-
-    from cs_input_analyzer.stats.steady_state import rate_of, steady_window
-
-    window = steady_window(np.asarray(stamps_s, dtype=np.float64))
-    mean = float(np.mean(held[window.first + 1 :])) if window is not None else 0.0
-    if window is None or mean <= 0:
-        return Alone(missing="how many samples its batches hold is not known: give batch_size", batches=len(stamps_s))
+    window = steady_window(np.asarray(stamps_s, dtype=np.float64)) if len(stamps_s) >= FEWEST_BATCHES else None
+    if window is None:
+        return Alone(missing=f"the dataset gave {len(stamps_s)} batches in {max_s:g} s")
+    mean = float(np.mean(held[window.first + 1 :]))
+    if mean <= 0:
+        return Alone(missing="how many samples its batches hold is not known: give batch_size")
     return Alone(
         samples_per_s=rate_of(window.gap_s, mean),
-        is_overlapped=_is_overlapped(take_one, window.gap_s.estimate),
+        is_overlapped=prefetches_by_itself(ops) or any(op.kind in AHEAD and op.within is None for op in ops),
         cpu_s_per_sample=cpu_s / float(sum(held)),
-        batches=len(stamps_s),
     )
-
-
-def samples_of(dataset: Any, batch_size: int) -> SamplesPerElement:
-    """What the dataset says that an element holds, where that is `batch_size`, or varies; else `batch_size`, with one warning where
-    the dataset says otherwise."""
-    from cs_input_analyzer.pipeline.graph import element_components, graph_def_of, ops_of
-
-    spec = element_components(dataset.element_spec)
-    found = samples_per_element_of(ops_of(graph_def_of(dataset)), spec, demand_size=batch_size)
-    if found.value == batch_size or (found.value is None and not found.is_unknown):
-        return found
-    if found.value is not None and not any(component.shape and component.shape[0] == batch_size for component in spec):
-        _warn_of_batch_size(batch_size, element_sentence(found))
-    return SamplesPerElement(value=batch_size, source="batch_size of the monitor")
-
-
-@functools.cache
-def _warn_of_batch_size(batch_size: int, said: str) -> None:
-    LOG.warning("batch_size=%d is used, though the dataset says: %s", batch_size, said)
-
-
-def _is_overlapped(take_one: Callable[[], object], gap_s: float) -> bool | None:
-    """Pauses for twice the time of a batch, then checks whether one is ready. Below some milliseconds that cannot be seen."""
-    if gap_s < SHORTEST_PAUSE_S:
-        return None
-    waits = []
-    for _ in range(PAUSES):
-        time.sleep(2 * gap_s)
-        asked_s = time.perf_counter()
-        try:
-            take_one()
-        except Exception:  # the data ended here
-            return None
-        waits.append(time.perf_counter() - asked_s)
-    return sorted(waits)[PAUSES // 2] < OVERLAPPED_RATIO * gap_s
 
 
 def training_rate(calls: Sequence[tuple[float, int]], batch_size: int) -> Estimate | None:

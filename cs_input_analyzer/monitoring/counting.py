@@ -13,53 +13,50 @@ MOST_LEAVES = 64
 DEEPEST = 4
 
 
+def counter(batch_size: int | None) -> Count:
+    """A function that counts the samples of batches, in the way that the first one allows."""
+    count: Count | None = None
+
+    def counted(batch: Any) -> float | None:
+        nonlocal count
+        if count is None:
+            count = counter_for(batch, batch_size)
+        return count(batch)
+
+    return counted
+
+
 def counter_for(batch: Any, batch_size: int | None) -> Count:
     """A function that counts the samples of batches like this one; it gives None where they cannot be counted.
 
     Args:
-        batch_size: where the user said it, the axis of that size is counted, whichever it is (`[time, batch]` layouts); without it
-            the first axis. A first batch that is itself short has no such axis: then the first one, if all components agree on it.
+        batch_size: where the user said it, the axis of that size is counted, whichever it is (`[time, batch]` layouts). Without it,
+            or where no axis has that size as the first batch is itself short, the first axis, if all components agree on it.
     """
-    shapes = list(_shapes(batch))
-    if batch_size is None:
-        found = next((path for path, shape in shapes if shape), None)
-        return _by_axis(found, 0, None) if found is not None else lambda batch: None
+    shaped = [(path, shape) for path, shape in _shapes(batch) if shape]
     by_axis = sorted(
-        (axis, position) for position, (_, shape) in enumerate(shapes) for axis, size in enumerate(shape) if size == batch_size
+        (axis, position) for position, (_, shape) in enumerate(shaped) for axis, size in enumerate(shape) if size == batch_size
     )
     if by_axis:
         axis, position = by_axis[0]
-        return _by_axis(shapes[position][0], axis, float(batch_size))
-    leading = {shape[0] for _, shape in shapes if shape}
-    if len(leading) == 1 and 0 < next(iter(leading)) < batch_size:
-        return _by_axis(next(path for path, shape in shapes if shape), 0, float(batch_size))
-    if not any(shape for _, shape in shapes) and isinstance(batch, list | tuple) and 0 < len(batch) <= batch_size:
+        return _by_axis(shaped[position][0], axis, batch_size)
+    leading = {shape[0] for _, shape in shaped}
+    if leading and (batch_size is None or (len(leading) == 1 and 0 < min(leading) < batch_size)):
+        return _by_axis(shaped[0][0], 0, batch_size)
+    declared = None if batch_size is None else float(batch_size)
+    if declared is not None and not shaped and isinstance(batch, list | tuple) and 0 < len(batch) <= declared:
         return lambda one: float(len(one))
-    declared = float(batch_size)
     return lambda one: declared
 
 
-def contradiction(batch: Any, batch_size: int | None) -> int | None:
-    """The first dimension of all components, where it is larger than `batch_size` and no other one is as large; else None.
-
-    A smaller one may be a batch that is short.
-    """
-    shapes = [shape for _, shape in _shapes(batch) if shape]
-    leading = {shape[0] for shape in shapes}
-    if batch_size is None or len(leading) != 1 or any(batch_size in shape for shape in shapes):
-        return None
-    (first,) = leading
-    return first if first > batch_size else None
-
-
-def _by_axis(path: Path, axis: int, declared: float | None) -> Count:
+def _by_axis(path: Path, axis: int, declared: int | None) -> Count:
     def count(batch: Any) -> float | None:
         try:
             for key in path:
                 batch = batch[key]
             return float(batch.shape[axis])
         except (TypeError, LookupError, AttributeError, ValueError):  # a batch unlike the first, or a size that is not known
-            return declared
+            return None if declared is None else float(declared)
 
     return count
 

@@ -56,7 +56,6 @@ class Recommendation:
     verdict: VerdictName
     confidence: float | None
     findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
     isolation: Literal["none"] = "none"
 
     @property
@@ -84,7 +83,7 @@ class Recommendation:
                 needed = f"{counted(self.workers_needed, 'such worker')} for {demand} with headroom"
             lines.append(f"{self.verdict.replace('_', '-')}{sure}: {needed}")
         lines += [f"{one.code} {one.severity}: {one.message}{f' ({one.source})' if one.source else ''}" for one in self.findings]
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, NOT_A_PLAN])
 
 
 def recommend_for(
@@ -139,7 +138,6 @@ def recommend_for(
         verdict=verdict,
         confidence=confidence,
         findings=rules.find(case),
-        notes=(NOT_A_PLAN,),
     )
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from cs_input_analyzer.monitoring.counting import Count, contradiction, counter_for
+from cs_input_analyzer.monitoring.counting import Count, counter
 from cs_input_analyzer.monitoring.monitor import Monitor
-from cs_input_analyzer.monitoring.outputs import LOG
 from cs_input_analyzer.monitoring.settings import Settings
 from cs_input_analyzer.monitoring.watch import Watch
 
@@ -43,13 +42,13 @@ class InputMonitor(Monitor, Generic[Batch]):
     def __init__(self, iterable: Iterable[Batch] | None = None, batch_size: int | None = None, **options: Any) -> None:
         self._begin(Settings(source="iterator", batch_size=batch_size, **options), iterable, batch_size, **options)
         self._iterable = iterable
-        self._counter = _Counter(batch_size)
+        self._count = counter(batch_size)
         self._pass: _Pass[Batch] | None = None
 
     def __iter__(self) -> Iterator[Batch]:
         if self._iterable is None:
             raise TypeError("this InputMonitor wraps nothing; fetch inside `with monitor.waiting():`")
-        self._pass = _Pass(iter(self._iterable), self._watch, self._counter)
+        self._pass = _Pass(iter(self._iterable), self._watch, self._count)
         self._watch.mark("pass")
         return self._pass
 
@@ -72,12 +71,23 @@ class InputMonitor(Monitor, Generic[Batch]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
-    def waiting(self, samples: float | None = None) -> AbstractContextManager[None]:
+    @contextmanager
+    def waiting(self, samples: float | None = None) -> Iterator[None]:
         """Around the loop's own way to fetch a batch: `with monitor.waiting(): batch = iterator.get_next()`.
 
         `samples` in it: by default a full batch.
         """
-        return _Waiting(self._watch, samples if samples is not None else self._watch.settings.batch_size)
+        held = samples if samples is not None else self._watch.settings.batch_size
+        asked_s = self._watch.now()
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, StopIteration) or type(error).__name__ == "OutOfRangeError":
+                self._watch.end_pass(asked_s)
+            else:
+                self._watch.failed(asked_s, error)
+            raise
+        self._watch.took(asked_s, self._watch.now(), None if held is None else float(held))
 
     def sync(self) -> None:
         """The loop has just waited until the accelerator was done (it read a result, say)."""
@@ -98,30 +108,13 @@ class InputMonitor(Monitor, Generic[Batch]):
         self._watch.mark("loaded")
 
 
-class _Counter:
-    """Counts the samples of batches, in the way that the first batch allows."""
-
-    __slots__ = ("_batch_size", "count")
-
-    def __init__(self, batch_size: int | None) -> None:
-        self._batch_size = batch_size
-        self.count: Count = self._first
-
-    def _first(self, batch: Any) -> float | None:
-        self.count = counter_for(batch, self._batch_size)
-        seen = contradiction(batch, self._batch_size)
-        if seen is not None:
-            LOG.warning("batch_size=%s is used, though the first batch holds %d", self._batch_size, seen)
-        return self.count(batch)
-
-
 class _Pass(Iterator[Batch]):
     """One pass over the data. Only the pass that was begun last is watched; an older one still gives its batches."""
 
-    __slots__ = ("__weakref__", "_clock", "_counter", "_is_over", "_iterator", "_watch")
+    __slots__ = ("__weakref__", "_clock", "_count", "_is_over", "_iterator", "_watch")
 
-    def __init__(self, iterator: Iterator[Batch], watch: Watch, counter: _Counter) -> None:
-        self._iterator, self._watch, self._counter = iterator, watch, counter
+    def __init__(self, iterator: Iterator[Batch], watch: Watch, count: Count) -> None:
+        self._iterator, self._watch, self._count = iterator, watch, count
         self._clock = watch.clock
         self._is_over = False
         watch.current = self
@@ -147,7 +140,7 @@ class _Pass(Iterator[Batch]):
             watch.failed(asked, error)
             raise
         try:
-            watch.took(asked, self._clock(), self._counter.count(batch))
+            watch.took(asked, self._clock(), self._count(batch))
         except Exception as error:  # a clock that fails, or a batch whose attributes raise
             watch.give_up(error)
         return batch
@@ -156,20 +149,3 @@ class _Pass(Iterator[Batch]):
         if not self._is_over:  # an iterator may be asked again after its end
             self._is_over = True
             self._watch.end_pass(asked_s)
-
-
-class _Waiting(AbstractContextManager[None]):
-    def __init__(self, watch: Watch, samples: float | None) -> None:
-        self._watch, self._samples = watch, samples
-        self._asked_s = 0.0
-
-    def __enter__(self) -> None:
-        self._asked_s = self._watch.now()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if error is None:
-            self._watch.took(self._asked_s, self._watch.now(), None if self._samples is None else float(self._samples))
-        elif isinstance(error, StopIteration) or type(error).__name__ == "OutOfRangeError":
-            self._watch.end_pass(self._asked_s)
-        else:
-            self._watch.failed(self._asked_s, error)

@@ -137,11 +137,7 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
     def _read_iterations(self) -> int | None:
         """Steps that the optimizer was called for. Read only where Keras itself has waited for the accelerator."""
         try:
-            optimizer = self.model.optimizer
-            optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of one that scales the loss
-            if getattr(optimizer, "gradient_accumulation_steps", None):  # `iterations` are its updates then, one in several steps
-                return next(int(each.numpy()) for each in optimizer.variables if each.name == "iteration")
-            return int(optimizer.iterations.numpy())
+            return int(self.model.optimizer.iterations.numpy())
         except Exception:  # no optimizer, or a backend that has it otherwise
             return None
 

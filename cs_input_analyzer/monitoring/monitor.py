@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from cs_input_analyzer.monitoring.settings import Settings
@@ -56,9 +55,14 @@ class Monitor:
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return self._again, ()
 
-    def checkpoint(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def checkpoint(self) -> Iterator[None]:
         """Around whatever saves a checkpoint: `with monitor.checkpoint(): model.save(…)`. That time counts against nobody."""
-        return _Checkpoint(self._watch)
+        began_s = self._watch.now()
+        try:
+            yield
+        finally:
+            self._watch.mark("checkpoint", began_s=began_s)
 
     @property
     def verdict(self) -> Verdict:
@@ -84,18 +88,3 @@ class Monitor:
         """Writes what is left and closes the files. The training goes on, unwatched."""
         self._at_the_end.detach()
         self._watch.close()
-
-
-class _Checkpoint(AbstractContextManager[None]):
-    """Marks a checkpoint: the moment of the call, and in a `with` statement how long it takes."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._began_s = watch.now()
-        watch.mark("checkpoint", self._began_s, self._began_s)
-
-    def __enter__(self) -> None:
-        self._began_s = self._watch.now()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._watch.mark("checkpoint", began_s=self._began_s)

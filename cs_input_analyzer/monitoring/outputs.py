@@ -31,28 +31,13 @@ STEPS = "steps.jsonl"
 PERFORMANCE = "performance.json"
 SCALARS = ("local_samples_per_sec", "avg_samples_per_sec", "input_wait_ratio")
 MOST_FOLDERS = 1000
-MOST_QUEUED = 50_000
-"""Lines that wait for the file system, about 10 MB; what comes when so many wait is dropped."""
+MOST_QUEUED = 4_000
+"""Blocks of lines that wait for the file system, some 10 MB; what comes when so many wait is dropped."""
 ALWAYS_WRITTEN = ("start", "verdict", "end", "error")
-MOST_BYTES = 1 << 30
-"""Of one file, whatever happens."""
 SETTLE_S, CLOSE_S = 1.0, 5.0
 """How long the end of a pass, and of the run, wait for the file system."""
 
 _folders_in_use: set[Path] = set()
-
-
-class _Process:
-    """Which fork of the first process this is. Asking the system for each line would take as long as the line."""
-
-    number = 0
-
-    def forked(self) -> None:
-        self.number += 1
-
-
-_process = _Process()
-os.register_at_fork(after_in_child=_process.forked)
 
 
 def console_line(device: str, step: int, loss: float | None, rate_per_s: float | None, global_per_s: float | None) -> str:
@@ -93,10 +78,8 @@ class Outputs:
         self._is_warned = False
         self._lines: list[str] = []
         self._seen: Counter[str] = Counter()
-        # Put by the training and taken by the thread, each with its own count, so that neither ever waits for the other.
         self._queue: queue.SimpleQueue[Callable[[_Files], object] | None] = queue.SimpleQueue()
-        self._put_lines = self._taken_lines = 0
-        self._made_in: int | None = _process.number if log_dir is not None else None
+        self._owner: int | None = os.getpid() if log_dir is not None else None
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()
         self._settled.set()
@@ -138,11 +121,6 @@ class Outputs:
     def performance(self, content: str) -> None:
         self._put(lambda files: _replace(files.folder / PERFORMANCE, content), 1)
 
-    @property
-    def pending(self) -> int:
-        """Lines that wait for `flush`."""
-        return len(self._lines)
-
     def flush(self) -> None:
         """Gives the lines to the thread."""
         lines, self._lines = self._lines, []
@@ -152,7 +130,7 @@ class Outputs:
     def settle(self, longest_s: float = SETTLE_S) -> None:
         """`flush`, and waits until all is written, but not for a file system that stalls."""
         self.flush()
-        if self._is_open() and self._settled.is_set():  # else it stalled the last time, and has not gone on since
+        if self._owner == os.getpid() and self._settled.is_set():  # else it stalled the last time, and has not gone on since
             done = self._settled = threading.Event()
             self._put(lambda files: done.set(), 0)
             done.wait(longest_s)
@@ -166,7 +144,7 @@ class Outputs:
                 self._thread.join(CLOSE_S)
                 if self._thread.is_alive():
                     self.warn("the input monitor leaves its record unfinished: the folder of the log takes nothing any more")
-        self._made_in = None
+        self._owner = None
 
     def warn(self, message: str) -> None:
         """The one warning of this monitor; those after it are not shown."""
@@ -174,35 +152,24 @@ class Outputs:
             self._is_warned = True
             LOG.warning("%s", message)
 
-    def _is_open(self) -> bool:
-        return self._made_in == _process.number
-
     def _is_due(self, event: str) -> bool:
         """Whether this one of its kind is written: there are fewer, the longer a run goes on."""
-        if not self._is_open():
+        if self._owner is None:
             return False
         self._seen[event] += 1
         return event in ALWAYS_WRITTEN or is_kept(self._seen[event])
 
     def _put(self, write: Callable[[_Files], object], lines: int) -> None:
-        if not self._is_open():
+        if self._owner != os.getpid():  # None where nothing is written, another in a forked child
             return
-        if self._put_lines - self._taken_lines + lines > MOST_QUEUED:
+        if self._queue.qsize() >= MOST_QUEUED:
             self.dropped += lines
             self.warn("the input monitor drops lines of its record, training goes on: the folder of the log is too slow for it")
             return
-        self._put_lines += lines
-
-        def counted(files: _Files) -> None:
-            try:
-                write(files)
-            finally:
-                self._taken_lines += lines
-
-        self._queue.put(counted)
+        self._queue.put(write)
 
     def _give_up(self, error: Exception) -> None:
-        self._made_in = None
+        self._owner = None
         self._settled.set()
         self.warn(f"the input monitor cannot write its record, training goes on without: {type(error).__name__}: {error}")
 
@@ -235,15 +202,11 @@ class _Files:
         self.folder, self._steps, self._tensorboard = folder, steps, tensorboard
         self._events: Any = None
         # A run that goes on in the folder of an earlier one adds to its record; that one may have been killed within a line.
-        self._bytes = os.fstat(self._steps).st_size
-        if self._bytes:
+        if os.fstat(self._steps).st_size:
             os.write(self._steps, b"\n")
 
     def add_lines(self, lines: list[str]) -> None:
         text = memoryview(("\n".join(lines) + "\n").encode())
-        if self._bytes > MOST_BYTES:
-            return
-        self._bytes += len(text)
         while len(text):  # a disk that is nearly full takes a part
             text = text[os.write(self._steps, text) :]
 

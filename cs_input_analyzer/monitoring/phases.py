@@ -22,13 +22,9 @@ SHORTEST_PAUSE_S = 0.2
 """Below, a long step is the host's business with others; a checkpoint that quick hides nothing."""
 SPIKE_RATIO = 0.5
 MOST_PAUSED_RATIO = 0.5
-ENOUGH = 8
+ENOUGH = 5
 """Steady steps before anything is found in comparison with them."""
-ENOUGH_SYNCED = 3
-KEPT = 32
-KEPT_SYNCED = 16
-FADING_RATIO = 0.998
-"""For each step that passes, the longest one before counts for that much less: halved after some 350 steps."""
+KEPT = 128
 
 
 class Step(NamedTuple):
@@ -62,19 +58,21 @@ class History(NamedTuple):
     """What the next step is compared with.
 
     Attributes:
-        durations_s: wait and body of one training step, of the last steady steps.
-        longest_s: the longest body of a steady step, fading.
-        synced_s: bodies of the last steady steps that a synchronisation ended.
+        bodies_s: of one training step, of the last steady steps; `synced_s`: of those that a synchronisation ended, as such a step
+            also waits for all that was dispatched before it.
         trained_s, paused_s: time since the first step, and that of pauses that were found.
         before: phase of the step before; None at the start.
     """
 
-    durations_s: tuple[float, ...] = ()
-    longest_s: float = 0.0
+    bodies_s: tuple[float, ...] = ()
     synced_s: tuple[float, ...] = ()
     trained_s: float = 0.0
     paused_s: float = 0.0
     before: Phase | None = None
+
+    def like(self, step: Step) -> tuple[float, ...]:
+        """The bodies of steps that ended as this one does."""
+        return self.synced_s if step.ended_by in ("sync", "log") else self.bodies_s
 
 
 def label(history: History, step: Step) -> tuple[Phase, History]:
@@ -85,16 +83,10 @@ def label(history: History, step: Step) -> tuple[Phase, History]:
         paused = history.paused_s + (step.body_s if is_found else 0.0)
         trained = history.trained_s + (0.0 if step.is_first else step.duration_s)
         return phase, history._replace(trained_s=trained, paused_s=paused, before=phase)
-    body = step.body_s / step.steps
-    synced = history.synced_s
-    return phase, History(
-        durations_s=(*history.durations_s[1 - KEPT :], step.duration_s / step.steps),
-        longest_s=max(body, history.longest_s * FADING_RATIO),
-        synced_s=(*synced[1 - KEPT_SYNCED :], body) if step.ended_by in ("sync", "log") else synced,
-        trained_s=history.trained_s + step.duration_s,
-        paused_s=history.paused_s,
-        before=phase,
-    )
+    history = history._replace(trained_s=history.trained_s + step.duration_s, before=phase)
+    bodies = (*history.like(step)[1 - KEPT :], step.body_s / step.steps)
+    is_synced = step.ended_by in ("sync", "log")
+    return phase, history._replace(synced_s=bodies) if is_synced else history._replace(bodies_s=bodies)
 
 
 def _phase(history: History, step: Step) -> Phase:
@@ -104,24 +96,11 @@ def _phase(history: History, step: Step) -> Phase:
         return "start_up"
     if step.opens_pass:
         return "epoch_edge"
-    if _is_pause(history, step):
-        return "checkpoint"
-    is_behind = history.before in ("checkpoint", "spike") and len(history.durations_s) >= ENOUGH
-    if is_behind and step.duration_s / step.steps < SPIKE_RATIO * median(history.durations_s):
+    like, body_s = history.like(step), step.body_s / step.steps
+    if len(like) < ENOUGH:
+        return "steady"
+    if history.before in ("checkpoint", "spike") and body_s < SPIKE_RATIO * median(like):
         return "spike"
-    return "steady"
-
-
-def _is_pause(history: History, step: Step) -> bool:
-    synced = history.synced_s
-    if len(history.durations_s) < ENOUGH or history.before == "checkpoint":
-        return False
-    if step.ended_by in ("sync", "log"):  # such a step also waits for all that was dispatched before it
-        if len(synced) < ENOUGH_SYNCED:
-            return False
-        longest = max(synced)
-    else:
-        longest = history.longest_s
-    if step.body_s <= SHORTEST_PAUSE_S or step.body_s / step.steps <= PAUSE_RATIO * longest:
-        return False
-    return history.paused_s + step.body_s <= MOST_PAUSED_RATIO * (history.trained_s + step.duration_s)
+    is_long = step.body_s > SHORTEST_PAUSE_S and body_s > PAUSE_RATIO * max(like) and history.before != "checkpoint"
+    paused_s, trained_s = history.paused_s + step.body_s, history.trained_s + step.duration_s
+    return "checkpoint" if is_long and paused_s <= MOST_PAUSED_RATIO * trained_s else "steady"

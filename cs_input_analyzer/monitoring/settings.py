@@ -36,7 +36,7 @@ class Settings:
         UsageError: a value makes no sense.
     """
 
-    source: Literal["iterator", "keras", "session"]
+    source: Literal["iterator", "keras"]
     batch_size: int | None = None
     log_dir: str | Path | None = None
     log_every: int = 100

@@ -72,12 +72,12 @@ def _judged(share: Estimate) -> VerdictName:
     return "unknown" if share.low < ACCELERATOR_BOUND_RATIO and share.high >= INPUT_BOUND_RATIO else "balanced"
 
 
-def by_rates(training: Estimate | None, alone: Estimate | None, *, is_overlapped: bool | None, missing: str = "") -> Verdict:
+def by_rates(training: Estimate | None, alone: Estimate | None, *, is_overlapped: bool, missing: str = "") -> Verdict:
     """The verdict on a training rate beside the rate of its input alone, both in samples per second.
 
     Args:
         is_overlapped: whether the input prepares the next batch while the consumer is busy; where it does not, the time that the
-            input takes is time that the accelerator waits. None where that was not seen.
+            input takes is time that the accelerator waits.
         missing: why there is no rate of the input alone.
     """
     if training is None or alone is None:
@@ -92,7 +92,7 @@ def by_rates(training: Estimate | None, alone: Estimate | None, *, is_overlapped
         return Verdict(name="unknown", why=f"{numbers}: it was slower alone, so the two did not read the same")
     if used.estimate >= SATURATED_RATIO:
         return Verdict(name="input_bound", why=f"{numbers}: training runs at the pace of its input")
-    if is_overlapped is False:
+    if not is_overlapped:
         waited = used.capped(1.0)
         why = f"{numbers}: nothing prepares batches ahead (no prefetch at the end), so that is the share of time spent waiting"
         return Verdict(name=_judged(waited), why=why, wait_ratio=waited)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
-from cs_input_analyzer.monitoring.phases import SPIKE_RATIO, EndedBy, Phase, Step
+from cs_input_analyzer.monitoring.phases import Phase, Step
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.stats.estimates import NORMAL_95
 
@@ -31,53 +31,43 @@ ENOUGH_BLOCKS = 5
 
 
 class Interval(NamedTuple):
-    """Between two synchronisations.
+    """Between two synchronisations, steady throughout and on a clock that ran forwards.
 
     Attributes:
         steps: training steps; `duration_s`: from the first ask for input to the end; `wait_s`: of the host, for input.
-        wait_square_s2: sum of the squares of the single waits.
         compute_s: the accelerator's time for one step, as this interval shows it.
-        is_counted: steady throughout, and on a clock that ran forwards.
     """
 
-    ended_by: EndedBy
     steps: int
-    samples: float | None
     duration_s: float
     wait_s: float
-    wait_square_s2: float
     compute_s: float
-    is_counted: bool
-    phase: Phase
 
 
 @dataclass(slots=True)
 class OpenInterval:
     """An interval in the making, on a clock that stands still while the data begin again.
 
-    `is_sound`: all of it was seen, on a clock that ran forwards; otherwise it ends as any other, and does not count.
+    `is_sound`: all of it was seen, on a clock that ran forwards, and all steady; otherwise it does not count.
     """
 
     began_s: float | None = None
     dispatches: list[tuple[float, int]] = field(default_factory=list)
     steps: int = 0
-    samples: float | None = 0.0
     wait_s: float = 0.0
-    wait_square_s2: float = 0.0
     removed_s: float = 0.0
-    phase: Phase = "steady"
     is_sound: bool = True
 
     def reset(self) -> None:
         """Begins the next one."""
-        self.began_s, self.steps, self.samples = None, 0, 0.0
+        self.began_s, self.steps = None, 0
         self.dispatches.clear()
-        self.wait_s = self.wait_square_s2 = self.removed_s = 0.0
-        self.phase, self.is_sound = "steady", True
+        self.wait_s = self.removed_s = 0.0
+        self.is_sound = True
 
 
 def add(interval: OpenInterval, step: Step, phase: Phase) -> Interval | None:
-    """Adds a step, in order; gives the interval where the step ended it.
+    """Adds a step, in order; gives the interval where the step ended it and it counts.
 
     The first step of the run is left out. Of one that opens a pass only the wait is: the interval goes on around it.
     """
@@ -90,36 +80,25 @@ def add(interval: OpenInterval, step: Step, phase: Phase) -> Interval | None:
         interval.removed_s += step.wait_s
     else:
         interval.wait_s += step.wait_s
-        interval.wait_square_s2 += step.wait_s * step.wait_s
-        if phase in ("checkpoint", "spike"):
-            interval.phase = phase
+        interval.is_sound &= phase == "steady"
     interval.steps += step.steps
-    interval.samples = None if interval.samples is None or step.samples is None else interval.samples + step.samples
     interval.dispatches.append((step.asked_s + step.wait_s - interval.removed_s, step.steps))
     if len(interval.dispatches) > KEPT_DISPATCHES:
         del interval.dispatches[: KEPT_DISPATCHES // 2]
     if step.ended_by not in ("sync", "log"):
         return None
-    closed = _close(interval, step)
+    closed = _closed(interval, step)
     interval.reset()
     return closed
 
 
-def _close(interval: OpenInterval, step: Step) -> Interval:
+def _closed(interval: OpenInterval, step: Step) -> Interval | None:
     assert interval.began_s is not None
     end = step.asked_s + step.duration_s - interval.removed_s
     duration = end - interval.began_s
-    return Interval(
-        ended_by=step.ended_by,
-        steps=interval.steps,
-        samples=interval.samples,
-        duration_s=duration,
-        wait_s=interval.wait_s,
-        wait_square_s2=interval.wait_square_s2,
-        compute_s=_compute_s(interval.dispatches, end),
-        is_counted=interval.is_sound and interval.phase == "steady" and duration > 0,
-        phase=interval.phase,
-    )
+    if not interval.is_sound or duration <= 0:
+        return None
+    return Interval(interval.steps, duration, interval.wait_s, _compute_s(interval.dispatches, end))
 
 
 def _compute_s(dispatches: Sequence[tuple[float, int]], end_s: float) -> float:
@@ -144,28 +123,23 @@ def starved_s(intervals: Sequence[Interval]) -> tuple[float, ...]:
 
 
 def wait_share(intervals: Sequence[Interval]) -> Estimate | None:
-    """Share of time that the accelerator waited for input, over the counted intervals; `count` is how many. None without one.
+    """Share of time that the accelerator waited for input; `count` is how many intervals it is of. None without one.
 
     The interval of the share: of a ratio of means over blocks of neighbouring intervals (Cochran 1977, ch. 6), Student's t. Fewer
-    than five show too little of their own scatter: there it is that of the single waits, and what c may be off by. It never reaches
-    above what the host waited.
+    than five show too little of their own scatter: there it is what c may be off by, up to what the host waited.
     """
-    counted = [interval for interval in intervals if interval.is_counted]
-    total = math.fsum(interval.duration_s for interval in counted)
-    if not counted or total <= 0:
+    if not intervals:
         return None
-    starved = starved_s(counted)
+    total, count = math.fsum(interval.duration_s for interval in intervals), len(intervals)
+    starved = starved_s(intervals)
     share = min(1.0, math.fsum(starved) / total)
-    if len(counted) >= ENOUGH_BLOCKS:
-        half = _between(list(zip(starved, (one.duration_s for one in counted), strict=True)), share)
-        return Estimate(estimate=share, low=max(0.0, share - half), high=min(1.0, share + half), count=len(counted))
-    waits = _within(counted, math.fsum(starved)) / total
-    busy = math.fsum(one.steps * one.compute_s for one in counted if one.steps > 1) / total
-    half = waits + COMPUTE_ERROR_RATIO * busy / math.sqrt(len(counted))
-    most = math.fsum(one.wait_s for one in counted) / total + waits
-    return Estimate(
-        estimate=share, low=max(0.0, share - half), high=min(1.0, max(share, min(share + half, most))), count=len(counted)
-    )
+    if count >= ENOUGH_BLOCKS:
+        half = _between(list(zip(starved, (one.duration_s for one in intervals), strict=True)), share)
+        return Estimate(estimate=share, low=max(0.0, share - half), high=min(1.0, share + half), count=count)
+    busy = math.fsum(one.steps * one.compute_s for one in intervals if one.steps > 1) / total
+    half = COMPUTE_ERROR_RATIO * busy / math.sqrt(count)
+    waited = min(1.0, math.fsum(one.wait_s for one in intervals) / total)
+    return Estimate(estimate=share, low=max(0.0, share - half), high=max(share, min(share + half, waited)), count=count)
 
 
 def _between(pairs: Sequence[tuple[float, float]], share: float) -> float:
@@ -187,23 +161,3 @@ def student_t(degrees: int) -> float:
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + first / degrees + second / degrees**2 + third / degrees**3
-
-
-def _within(counted: Sequence[Interval], starved_s: float) -> float:
-    waited = math.fsum(one.wait_s for one in counted)
-    if waited <= 0:
-        return 0.0
-    variance = math.fsum(
-        max(0.0, one.wait_square_s2 - one.wait_s**2 / one.steps) * one.steps / max(1, one.steps - 1) for one in counted
-    )
-    return NORMAL_95 * math.sqrt(variance) * starved_s / waited
-
-
-def judged(interval: Interval, earlier: Sequence[Interval]) -> Interval:
-    """The interval, or the same marked as part of the spike after a checkpoint: right behind one, and twice as fast as usual."""
-    usual = [one.duration_s / one.steps for one in earlier if one.is_counted]
-    is_behind = bool(earlier) and earlier[-1].phase in ("checkpoint", "spike")
-    if not is_behind or interval.phase != "steady" or not usual:
-        return interval
-    is_fast = interval.duration_s / interval.steps < SPIKE_RATIO * median(usual)
-    return interval._replace(phase="spike", is_counted=False) if is_fast else interval

@@ -25,7 +25,6 @@ from cs_input_analyzer.monitoring.task import training_task
 from cs_input_analyzer.monitoring.verdict import Verdict, by_wait
 
 CHUNK = 48
-FLUSH_LINES = 512
 FORMAT = 1
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -200,8 +199,7 @@ class Watch:
         entries, self._entries = self._entries, []
         for entry in entries:
             self.accounting.add(entry)
-        if self.outputs.pending >= FLUSH_LINES:
-            self.outputs.flush()
+        self.outputs.flush()
 
     def _by_wait(self) -> Verdict:
         return by_wait(self.accounting.wait_share(), steps=self.accounting.counted_steps() or self.steps)
@@ -256,7 +254,8 @@ class Watch:
                 phases={phase: round(seconds, 6) for phase, seconds in self.accounting.phases_s.items()},
                 dropped_lines=self.outputs.dropped,
             )
-            expected_per_s = self.settings.est_samples_per_sec or advice.expected_per_s(self._saved)
+            wanted = None if self._saved is None else self._saved.consumption
+            expected_per_s = self.settings.est_samples_per_sec or (wanted.samples_per_s.estimate if wanted else None)
             self.outputs.performance(performance(seen, self.verdict, compile_s=self.compile_s, expected_per_s=expected_per_s))
         self.outputs.settle()
 

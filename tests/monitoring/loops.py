@@ -90,7 +90,7 @@ def monitor_of(loop: Loop, **options: Any) -> csia.InputMonitor[Batch]:
     return monitor
 
 
-def train(loop: Loop, monitor: csia.InputMonitor[Batch], *, log_every: int = 0, sync_every: int = 0) -> None:
+def train(loop: Loop, monitor: csia.InputMonitor[Batch], *, log_every: int = 0, sync_every: int = 0) -> csia.InputMonitor[Batch]:
     for step, _ in enumerate(monitor, start=1):
         loop.train()
         if log_every and step % log_every == 0:
@@ -99,3 +99,4 @@ def train(loop: Loop, monitor: csia.InputMonitor[Batch], *, log_every: int = 0, 
         elif sync_every and step % sync_every == 0:
             loop.synchronise()
             monitor.sync()
+    return monitor

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs_input_analyzer.monitoring.alone import training_rate
-from cs_input_analyzer.monitoring.counting import contradiction, counter_for
+from cs_input_analyzer.monitoring.counting import counter_for
 from cs_input_analyzer.monitoring.outputs import console_line
 from cs_input_analyzer.monitoring.task import TrainingTask, training_task
 
@@ -19,22 +19,6 @@ from cs_input_analyzer.monitoring.task import TrainingTask, training_task
 def tf_config(kind: str, index: object, **cluster: int) -> dict[str, str]:
     hosts = {name: [f"h{number}:1" for number in range(count)] for name, count in cluster.items()}
     return {"TF_CONFIG": json.dumps({"cluster": hosts, "task": {"type": kind, "index": index}})}
-
-
-@pytest.mark.parametrize(
-    ("shapes", "batch_size", "seen"),
-    [
-        ([(256, 64), (256,)], 64, None),  # as large as another dimension: time first, perhaps
-        ([(256, 28), (256,)], 64, 256),
-        ([(40, 28), (40,)], 64, None),  # short
-        ([(64, 28), (64,)], 64, None),
-        ([(256, 28), (20,)], 64, None),
-        ([(256, 28)], None, None),
-        ([()], 64, None),
-    ],
-)
-def test_a_batch_that_holds_more_than_was_said(shapes: list[tuple[int, ...]], batch_size: int | None, seen: int | None) -> None:
-    assert contradiction([zeros(*shape) for shape in shapes], batch_size) == seen
 
 
 @pytest.mark.parametrize(

@@ -98,12 +98,6 @@ def test_a_synchronised_step_is_compared_with_synchronised_ones(every: int) -> N
     assert labels(run)[-1] == "checkpoint"
 
 
-@given(st.lists(st.floats(min_value=0.25, max_value=25.0), min_size=1, max_size=60), st.sampled_from([2.0, 16.0, 1024.0]))
-def test_the_unit_of_time_does_not_matter_for_long_steps(bodies: list[float], factor: float) -> None:
-    scaled = [step._replace(wait_s=(step.wait_s or 0) * factor, body_s=step.body_s * factor) for step in steps(bodies)]
-    assert labels(scaled) == labels(steps(bodies))
-
-
 @given(st.integers(min_value=1, max_value=16))
 def test_several_steps_in_a_call_count_by_the_step(count: int) -> None:
     run = [step._replace(steps=count) for step in steps([0.01 * count] * 200)]

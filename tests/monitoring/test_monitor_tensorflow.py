@@ -1,4 +1,4 @@
-"""The monitors on real datasets, Keras models and sessions."""
+"""The monitors on real datasets and Keras models."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def batches_of(tf: Any, count: int, *, slow_s: float = 0.0, prefetch: bool = Tru
     return dataset.prefetch(2) if prefetch else dataset
 
 
-def model_of(tf: Any, keras: Any, *, step_s: float = 0.0, steps_per_execution: int = 1, optimizer: Any = "sgd") -> Any:
+def model_of(tf: Any, keras: Any, *, step_s: float = 0.0, steps_per_execution: int = 1) -> Any:
     class Slow(keras.Model):
         def __init__(self) -> None:
             super().__init__()
@@ -69,7 +69,7 @@ def model_of(tf: Any, keras: Any, *, step_s: float = 0.0, steps_per_execution: i
             return super().train_step((features, labels))
 
     model = Slow()
-    model.compile(optimizer=optimizer, loss="mse", steps_per_execution=steps_per_execution)
+    model.compile(optimizer="sgd", loss="mse", steps_per_execution=steps_per_execution)
     return model
 
 
@@ -113,7 +113,6 @@ def test_a_fit_is_judged_by_its_input_alone(tf: Any, keras: Any, slow_s: float, 
     fit(model_of(tf, keras, step_s=step_s), monitor)
     assert (monitor.verdict.name != "accelerator_bound") is is_starved, monitor.verdict.why
     assert monitor.input_alone.samples_per_s is not None
-    assert monitor.input_alone.isolation == "none"
     assert monitor.summary().steps == 40
 
 
@@ -148,38 +147,16 @@ def test_without_a_dataset_there_are_rates_and_no_verdict(tf: Any, keras: Any, t
     assert content["compile_time"] > 0
 
 
-@pytest.mark.parametrize("accumulated", [None, 3])
 @pytest.mark.parametrize(("batches", "steps_per_execution", "known"), [(10, 1, True), (10, 4, True), (10, 4, False), (7, 16, True)])
-def test_steps_are_counted_as_they_ran(
-    tf: Any, keras: Any, batches: int, steps_per_execution: int, known: bool, accumulated: int | None
-) -> None:
-    """Also where gradients are accumulated, and the optimizer counts updates."""
+def test_steps_are_counted_as_they_ran(tf: Any, keras: Any, batches: int, steps_per_execution: int, known: bool) -> None:
     dataset = batches_of(tf, batches)
     if not known:
         dataset = dataset.filter(lambda features, labels: True)  # its cardinality is unknown now
-    optimizer = keras.optimizers.SGD(gradient_accumulation_steps=accumulated)
-    model, monitor = model_of(tf, keras, steps_per_execution=steps_per_execution, optimizer=optimizer), silent()
+    monitor = silent()
     with pytest.warns(UserWarning, match="ran out of data") if not known else pytest.MonkeyPatch.context():
-        fit(model, monitor, dataset, epochs=2)
+        fit(model_of(tf, keras, steps_per_execution=steps_per_execution), monitor, dataset, epochs=2)
     assert monitor.summary().steps == 2 * batches
     assert monitor.summary().samples == 2 * batches * BATCH
-    assert (int(model.optimizer.iterations.numpy()) < 2 * batches) is (accumulated is not None)
-
-
-@pytest.mark.parametrize("overflows", [4, 10])
-def test_steps_that_overflow_are_steps(tf: Any, keras: Any, overflows: int) -> None:
-    """A loss scale leaves their updates out."""
-
-    def overflow(number: Any, batch: Any) -> Any:
-        features, labels = batch
-        return tf.where(number < overflows, features + float("inf"), features), labels
-
-    dataset = batches_of(tf, 10).enumerate().map(overflow)
-    optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
-    model, monitor = model_of(tf, keras, optimizer=optimizer), silent()
-    fit(model, monitor, dataset)
-    assert monitor.summary().steps == 10
-    assert int(model.optimizer.iterations.numpy()) == 10 - overflows
 
 
 @pytest.mark.parametrize("steps_per_execution", [1, 10])
@@ -208,21 +185,6 @@ def test_lines_go_on_in_later_epochs(tf: Any, keras: Any, log_every: int, expect
     assert [event["step"] for event in events(tmp_path, "log")] == expected
 
 
-def test_a_callback_that_nobody_closes_writes_when_it_goes(tf: Any, keras: Any, tmp_path: Path) -> None:
-    monitor = silent(log_dir=tmp_path, dataset=batches_of(tf, 40))
-    monitor.set_model(model_of(tf, keras))
-    monitor.on_train_begin()
-    monitor.on_epoch_begin(0)
-    for batch in range(20):
-        monitor.on_train_batch_begin(batch)
-    seen = weakref.ref(monitor)
-    del monitor
-    gc.collect()
-    assert seen() is None
-    assert events(tmp_path, "end")[-1]["steps"] == 20
-    assert "read alone after training" in events(tmp_path, "end")[-1]["why"]
-
-
 def test_a_callback_goes_after_its_fit_and_leaves_its_folder_free(tf: Any, keras: Any, tmp_path: Path) -> None:
     dataset = batches_of(tf, 20)
     for _ in range(2):
@@ -232,7 +194,7 @@ def test_a_callback_goes_after_its_fit_and_leaves_its_folder_free(tf: Any, keras
         del monitor
         gc.collect()
         assert seen() is None
-    assert len(events(tmp_path, "start")) == 2
+    assert [len(events(tmp_path, kind)) > 1 for kind in ("start", "end")] == [True, True]
 
 
 def test_an_interrupted_fit_keeps_what_was_seen(tf: Any, keras: Any, tmp_path: Path) -> None:
@@ -292,29 +254,6 @@ def measured(dataset: Any, seconds: float = 0.5) -> Any:
     return measure_alone(dataset, BATCH, max_s=seconds)
 
 
-def test_a_batch_size_that_the_dataset_contradicts_is_used_and_warned_of_once(tf: Any, caplog: pytest.LogCaptureFixture) -> None:
-    from cs_input_analyzer.monitoring import alone
-
-    alone._warn_of_batch_size.cache_clear()
-    dataset = tf.data.Dataset.range(1 << 20).map(lambda x: x).batch(3 * BATCH, drop_remainder=True)
-    agreed, contradicted = alone.samples_of(dataset, 3 * BATCH), [alone.samples_of(dataset, BATCH) for _ in range(2)]
-    assert (agreed.value, [each.value for each in contradicted]) == (3 * BATCH, [BATCH, BATCH])
-    assert [record.getMessage() for record in caplog.records if "batch_size" in record.getMessage()] == [
-        f"batch_size={BATCH} is used, though the dataset says: 1 element = {3 * BATCH} samples (batch({3 * BATCH}))"
-    ]
-    assert measured(dataset).samples_per_s is not None
-
-
-def test_a_batch_size_settles_what_the_dataset_leaves_open(tf: Any, caplog: pytest.LogCaptureFixture) -> None:
-    from cs_input_analyzer.monitoring.alone import samples_of
-
-    made = tf.data.Dataset.from_tensors(tf.zeros([BATCH, 3])).repeat()
-    assert samples_of(made, BATCH).value == BATCH
-    time_first = tf.data.Dataset.from_tensors((tf.zeros([20, BATCH]), tf.zeros([20, 2]))).repeat()
-    assert samples_of(time_first, BATCH).value == BATCH
-    assert caplog.records == []
-
-
 def test_what_recommend_for_counts_is_what_analyze_counts(tf: Any) -> None:
     views = (
         tf.data.Dataset.range(1 << 30).map(lambda x: tf.zeros([4])).batch(50, drop_remainder=True).map(lambda x: tf.stack([x, x]))
@@ -329,6 +268,7 @@ def test_what_recommend_for_counts_is_what_analyze_counts(tf: Any) -> None:
         csia.recommend_for(made, demand=10.0, seconds=0.5)
     unknown, told = csia.recommend_for(made, seconds=0.5), csia.recommend_for(made, samples_per_element=16, seconds=0.5)
     assert "samples per element unknown" in str(unknown)
+    assert (unknown.verdict, unknown.workers_needed) == ("unknown", None)
     assert told.samples_per_s.estimate > 4 * unknown.samples_per_s.estimate
 
 
@@ -345,13 +285,6 @@ def test_a_file_cache_is_left_alone_until_it_is_complete(tf: Any, tmp_path: Path
     for _ in dataset:
         pass
     assert measured(dataset).samples_per_s is not None
-
-
-def test_a_cache_in_memory_is_read_as_training_reads_it(tf: Any) -> None:
-    dataset = batches_of(tf, 20, slow_s=SLOW_S).cache()
-    for _ in dataset:
-        pass
-    assert measured(dataset).samples_per_s.estimate > 2 * BATCH / SLOW_S
 
 
 @pytest.mark.parametrize("kind", ["empty", "raises", "scalar", "list", "few"])
@@ -396,13 +329,6 @@ def test_scalars_are_there_for_tensorboard(tf: Any, tmp_path: Path) -> None:
     assert seen == {(tag, step) for tag in tags for step in (10, 20, 30, 40)}
 
 
-def test_a_starved_loop_is_called_within_50_steps(tf: Any) -> None:
-    monitor = csia.InputMonitor(batches_of(tf, 50, slow_s=0.01), BATCH, console=None, environ={})
-    for features, _ in monitor:
-        monitor.log(loss=tf.reduce_mean(features))
-    assert monitor.verdict.name == "input_bound"
-
-
 def test_watching_a_list_loads_no_tensorflow() -> None:
     code = (
         "import sys; import cs_input_analyzer as csia\n"
@@ -413,42 +339,12 @@ def test_watching_a_list_loads_no_tensorflow() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-# --- sessions --------------------------------------------------------------------------------------------------------------------
-
-
-def session_run(tf: Any, hook: Any, input_fn: Any, *, steps: int) -> None:
-    v1 = tf.compat.v1
-    with tf.Graph().as_default():
-        features, labels = v1.data.make_one_shot_iterator(input_fn()).get_next()
-        weight = v1.get_variable("weight", [1, 1])
-        loss = tf.reduce_mean((features @ weight - labels) ** 2)
-        train = v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=v1.train.get_or_create_global_step())
-        with v1.train.MonitoredTrainingSession(hooks=[hook, v1.train.StopAtStepHook(steps)]) as session:
-            while not session.should_stop():
-                session.run(train)
-
-
-def test_the_hook_of_sessions_warns_and_still_shows_rates(tf: Any, tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match=r"csia\.InputMonitor"):
-        hook = csia.InputMonitorHook(BATCH, lambda: None, measure_s=1.0, console=None, log_dir=tmp_path, log_every=10, environ={})
-    session_run(tf, hook, lambda: batches_of(tf, 200), steps=40)
-    assert hook.verdict.name == "unknown"
-    assert "InputMonitorHook goes" in hook.verdict.why
-    assert hook.summary().global_per_s
-    assert hook.summary().samples == hook.summary().steps * BATCH
-    assert 38 <= hook.summary().steps <= 40
-    assert list(tmp_path.glob("events.out.tfevents.*"))
-    seen = weakref.ref(hook)
-    del hook
-    gc.collect()
-    assert seen() is None
-    assert events(tmp_path, "end")[-1]["steps"] >= 38
-
-
 # --- recommend_for ---------------------------------------------------------------------------------------------------------------
 
 
 def test_recommend_for_says_how_many_workers_and_that_nothing_isolated_it(tf: Any) -> None:
+    from cs_input_analyzer.planning import capacity
+
     demand = 10 * BATCH / SLOW_S
     found = csia.recommend_for(batches_of(tf, 500, slow_s=SLOW_S), demand=demand, seconds=1)
     assert found.isolation == found.measurement.isolation == "none"
@@ -459,25 +355,18 @@ def test_recommend_for_says_how_many_workers_and_that_nothing_isolated_it(tf: An
     assert found.workers_needed is not None
     assert demand / rate.estimate <= found.workers_needed <= 2 * demand / rate.low
     assert "isolation: none" in str(found)
-
-
-def test_what_was_measured_here_feeds_no_capacity_model(tf: Any) -> None:
-    from cs_input_analyzer.planning import capacity
-
-    found = csia.recommend_for(batches_of(tf, 500), seconds=0.5)
-    assert found.verdict == "unknown"
-    assert found.workers_needed is None
     with pytest.raises(csia.UsageError):
         capacity.fit(found.pipeline, [found.measurement], 2)
 
 
-@pytest.mark.parametrize("dataset", [[1], None])
-def test_recommend_for_takes_nothing_but_datasets(dataset: Any) -> None:
-    with pytest.raises(csia.UsageError, match=r"takes a tf\.data\.Dataset"):
-        csia.recommend_for(dataset)
-
-
-def test_a_dataset_that_is_too_short_is_refused_with_its_reason(tf: Any) -> None:
-    dataset = tf.data.Dataset.range(0).batch(4)
-    with pytest.raises(csia.UsageError, match="0 batches"):
-        csia.recommend_for(dataset, seconds=0.5)
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (lambda tf: [1], r"takes a tf\.data\.Dataset"),
+        (lambda tf: None, r"takes a tf\.data\.Dataset"),
+        (lambda tf: tf.data.Dataset.range(0).batch(4), "0 batches"),
+    ],
+)
+def test_what_recommend_for_cannot_read_is_refused_with_the_reason(tf: Any, made: Any, why: str) -> None:
+    with pytest.raises(csia.UsageError, match=why):
+        csia.recommend_for(made(tf), seconds=0.5)

@@ -75,9 +75,7 @@ def test_a_verdict_says_its_share_and_interval() -> None:
     ("training", "alone", "is_overlapped", "expected"),
     [
         (980, 1000, True, "input_bound"),
-        (980, 1000, None, "input_bound"),
         (500, 1000, True, "accelerator_bound"),
-        (500, 1000, None, "accelerator_bound"),
         (850, 1000, True, "balanced"),
         (500, 1000, False, "input_bound"),  # half of each step goes to the input
         (30, 1000, False, "accelerator_bound"),
@@ -85,16 +83,8 @@ def test_a_verdict_says_its_share_and_interval() -> None:
         (1500, 1000, True, "unknown"),
     ],
 )
-def test_training_beside_its_input_alone(training: float, alone: float, is_overlapped: bool | None, expected: str) -> None:
+def test_training_beside_its_input_alone(training: float, alone: float, is_overlapped: bool, expected: str) -> None:
     assert by_rates(exact(training), exact(alone), is_overlapped=is_overlapped).name == expected
-
-
-@given(RATES, RATES, st.sampled_from([True, False, None]), st.floats(min_value=0.01, max_value=100))
-def test_the_unit_of_the_rates_does_not_matter(training: float, alone: float, is_overlapped: bool | None, factor: float) -> None:
-    one = by_rates(exact(training), exact(alone), is_overlapped=is_overlapped)
-    factor = 2.0 ** round(factor).bit_length()
-    other = by_rates(exact(training * factor), exact(alone * factor), is_overlapped=is_overlapped)
-    assert one.name == other.name
 
 
 @pytest.mark.parametrize(("training", "alone"), [(None, None), (None, 1000.0), (1000.0, None)])

@@ -73,30 +73,18 @@ def test_a_host_that_waits_while_the_accelerator_is_busy_is_not_starvation() -> 
 
 
 @given(st.lists(st.tuples(TIMES, TIMES), min_size=1, max_size=60), st.integers(min_value=1, max_value=10))
-def test_a_share_is_a_share_inside_its_interval(pairs: list[tuple[float, float]], every: int) -> None:
-    loop = Loop(
-        clock=FakeClock(), waits_s=[wait for wait, _ in pairs], compute_s=[compute for _, compute in pairs], dispatch_s=1e-5
-    )
-    share = waiting.wait_share(watched(loop, sync_every=every))
-    if len(pairs) < every:
-        assert share is None
-    else:
-        assert 0 <= share.low <= share.estimate <= share.high <= 1
-
-
-@given(st.lists(st.tuples(TIMES, TIMES), min_size=1, max_size=40), st.integers(min_value=1, max_value=10))
-def test_starvation_never_exceeds_the_waits(pairs: list[tuple[float, float]], every: int) -> None:
+def test_a_share_lies_in_its_interval_and_is_no_more_than_the_host_waited(pairs: list[tuple[float, float]], every: int) -> None:
     loop = Loop(clock=FakeClock(), waits_s=[wait for wait, _ in pairs], compute_s=[compute for _, compute in pairs])
     intervals = watched(loop, sync_every=every)
     for starved, interval in zip(waiting.starved_s(intervals), intervals, strict=True):
         assert 0 <= starved <= interval.wait_s
-
-
-@given(TIMES, TIMES, st.sampled_from([2.0**-6, 2.0**3, 2.0**10]))
-def test_the_unit_of_time_does_not_matter(wait: float, compute: float, factor: float) -> None:
-    one = waiting.wait_share(watched(loop_of([wait] * 40, compute), sync_every=4))
-    other = waiting.wait_share(watched(loop_of([wait * factor] * 40, compute * factor), sync_every=4))
-    assert other.estimate == pytest.approx(one.estimate, abs=1e-9)
+    share = waiting.wait_share(intervals)
+    if share is None:
+        assert len(pairs) < every
+        return
+    assert 0 <= share.low <= share.estimate <= share.high <= 1
+    if len(intervals) < waiting.ENOUGH_BLOCKS:
+        assert share.high <= sum(one.wait_s for one in intervals) / sum(one.duration_s for one in intervals) + 1e-6
 
 
 def test_without_a_synchronisation_there_is_no_share() -> None:
@@ -111,13 +99,6 @@ def test_few_intervals_of_several_steps_leave_room_for_their_accelerator_time() 
     assert few.low > 0.3  # and yet one is enough to call what starves half of the time
 
 
-@given(TIMES, TIMES, st.integers(min_value=1, max_value=30), st.integers(min_value=1, max_value=4))
-def test_few_intervals_never_claim_more_than_the_host_waited(wait: float, compute: float, every: int, intervals: int) -> None:
-    seen = watched(loop_of([wait] * every * intervals, compute), sync_every=every)
-    share = waiting.wait_share(seen)
-    assert share.high <= sum(one.wait_s for one in seen) / sum(one.duration_s for one in seen) + 1e-6
-
-
 def test_noise_widens_the_interval() -> None:
     even = waiting.wait_share(watched(loop_of([10 * MS] * 60, 10 * MS), sync_every=1))
     uneven = waiting.wait_share(watched(loop_of([(1 if index % 3 else 28) * MS for index in range(60)], 10 * MS), sync_every=1))
@@ -126,29 +107,23 @@ def test_noise_widens_the_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phases", "waits", "bodies", "duration", "wait"),
+    ("phases", "waits", "bodies", "expected"),
     [
-        (("checkpoint", "steady"), (0.01, 0.01), (5.0, 0.01), None, 0.02),  # does not count, nor does its spike
-        (("spike", "steady"), (0.01, 0.01), (5.0, 0.01), None, 0.02),
-        (("steady", "epoch_edge", "steady"), (0.01, 7.0, 0.01), (0.01, 0.01, 0.01), 0.05, 0.02),  # the wait of a pass is cut out
-        (("start_up", "steady"), (9.0, 0.01), (30.0, 0.03), 0.04, 0.01),  # what follows counts
+        (("checkpoint", "steady"), (0.01, 0.01), (5.0, 0.01), None),  # does not count, nor does its spike
+        (("spike", "steady"), (0.01, 0.01), (5.0, 0.01), None),
+        (("steady", "epoch_edge", "steady"), (0.01, 7.0, 0.01), (0.01, 0.01, 0.01), (0.05, 0.02)),  # the wait of a pass is cut out
+        (("start_up", "steady"), (9.0, 0.01), (30.0, 0.03), (0.04, 0.01)),  # what follows counts
     ],
 )
 def test_what_is_no_steady_step_is_left_out(
-    phases: Sequence[str], waits: Sequence[float], bodies: Sequence[float], duration: float | None, wait: float
+    phases: Sequence[str], waits: Sequence[float], bodies: Sequence[float], expected: tuple[float, float] | None
 ) -> None:
     open_interval, asked = OpenInterval(), 0.0
     endings = ["next"] * (len(phases) - 1) + ["sync"]
     for phase, wait_s, body_s, ended_by in zip(phases, waits, bodies, endings, strict=True):
         step = Step(asked_s=asked, wait_s=wait_s, body_s=body_s, ended_by=ended_by)
         closed, asked = waiting.add(open_interval, step, phase), asked + wait_s + body_s
-    assert closed.wait_s == pytest.approx(wait)
-    assert closed.is_counted == (duration is not None)
-    if duration is None:
-        assert closed.phase == phases[0]
-        assert waiting.wait_share([closed]) is None
-    else:
-        assert closed.duration_s == pytest.approx(duration)
+    assert (closed and (closed.duration_s, closed.wait_s)) == (expected and pytest.approx(expected))
 
 
 def test_a_spoilt_interval_does_not_count_and_the_next_one_does() -> None:
@@ -157,7 +132,7 @@ def test_a_spoilt_interval_does_not_count_and_the_next_one_does() -> None:
     open_interval.is_sound = False
     spoilt = waiting.add(open_interval, Step(asked_s=0.02, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
     sound = waiting.add(open_interval, Step(asked_s=0.04, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
-    assert (spoilt.is_counted, sound.is_counted) == (False, True)
+    assert (spoilt, sound.steps) == (None, 1)
 
 
 def test_steps_whose_wait_is_out_of_sight_give_no_interval() -> None:
@@ -171,34 +146,6 @@ def test_an_interval_without_end_keeps_to_a_bounded_memory() -> None:
         waiting.add(open_interval, Step(asked_s=index * 0.02, wait_s=0.01, body_s=0.01), "steady")
         assert len(open_interval.dispatches) <= waiting.KEPT_DISPATCHES
     assert open_interval.steps == 3 * waiting.KEPT_DISPATCHES
-
-
-def interval(duration: float, *, steps: int = 10, phase: str = "steady") -> Interval:
-    return Interval(
-        ended_by="log",
-        steps=steps,
-        samples=None,
-        duration_s=duration,
-        wait_s=0.0,
-        wait_square_s2=0.0,
-        compute_s=duration / steps,
-        is_counted=phase == "steady",
-        phase=phase,  # type: ignore[arg-type]
-    )
-
-
-@pytest.mark.parametrize(
-    ("before", "duration", "expected"),
-    [
-        ("checkpoint", 0.2, "spike"),
-        ("spike", 0.2, "spike"),
-        ("checkpoint", 0.8, "steady"),
-        ("steady", 0.2, "steady"),
-    ],
-)
-def test_a_fast_interval_is_a_spike_only_behind_a_checkpoint(before: str, duration: float, expected: str) -> None:
-    earlier = [interval(1.0), interval(1.1), interval(1.0, phase=before)]
-    assert waiting.judged(interval(duration), earlier).phase == expected
 
 
 def test_quantiles_are_those_of_student_s_t() -> None:
