@@ -5,9 +5,6 @@ cost, alternately, several times. The op burns by the CPU clock of its own threa
 
 The `runtime` row is judged apart: planting slows the pipeline, its threads then sleep and wake more often for each sample, and the
 process's own CPU moves by more or less than the plant. `process beyond` is that rest, read from the kernel and not from us.
-
-A map of many tiny TensorFlow ops is planted, too, against one of a single op. What such a map costs is mostly calling its ops,
-which nothing in the pipeline can show: there the truth is what the process's own CPU moves by.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ from benchmarks.paired import arguments, middle, save, show
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 BATCH = 32
 PLACES = ("in the interleave", "serial map", "parallel map", "map of batches", "map_and_batch")
-TINY_OPS, TINY_PLACES = 200, ("tiny ops, serial", "tiny ops, parallel")
 
 
 def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
@@ -39,8 +35,8 @@ def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
 
     dataset = tf.data.Dataset.from_tensor_slices(files).repeat()
     dataset = dataset.interleave(read, cycle_length=4, num_parallel_calls=tf.data.AUTOTUNE)
-    if place in ("serial map", *TINY_PLACES):
-        dataset = dataset.map(planted, num_parallel_calls=tf.data.AUTOTUNE if place == "tiny ops, parallel" else None)
+    if place == "serial map":
+        dataset = dataset.map(planted)
     dataset = dataset.shuffle(256).map(lambda record: tf.io.decode_raw(record, tf.uint8)[:784], num_parallel_calls=tf.data.AUTOTUNE)
     if place == "parallel map":
         dataset = dataset.map(planted, num_parallel_calls=tf.data.AUTOTUNE)
@@ -54,36 +50,17 @@ def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
-def tiny_ops(count: int) -> Callable[[Any], Any]:
-    """A function of so many additions and multiplications of eight numbers, which gives its argument."""
-    import tensorflow as tf
-
-    def compute(record: Any) -> Any:
-        numbers = tf.fill([8], tf.cast(tf.strings.length(record), tf.float32))
-        for number in range(count):
-            numbers = numbers + 1.5 if number % 2 else numbers * 0.5
-        with tf.control_dependencies([tf.debugging.assert_all_finite(numbers, "")]):
-            return tf.identity(record)
-
-    return compute
-
-
 def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:
     """CPU µs per sample by row; the planted op's row is called `planted`, the rest of the process's CPU `runtime`."""
     from benchmarks.busy_op import busy
     from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.records import Layout, SamplesPerElement
-    from cs_input_analyzer.worker.cuts import cpu_s_per_element
     from cs_input_analyzer.worker.journal import JournalWriter, read_journal
     from cs_input_analyzer.worker.sampler import Sampling, sample
-    from cs_input_analyzer.worker.sampling import harness_us_per_batch
     from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
 
     with graph.recorded_sources() as log:
-        if place in TINY_PLACES:
-            planted = tiny_ops(TINY_OPS if cpu_us else 1)
-        else:
-            planted = busy(cpu_us=cpu_us * (BATCH if place == "map of batches" else 1))
+        planted = busy(cpu_us=cpu_us * (BATCH if place == "map of batches" else 1))
         dataset = pipeline(files, place, planted)
     read = graph.read_graph(dataset, log, target=place)
     iterator = iter(dataset)
@@ -96,9 +73,6 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
             dataset=dataset, iterator=iterator, ops=read.ops, samples=counted, min_window_s=seconds, max_window_s=seconds
         )
         sample(writer, sampling)
-        cuts_s = seconds * len(read.ops) if place in TINY_PLACES else 0.0
-        for op, cpu_s in cpu_s_per_element(dataset, read.ops, cuts_s, harness_us_per_batch() * 1e-6):
-            writer.event("prefix", op=op, cpu_s_per_element=cpu_s)
         journal = read_journal(Path(folder))
     worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
     cpus = len(os.sched_getaffinity(0))
@@ -108,8 +82,7 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
     rows: dict[str, float] = {}
     for row in profile.ops:
         is_busy = row.name in kinds and "CsiaBusy" in kinds[row.name].function_ops and row.kind != "ParallelInterleave"
-        is_planted = row.name == "map" if place in TINY_PLACES else is_busy
-        name = "planted" if is_planted else row.name if row.is_op else "runtime"
+        name = "planted" if is_busy else row.name if row.is_op else "runtime"
         rows[name] = rows.get(name, 0.0) + (row.self_cpu_s_per_sample or 0.0) * 1e6
     return rows
 
@@ -122,7 +95,7 @@ def run_here(cpu_us: float, rounds: int, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         write_sample("fc_mnist", folder)
         files = sorted(str(path) for path in Path(folder, "train").glob("part-*"))
-        for place in (*PLACES, *TINY_PLACES):
+        for place in PLACES:
             moved, others, runtimes, processes = [], [], [], []
             for _ in range(rounds):
                 without, planted = profiled(files, place, 0.0, seconds), profiled(files, place, cpu_us, seconds)
@@ -133,7 +106,7 @@ def run_here(cpu_us: float, rounds: int, seconds: float) -> dict[str, Any]:
                 processes.append(sum(change.values()))
                 others.append(max(abs(value) for name, value in change.items() if name not in ("planted", "runtime")) / total)
             found[place] = {
-                "truth_us": middle(processes) if place in TINY_PLACES else cpu_us,
+                "truth_us": cpu_us,
                 "moved_us": middle(moved),
                 "largest_other_op_ratio": middle(others),
                 "runtime_moved_us": middle(runtimes),
@@ -161,9 +134,7 @@ def main() -> None:
         found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT ")).removeprefix("RESULT "))
         for place, row in found.items():
             error = row["moved_us"] / row["truth_us"] - 1
-            verdict = (
-                "yes" if abs(error) <= (0.15 if place in TINY_PLACES else 0.1) and row["largest_other_op_ratio"] <= 0.05 else "no"
-            )
+            verdict = "yes" if abs(error) <= 0.1 and row["largest_other_op_ratio"] <= 0.05 else "no"
             others = f"{row['largest_other_op_ratio'] * 100:.1f} %"
             where = f"{place}, {cpus.count(',') + 1} CPU"
             rest = f"{row['process_moved_us'] - row['truth_us']:+.1f}", f"{row['runtime_moved_us']:+.1f}"
@@ -177,7 +148,7 @@ def main() -> None:
         "row moved µs",
         "error",
         "largest other op",
-        "≤ 10 % (tiny ops 15 %) and ≤ 5 %",
+        "≤ 10 % and ≤ 5 %",
         "process beyond µs",
         "runtime µs",
     )

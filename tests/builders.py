@@ -299,7 +299,6 @@ def make_op_cost(name: str = "map", **overrides: Any) -> OpCost:
         bytes_in_per_sample=146_800.0,
         bytes_out_per_sample=301_060.0,
         buffered_elements=0.0,
-        prefix_cpu_s_per_sample=0.00161,
         is_serial=False,
     )
 
@@ -346,7 +345,6 @@ def make_profile(**overrides: Any) -> Profile:
                 source=f"{SOURCE}:22",
                 bytes_out_per_sample=146_800.0,
                 buffered_elements=128.0,
-                prefix_cpu_s_per_sample=0.00019,
             ),
             make_op_cost("map"),
             make_op_cost(
@@ -358,7 +356,6 @@ def make_profile(**overrides: Any) -> Profile:
                 source=f"{SOURCE}:25",
                 elements_per_sample=1 / 256,
                 bytes_in_per_sample=301_060.0,
-                prefix_cpu_s_per_sample=None,
                 is_serial=True,
             ),
             make_runtime_cost(),

@@ -286,13 +286,12 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
 
     As many to a pass as the op gives, where that ends.
     """
-    from cs_input_analyzer.pipeline.edits import prefix
     from cs_input_analyzer.pipeline.graph import graph_def_of
 
     graph_def = graph_def_of(dataset)
     known = {function.signature.name for function in graph_def.library.function}
     for number, (node, op) in enumerate(zip(nodes, ops, strict=True)):
-        cut = prefix(dataset, op)
+        cut = cut_after(dataset, op)
         if cut is None:
             raise ValueError(f"{op} cannot be cut")
         ready, stem = graph_def_of(_ready(cut)), f"ready_{number}/"
@@ -311,6 +310,22 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
         graph_def.library.function.extend(other for other in ready.library.function if other.signature.name not in known)
         known |= {other.signature.name for other in ready.library.function}
     return _dataset_of(graph_def, dataset)
+
+
+def cut_after(dataset: Any, op: str) -> Any:
+    """The pipeline cut after one of its ops, as flat tuples of tensors. None for an op inside a function, or one that this TensorFlow
+    does not describe. Works as long as `dataset` lives."""
+    from cs_input_analyzer.pipeline.edits import graph_text
+    from cs_input_analyzer.pipeline.graph import graph_def_of, top_nodes
+
+    graph_def = graph_def_of(dataset)
+    name = top_nodes(graph_def).get(op)
+    text = graph_text.GraphText.of(graph_def)
+    node = text.top.nodes.get(name) if name is not None else None
+    if node is None or not graph_text.says_elements(node) or not any(other.op == "_Retval" for other in text.top.nodes.values()):
+        return None
+    text.top.end_at(f"{name}:0")
+    return graph_text.dataset_of(text.written(), graph_text.spec_of(graph_text.elements_of(node)), dataset.options())
 
 
 def _dataset_of(graph_def: Any, like: Any) -> Any:

@@ -165,7 +165,7 @@ class LocalLauncher:
         for process in processes:
             process.send(f"{window_s}\n")
         self._wait(processes, ("done", "failed"), deadline_s)
-        if plan.want_source or plan.want_prefixes or plan.candidates:
+        if plan.want_source or plan.candidates:
             self._wait(processes[:1], ("over", "failed"), deadline_s)
 
     def close(self) -> None:

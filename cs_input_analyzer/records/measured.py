@@ -225,14 +225,10 @@ class OpCost:
         elements_per_sample: elements it gave for each sample of the output (visit ratio).
         bytes_out_per_sample, bytes_in_per_sample: bytes of those elements, and of the elements it took.
         buffered_elements: elements waiting in its buffer at the end of the window.
-        prefix_cpu_s_per_sample: CPU of the pipeline cut after this op minus that of the one cut before it. Another view: such
-            differences are not additive, because a shorter pipeline also overlaps differently.
         is_serial: it runs on one thread at a time, whatever the CPUs.
         source, library_source: as of the op.
         merged_into: the row that holds its cost: of the op that TensorFlow merged it into, of the op whose function it is part of,
             or `unattributed`. None where it has a cost of its own, or nothing of it ran.
-        is_marginal: the running pipeline did not show it all, so that its CPU is that of `prefix_cpu_s_per_sample`, as far as the
-            process's CPU has room for it.
     """
 
     name: str
@@ -246,11 +242,9 @@ class OpCost:
     bytes_in_per_sample: float | None = None
     bytes_out_per_sample: float | None = None
     buffered_elements: float | None = None
-    prefix_cpu_s_per_sample: float | None = None
     is_serial: bool | None = None
     library_source: str | None = None
     merged_into: str | None = None
-    is_marginal: bool = False
 
     @property
     def is_op(self) -> bool:

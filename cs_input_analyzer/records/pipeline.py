@@ -46,7 +46,6 @@ class Op:
         parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` where TensorFlow chooses.
         within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.
         function_ops: kinds of the TensorFlow ops that its user function calls, sorted.
-        function_op_count: how many TensorFlow ops stand in that function and those that it calls, each function once.
         shared: kinds of those among them whose result several others take, or the function gives back besides; `argument` where
             that is so of what the function is given. Questions for a shape do not count.
         code: the user's statement at `source` as written, line breaks included; None where the file cannot be read, or a package
@@ -66,7 +65,6 @@ class Op:
     parameters: Mapping[str, Scalar | tuple[Scalar, ...]]
     within: str | None = None
     function_ops: tuple[str, ...] = ()
-    function_op_count: int = 0
     shared: tuple[str, ...] = ()
     code: str | None = None
     ignored: tuple[str, ...] = ()

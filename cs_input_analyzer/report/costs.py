@@ -5,7 +5,7 @@ from __future__ import annotations
 from cs_input_analyzer.pipeline.op_kinds import KINDS
 from cs_input_analyzer.records import UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
-from cs_input_analyzer.report.wording import one_line, parameters_text, several, short_source
+from cs_input_analyzer.report.wording import one_line, parameters_text, short_source
 from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds
 
 # A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
@@ -103,9 +103,6 @@ def costliest_sentence(profile: Profile) -> str:
     if costliest is None:
         return ""
     parts = [f"costliest op: {one_line(costliest.name)}, {format_ratio(costliest.share_ratio)} of the CPU{_at(costliest)}"]
-    added = [f"`{one_line(op.name)}`" for op in profile.ops if op.is_marginal]
-    if added:
-        parts.append(f"{several(added)} could not be seen whole: the CPU is what the pipeline costs more when cut after it")
     waiting = max(profile.ops, key=lambda op: op.wait_s_per_sample or 0.0)
     wait_s = waiting.wait_s_per_sample or 0.0
     if wait_s > (costliest.self_cpu_s_per_sample or 0.0):

@@ -93,7 +93,6 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
             probing.measure_nodes(plan)
             job = _with_shared_storage(job, probing.results)
         probing.measure_decomposition()
-        probing.measure_prefixes(plan)
         probing.measure_soak(plan)
         plan = _plan(job, probing)
     except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands

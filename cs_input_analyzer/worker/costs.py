@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS, TRANSFORMS
+from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, as_run, costliest, is_serial, python_ops, segments
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, SerialStation, TunedParameter
 from cs_input_analyzer.worker.visits import PerSample
@@ -15,8 +15,6 @@ READ_FILE = "ReadFile"
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
 NOISE_RATIO = 0.1
 ROUNDING_RATIO = 1e-9
-# A TensorFlow op that takes less is tiny: calling it takes as long.
-TINY_S = 1e-6
 # From this share on, files count as cached.
 CACHED_RATIO = 0.95
 GIL = "GIL"
@@ -27,8 +25,8 @@ IDLE_CPUS = 0.3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEvidence:
     """What is known of the costs of one worker's window. `spent`: by op, of one sample of the output; `merged`: op -> the op whose
-    row holds its cost; `prefixes`: CPU per sample that each op adds to the pipeline cut before it. `preempted_ratio` is not used on
-    one CPU: there only a thread's own wake-up call hands its CPU on, in the runtime and not inside an op (docs/measurements.md)."""
+    row holds its cost. `preempted_ratio` is not used on one CPU: there only a thread's own wake-up call hands its CPU on, in the
+    runtime and not inside an op (docs/measurements.md)."""
 
     layout: Layout
     ops: Sequence[Op]
@@ -43,7 +41,6 @@ class CostEvidence:
     samples_per_s: float | None = None
     cached_ratio: float | None = None
     preempted_ratio: float | None = None
-    prefixes: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def walls(self) -> dict[str, float]:
@@ -60,15 +57,15 @@ def profile_of(given: CostEvidence) -> Profile:
 
     The model counts wall time on the thread. What a thread waited for its CPU is taken off first, in proportion. What is then below
     the process's CPU is CPU, and the rest of that the runtime's. Above it threads waited: a tenth is noise, and all shares shrink
-    alike; more is taken from the ops that can block. An op that was not seen at work, or whose function is of tiny TensorFlow ops,
-    gets what it adds to the cut pipeline, as far as there is CPU left; where that was not measured, the rest is `unattributed`.
+    alike; more is taken from the ops that can block. Where ops were not seen at work, the rest is `unattributed`.
     """
-    cpus, marginal, held_by = _shares(given)
+    walls = given.walls
+    cpus, held_by = _cpus(given, walls), _held_by(given, walls)
     whole_s = given.cpu_s_per_sample
     parallelism = {value.op: value.value for value in given.tuned if value.parameter == "parallelism"}
     running = as_run(given.ops, parallelism)
     rows = [
-        _row(op, op_as_run, running, given, (cpus, marginal, held_by), parallelism.get(op.name))
+        _row(op, op_as_run, running, given, cpus.get(op.name), held_by.get(op.name), parallelism.get(op.name))
         for op, op_as_run in zip(given.ops, running, strict=True)
         if op.kind != "Options"
     ]
@@ -80,7 +77,7 @@ def profile_of(given: CostEvidence) -> Profile:
     serial = None
     if given.samples_per_s is not None:
         idle_cpus = given.layout.cpus_per_task - whole_s * given.samples_per_s
-        serial = serial_station(running, given.walls, given.samples_per_s, idle_cpus)
+        serial = serial_station(running, walls, given.samples_per_s, idle_cpus)
     return Profile(
         layout=given.layout, harness_us_per_batch=given.harness_us, cpu_s_per_sample=whole_s, ops=tuple(rows), serial=serial
     )
@@ -107,31 +104,27 @@ def serial_station(
 _NOT_SEEN = PerSample(wall_s=None, elements=None, bytes_in=None, bytes_out=None)
 
 
-# CPU per sample by op; ops whose cost is marginal, added by a cut; the rows that hold the costs of the others.
-_Shares = tuple[Mapping[str, float], Set[str], Mapping[str, str]]
-
-
-def _shares(given: CostEvidence) -> _Shares:
-    walls, room_s = given.walls, given.cpu_s_per_sample - given.restart_cpu_s
+def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
+    """CPU per sample by op, of those that were seen at work."""
     on_cpu_ratio = 1 / (1 + (given.preempted_ratio or 0.0)) if given.layout.cpus_per_task > 1 else 1.0
     can_block = {op.name for op in given.ops if _can_block(op, given.cached_ratio)}
-    cpus = _cpu_shares({name: wall * on_cpu_ratio for name, wall in walls.items()}, can_block, room_s)
-    held_by = _held_by(given, walls)
-    added = {name: max(0.0, value) for name, value in given.prefixes.items() if held_by.get(name) == UNATTRIBUTED}
-    added |= _between_tiny_ops(given, cpus)
-    total_s, left_s = sum(added.values()), max(0.0, room_s - sum(cpus.values()))
-    fits = min(1.0, left_s / total_s) if total_s > 0 else 0.0
-    cpus |= {name: cpus.get(name, 0.0) + value * fits for name, value in added.items()}
-    held_by = {name: holder for name, holder in held_by.items() if name not in added}
-    return cpus, added.keys(), held_by
+    on_cpus = {name: wall * on_cpu_ratio for name, wall in walls.items()}
+    return _cpu_shares(on_cpus, can_block, given.cpu_s_per_sample - given.restart_cpu_s)
 
 
-def _row(op: Op, op_as_run: Op, running: Sequence[Op], given: CostEvidence, shares: _Shares, parallelism: float | None) -> OpCost:
-    cpus, marginal, held_by = shares
+def _row(
+    op: Op,
+    op_as_run: Op,
+    running: Sequence[Op],
+    given: CostEvidence,
+    cpu_s: float | None,
+    held_by: str | None,
+    parallelism: float | None,
+) -> OpCost:
     fixed = op.parameters.get("num_parallel_calls")
     if not parallelism and isinstance(fixed, int | float) and not isinstance(fixed, bool):
         parallelism = float(fixed)
-    seen, cpu_s = given.spent.get(op.name, _NOT_SEEN), cpus.get(op.name)
+    seen = given.spent.get(op.name, _NOT_SEEN)
     return OpCost(
         name=op.name,
         kind=op.kind,
@@ -145,10 +138,8 @@ def _row(op: Op, op_as_run: Op, running: Sequence[Op], given: CostEvidence, shar
         bytes_in_per_sample=seen.bytes_in,
         bytes_out_per_sample=seen.bytes_out,
         buffered_elements=given.buffered.get(op.name),
-        prefix_cpu_s_per_sample=given.prefixes.get(op.name),
         is_serial=is_serial(op_as_run, running) if cpu_s is not None else None,
-        merged_into=held_by.get(op.name),
-        is_marginal=op.name in marginal,
+        merged_into=held_by,
     )
 
 
@@ -179,19 +170,6 @@ def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
             found[op.name] = holder.name
         elif (given.spent.get(op.name, _NOT_SEEN).elements or 0.0) > 0 and op.kind not in IDLE:
             found[op.name] = UNATTRIBUTED
-    return found
-
-
-def _between_tiny_ops(given: CostEvidence, cpus: Mapping[str, float]) -> dict[str, float]:
-    """CPU by which functions of tiny ops add more to the cut pipeline than was seen: the executor's, between these ops. Of larger
-    ops the difference is the noise of two measurements."""
-    found = {}
-    for op in given.ops:
-        if op.name not in cpus or op.kind not in TRANSFORMS:
-            continue
-        calls = op.function_op_count * (given.spent[op.name].elements or 0.0)
-        if calls > 0 and cpus[op.name] < TINY_S * calls and given.prefixes.get(op.name, 0.0) > cpus[op.name]:
-            found[op.name] = given.prefixes[op.name] - cpus[op.name]
     return found
 
 

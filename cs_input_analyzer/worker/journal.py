@@ -75,7 +75,6 @@ class WorkPlan:
     deadline_s: float
     cache: CacheChoice = "as-is"
     want_source: bool = False
-    want_prefixes: bool = False
     candidates: tuple[Candidate, ...] = ()
     fixes_s: float = 0.0
     is_soak: bool = False

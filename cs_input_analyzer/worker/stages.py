@@ -1,6 +1,6 @@
 """What a worker does once TensorFlow is imported: builds what is ordered, reads one element, samples, and does what else is asked.
 
-order ─▶ built ─▶ first_batch ─▶ window ─▶ chunk, chunk, … ─▶ done ─▶ readers alone, cut pipelines, fixes ─▶ over
+order ─▶ built ─▶ first_batch ─▶ window ─▶ chunk, chunk, … ─▶ done ─▶ readers alone, fixes ─▶ over
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from cs_input_analyzer.worker.redirect import redirected_writes
 
 # At most so long is spent on emptying or filling the cache before a window.
 CACHE_S = 10.0
-# For the pipeline cut after one of its ops, tracing included; at most so long for all cuts.
-PREFIX_S = 0.9
-PREFIXES_S = 12.0
 # Of more files the journal lists so many, evenly spread: what is asked of them (shards, sizes, reads) is asked of a sample then.
 LISTED_FILES = 100_000
 
@@ -107,13 +104,6 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
             sample_store(journal, built.files)
         elif built.fsspec.files:
             sample_store(journal, built.fsspec.sizes, built.fsspec.reader)
-    if order.plan.want_prefixes:
-        from cs_input_analyzer.worker.cuts import cpu_s_per_element
-        from cs_input_analyzer.worker.sampling import harness_us_per_batch
-
-        budget_s = min(PREFIXES_S, PREFIX_S * sum(op.within is None for op in built.ops))
-        for op, cpu_s in cpu_s_per_element(built.dataset, built.ops, budget_s, harness_us_per_batch() * 1e-6):
-            journal.event("prefix", op=op, cpu_s_per_element=cpu_s)
     if order.plan.candidates:
         from cs_input_analyzer.worker.fixes import try_fixes
 

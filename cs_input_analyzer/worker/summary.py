@@ -31,7 +31,6 @@ from cs_input_analyzer.stats.estimates import total
 from cs_input_analyzer.stats.steady_state import Window, batch_gap, rate_of, steady_window
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.worker.costs import CostEvidence, profile_of
-from cs_input_analyzer.worker.cuts import marginal_s_per_sample
 from cs_input_analyzer.worker.journal import Journal
 from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_of, outliers_in, rss_growth_bytes_per_min
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
@@ -180,7 +179,6 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
     fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), polled)
     visits = visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
     restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
-    cuts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "prefix"}
     evidence = CostEvidence(
         layout=layout,
         ops=pipeline.ops,
@@ -195,7 +193,6 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         samples_per_s=worker.samples_per_s.estimate,
         cached_ratio=after["ratio"] if after else None,
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
-        prefixes=marginal_s_per_sample(pipeline.ops, cuts, visits),
     )
     return profile_of(evidence)
 

@@ -1,6 +1,6 @@
 """The command line, but a run ends as soon as there is something to judge: `python -m tests.functional.brief ARGUMENTS`.
 
-A whole run repeats what decides its plan, cuts the pipeline after each of its ops, and tries fixes for as long as `--max-seconds`
+A whole run repeats what decides its plan, and tries fixes for as long as `--max-seconds`
 allows. A test that judges what comes of the first launch would wait for all that; and with a small `--max-seconds` instead, that
 launch would end too early on a busy host. So nothing is launched again here after the first layouts (but on more nodes), and fixes
 are tried for a short time: `--max-seconds` is only patience. Whole runs are those of `test_analyze` and `test_known_truth`.
@@ -19,7 +19,7 @@ def _not_again(self: Probing, plan: object) -> bool:
     return False
 
 
-Probing.measure_round = Probing.measure_prefixes = _not_again  # type: ignore[method-assign,assignment]
+Probing.measure_round = _not_again  # type: ignore[method-assign,assignment]
 seconds.LONGEST_FIXES_S = FIXES_S
 
 raise SystemExit(main())

@@ -292,7 +292,7 @@ def test_every_round_runs_the_plan_among_the_layouts_it_is_compared_with() -> No
     first, later = launcher.ran[:3], launcher.ran[3:]
     assert {layout for layout, _ in first} == {"1x1x1", "1x1x2", "1x2x1"}
     planned = [index for index, (_, work) in enumerate(later) if work.num_workers > 2]
-    again = [index for index, (_, work) in enumerate(later) if work.num_workers <= 2 and not work.want_prefixes]
+    again = [index for index, (_, work) in enumerate(later) if work.num_workers <= 2]
     assert planned
     assert again
 
@@ -312,18 +312,6 @@ def test_rounds_differ_in_order_by_their_seed() -> None:
         analyzed(launcher, job(demand=30_000, max_seconds=300, seed=seed))
         orders.add(tuple(layout for layout, _ in launcher.ran))
     assert len(orders) > 1
-
-
-def test_the_last_launch_measures_marginal_costs_and_is_named_when_it_did_not_fit() -> None:
-    launcher = FakeLauncher(linear, import_s=1.0)
-    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
-    measured = [work for _, work in launcher.ran if not work.candidates]
-    assert [work.want_prefixes for work in measured] == [False] * (len(measured) - 1) + [True]
-    assert launcher.ran[-1][0] == f"1x1x{found.recommendation.cpus_per_task}"
-    short = FakeLauncher(linear, import_s=1.0)
-    hurried = analyzed(short, job(demand=30_000, max_seconds=20))
-    assert not any(work.want_prefixes for _, work in short.ran)
-    assert any("marginal" in what for what in hurried.budget.not_measured)
 
 
 def big(gib: float) -> FakeLauncher:

@@ -171,7 +171,6 @@ def test_every_started_task_streams_and_is_told_of_no_others() -> None:
         assert work.num_workers == tasks
         assert work.worker_indices == tuple(range(tasks))
         assert not work.want_source
-        assert not work.want_prefixes
 
 
 def test_all_windows_are_alike_while_there_is_time() -> None:

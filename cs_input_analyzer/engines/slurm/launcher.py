@@ -182,7 +182,7 @@ class SlurmLauncher:
         ahead_s = [offset.ahead_s if offset is not None else 0.0 for offset in offsets]
         step.tell("start", at_s=time.time() + START_LEAD_S, ahead_s=ahead_s)
         step.wait(_has_reported("done", "failed"), late_s)
-        if plan.want_source or plan.want_prefixes or plan.candidates:
+        if plan.want_source or plan.candidates:
             step.wait(_has_reported("over", "failed"), late_s, step.tasks[:1])
 
     def _give_up_unready(self, step: JobStep) -> None:

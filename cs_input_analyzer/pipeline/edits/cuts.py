@@ -1,4 +1,4 @@
-"""Cuts for measuring: the pipeline after its readers, or after any op."""
+"""Cuts the pipeline after its readers, to measure them alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import graph_text
-from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name, top_nodes
+from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, is_dataset_op, kind_of
 
 _READS_WHOLE_FILE = "ReadFile"
@@ -40,19 +40,6 @@ def source_only(dataset: Any) -> Any:
     text.top.end_at(cut.tensor)
     text.functions |= {function.signature.name: function for function in cutter.made}
     return graph_text.dataset_of(text.written(), graph_text.spec_of(cut.elements), dataset.options())
-
-
-def prefix(dataset: Any, op: str) -> Any:
-    """The pipeline cut after one of its ops, named as in the PipelineGraph, as flat tuples of tensors. None for an op inside a
-    function, or one that this TensorFlow does not describe. Works as long as `dataset` lives."""
-    graph_def = graph_def_of(dataset)
-    name = top_nodes(graph_def).get(op)
-    text = graph_text.GraphText.of(graph_def)
-    node = text.top.nodes.get(name) if name is not None else None
-    if node is None or not graph_text.says_elements(node) or not any(other.op == "_Retval" for other in text.top.nodes.values()):
-        return None
-    text.top.end_at(f"{name}:0")
-    return graph_text.dataset_of(text.written(), graph_text.spec_of(graph_text.elements_of(node)), dataset.options())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

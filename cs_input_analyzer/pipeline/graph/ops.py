@@ -167,7 +167,6 @@ class _Reader:
                 parameters=_parameters(node, named_inputs(node), nodes),
                 within=scope[0],
                 function_ops=tuple(sorted(called)),
-                function_op_count=called.total(),
                 shared=_shared(functions),
                 constant_bytes=_constant_bytes((*given, *within)),
                 layers=tuple(sorted({name for node in within for name in _LAYER.findall(node.name)})),

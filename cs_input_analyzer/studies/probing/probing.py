@@ -24,7 +24,6 @@ from cs_input_analyzer.studies.probing.seconds import (
     FIXES_WINDOW_S,
     LAUNCH_OVERHEAD_S,
     LEAST_FIXES_S,
-    PREFIXES_S,
     ROUND_WINDOW_S,
     Seconds,
     shortest_round_s,
@@ -260,16 +259,6 @@ class Probing:
         if len(wanted) > 1 and missing and self.seconds.suffice_for(f"the storage from 1 to {self._launcher.nodes} nodes"):
             self._run_all([probe_of(layout, "how the storage that nodes share holds out") for layout in missing])
 
-    def measure_prefixes(self, plan: LaunchPlan | None) -> None:
-        """One more process of the planned size, which also runs the pipeline cut after each of its ops."""
-        if not self.seconds.suffice_for("the pipeline cut after each of its ops (marginal costs)", PREFIXES_S):
-            return
-        profile = self.results.profile_of(plan.cpus_per_task if plan else None)
-        layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=profile.layout.cpus_per_task if profile else 1)
-        self._report("starting one more worker, for marginal costs")
-        wanted = replace(probe_of(layout, "the pipeline cut after each of its ops"), round_number=1)
-        self._run(self._launcher.start(layout), wanted, 1, import_s=self._launcher.starting_s(1) + PREFIXES_S, want_prefixes=True)
-
     def measure_soak(self, plan: LaunchPlan | None) -> None:
         """One worker of the planned size, sampled for as long as `--soak` says, beside the budget: what its memory does."""
         asked_s = self._options.soak_s
@@ -350,7 +339,6 @@ class Probing:
         import_s: float = 0.0,
         longest_s: float = math.inf,
         cache: CacheChoice | None = None,
-        want_prefixes: bool = False,
     ) -> LaunchResult:
         began_s = self._launcher.now_s()
         layout, num_workers = launching.layout, wanted.num_workers
@@ -368,7 +356,6 @@ class Probing:
                 role=self._role,
                 why=wanted.why,
                 want_source=self._role == "probe" and is_first,
-                want_prefixes=want_prefixes,
                 num_workers=num_workers,
                 worker_indices=wanted.indices,
                 begin_ratio=wanted.begin_ratio,

@@ -22,8 +22,6 @@ STORAGE_S = 3.0
 STORAGE_SHARE_RATIO = 0.1
 # Windows of later rounds are as short as a comparison allows: more processes say more than longer windows of few.
 ROUND_WINDOW_S = 2.5
-# The pipeline cut after each of its ops: the cuts themselves, beside a launch of their own.
-PREFIXES_S = 7.0
 # Fixes side by side: less says nothing, more would add little.
 LEAST_FIXES_S = 8.0
 LONGEST_FIXES_S = 36.0
