@@ -43,7 +43,6 @@ from cs_input_analyzer.records import (
     PipelineGraph,
     Profile,
     ReadRate,
-    SerialStation,
     Station,
     SteadyState,
     Storage,
@@ -210,7 +209,6 @@ def make_steady_state(**overrides: Any) -> SteadyState:
         stopped_by="precision",
         moved=(),
         epoch_gap_s=0.84,
-        outliers=3,
     )
 
 
@@ -257,7 +255,6 @@ def make_worker(rate: float | None = 1000.0, **overrides: Any) -> WorkerResult:
         block_samples_per_s=tuple(rate * factor for factor in (0.99, 1.01, 1.0, 1.005, 0.995)),
         file_count=1024,
         pss_bytes=1_440 * MIB,
-        rss_growth_bytes_per_min=2.5 * MIB,
         buffered_bytes=590 * MIB,
     )
 
@@ -301,10 +298,6 @@ def make_op_cost(name: str = "map", **overrides: Any) -> OpCost:
         buffered_elements=0.0,
         is_serial=False,
     )
-
-
-def make_serial_station(**overrides: Any) -> SerialStation:
-    return _make(SerialStation, overrides, op="batch", busy_ratio=0.95, idle_cpus=1.0)
 
 
 def make_station(kind: str = "CPU", **overrides: Any) -> Station:
@@ -360,7 +353,6 @@ def make_profile(**overrides: Any) -> Profile:
             ),
             make_runtime_cost(),
         ),
-        serial=make_serial_station(),
     )
 
 

@@ -313,8 +313,8 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
 
 
 def cut_after(dataset: Any, op: str) -> Any:
-    """The pipeline cut after one of its ops, as flat tuples of tensors. None for an op inside a function, or one that this TensorFlow
-    does not describe. Works as long as `dataset` lives."""
+    """The pipeline cut after one of its ops, as flat tuples of tensors. None for an op inside a function, or one that this
+    TensorFlow does not describe. Works as long as `dataset` lives."""
     from cs_input_analyzer.pipeline.edits import graph_text
     from cs_input_analyzer.pipeline.graph import graph_def_of, top_nodes
 

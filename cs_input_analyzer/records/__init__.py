@@ -54,7 +54,6 @@ from cs_input_analyzer.records.measured import (
     ReadRate,
     Scaling,
     ScalingPoint,
-    SerialStation,
     Soak,
     SoakPoint,
     Station,

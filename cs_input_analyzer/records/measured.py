@@ -52,7 +52,6 @@ class SteadyState:
         stopped_by: `precision` reached, `budget` ended, `data_end` (nothing more to read), `error` in the data.
         moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None where its model was not read.
         epoch_gap_s: mean time from the last batch of a pass to the first of the next; None where no pass ended inside the run.
-        outliers: gaps in the window beyond three interquartile ranges (Tukey's far fence); reported, never dropped.
         is_filling_cache: a `cache` of the pipeline was not full at the end: the window is of the first pass, which is slower.
     """
 
@@ -66,7 +65,6 @@ class SteadyState:
     stopped_by: StopReason
     moved: tuple[str, ...] | None = None
     epoch_gap_s: float | None = None
-    outliers: int | None = None
     is_filling_cache: bool = False
 
 
@@ -123,7 +121,6 @@ class WorkerResult:
         file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
         writes: what its caches, snapshots and saves would write, as the input function names it; a complete cache is not in it.
         pss_bytes: its memory with shared pages divided among their holders.
-        rss_growth_bytes_per_min: slope of its memory; None for windows under a minute, where it would be the fill of buffers.
         buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
         threads: of its process, at the end of the window.
         clock_ahead_s: the clock of its node minus the launcher's, where they are on different machines and it was measured.
@@ -155,7 +152,6 @@ class WorkerResult:
     file_count: int | None = None
     writes: tuple[str, ...] = ()
     pss_bytes: int | None = None
-    rss_growth_bytes_per_min: float | None = None
     buffered_bytes: int | None = None
     threads: int | None = None
     clock_ahead_s: float | None = None
@@ -253,29 +249,13 @@ class OpCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SerialStation:
-    """An op that keeps one thread busy while other CPUs idle: more CPUs cannot help it.
-
-    Attributes:
-        op: its name; `GIL` where all Python functions of the pipeline share the interpreter's lock.
-        busy_ratio: share of the window in which its one thread ran or was in it.
-        idle_cpus: CPUs of the worker that were idle on average.
-    """
-
-    op: str
-    busy_ratio: float
-    idle_cpus: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The one-worker view of one measurement: where its CPU went, and which op is serial."""
+    """The one-worker view of one measurement: where its CPU went."""
 
     layout: Layout
     harness_us_per_batch: float | None
     cpu_s_per_sample: float | None
     ops: tuple[OpCost, ...]
-    serial: SerialStation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ WIDE = 120
 
 STATION_MEANINGS = {
     "CPU": "all CPUs of the worker",
-    "serial op": "one thread walks through this op and its neighbours",
+    "serial op": "one thread walks through this op and its neighbours, whatever the CPUs",
     "fixed parallelism": "as many calls at a time as the op is told to make",
-    "Python (GIL)": "Python functions share the interpreter's lock",
+    "Python (GIL)": "Python functions share the interpreter's lock, whatever the CPUs",
     "readers": "the file reading as it is written, measured alone",
     "storage bandwidth": "the most that the file system gave to any number of streams",
     "storage latency": "so few streams read at a time that each read is waited for",

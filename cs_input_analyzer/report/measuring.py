@@ -181,9 +181,6 @@ def _memory(measurement: Measurement) -> str:
     sizes = (worker.private_bytes, worker.pss_bytes, worker.peak_rss_bytes, worker.buffered_bytes)
     named = zip(("private", "PSS", "peak RSS", "in buffers"), sizes, strict=True)
     parts = [f"{name} {format_bytes(size)}" for name, size in named if size is not None]
-    if worker.rss_growth_bytes_per_min:
-        grows = "growing" if worker.rss_growth_bytes_per_min > 0 else "shrinking"
-        parts.append(f"{grows} {format_bytes(abs(worker.rss_growth_bytes_per_min))} a minute")
     return f"{', '.join(parts)} ({_whose(worker.index, measurement, 'largest')})"
 
 

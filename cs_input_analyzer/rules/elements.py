@@ -150,9 +150,7 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     if not found:
         return
     share, station = share_of(case, found), station_of(case, GIL)
-    is_limit = bottleneck(case, GIL) is not None or (
-        case.profile is not None and case.profile.serial is not None and case.profile.serial.op == "GIL"
-    )
+    is_limit = bottleneck(case, GIL) is not None
     if not is_limit and share is not None and share < HARDLY_RATIO:
         return
     is_each_sample = any(_is_called_for_each(op, case.pipeline.ops, rows.get(op.name)) for op in found)

@@ -43,8 +43,6 @@ def arrays_in_graph(case: Case) -> Iterator[Finding]:
 
 
 RAM_BUDGET = "autotune.ram_budget"
-# A buffer that is so full grows no more.
-FULL_RATIO = 0.9
 # Memory that would be gone within so many minutes at the measured growth is worth a warning.
 SOON_MIN = 60.0
 
@@ -60,8 +58,8 @@ def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
     the decoding. For AUTOTUNE, `options.autotune.ram_budget`: the message gives what a task may have.
 
     A warning where what is measured, and what the buffers still take until they are full, exceeds the memory of a node; where the
-    budgets that the options give to AUTOTUNE do together; and where memory grew so fast in a window of a minute or more, all
-    other buffers full, or over a `--soak`, that a node has none left within an hour.
+    budgets that the options give to AUTOTUNE do together; and where memory grew so fast over a `--soak` that a node has none left
+    within an hour.
 
     Silent where the full buffers fit, and where the size of elements is not known.
     """
@@ -112,30 +110,19 @@ def _budget_fix(case: Case, tasks: int, room: int) -> str:
 
 
 def _growing(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Iterator[Finding]:
-    soak = case.soak
-    limited = [buffer for buffer in buffers if buffer.full_bytes is not None]
-    if soak is not None:
-        is_filling = any(buffer.op.name == soak.grown for buffer in limited)  # it ends where that one is full
-        slope = soak.rss_growth_bytes_per_min or 0.0
-    else:
-        is_filling = any(buffer.held_bytes < FULL_RATIO * (buffer.full_bytes or 0.0) for buffer in limited)
-        slopes = [worker.rss_growth_bytes_per_min or 0.0 for m in case.measurements for worker in m.measured_workers]
-        slope = max(slopes, default=0.0)
-    if is_filling:
+    if case.soak is None:
         return
-    free = max(0, room - _used(case))
-    if slope * tasks * SOON_MIN <= free:
+    slope, free = case.soak.rss_growth_bytes_per_min or 0.0, max(0, room - _used(case))
+    grown = next((buffer for buffer in buffers if buffer.op.name == case.soak.grown), None)
+    if slope * tasks * SOON_MIN <= free or (grown is not None and grown.full_bytes is not None):  # it ends where that one is full
         return
-    free_ones = [one for one in buffers if one.full_bytes is None and (soak is None or soak.grown == one.op.name)]
-    tuned = max(free_ones, key=lambda one: one.held_bytes, default=None)
-    cause = f"; {tuned.op.name}, which AUTOTUNE sizes, holds {format_bytes(tuned.held_bytes)}" if tuned else ""
-    basis = f"over {format_seconds(soak.seconds)}" if soak is not None else "with all other buffers full"
-    message = f"the memory of a worker grows by {format_bytes(slope)} a minute, {basis}{cause}"
-    fix = _budget_fix(case, tasks, room) if tuned else "look for what Python keeps: lists that grow, closures over elements"
+    cause = f"; {grown.op.name}, which AUTOTUNE sizes, holds {format_bytes(grown.held_bytes)}" if grown else ""
+    message = f"the memory of a worker grows by {format_bytes(slope)} a minute, over {format_seconds(case.soak.seconds)}{cause}"
+    fix = _budget_fix(case, tasks, room) if grown else "look for what Python keeps: lists that grow, closures over elements"
     evidence = {
         "rss_growth_bytes_per_min": slope,
-        "held_bytes": tuned.held_bytes if tuned else None,
+        "held_bytes": grown.held_bytes if grown else None,
         "tasks_per_node": tasks,
         "free_bytes_per_node": free,
     }
-    yield finding(tuned.op if tuned else None, message, fix, evidence, is_warning=True)
+    yield finding(grown.op if grown else None, message, fix, evidence, is_warning=True)

@@ -7,7 +7,7 @@ from statistics import median
 
 from cs_input_analyzer.pipeline.op_kinds import MAPS
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, number_of
-from cs_input_analyzer.planning.evidence import cpus_of_task, finding, widest_cpus
+from cs_input_analyzer.planning.evidence import bottleneck, cpus_of_task, finding, station_of, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar
 from cs_input_analyzer.units import counted, format_ratio
 
@@ -66,16 +66,18 @@ def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
 
 
 def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
-    serial = case.profile.serial if case.profile is not None else None
+    serial, cpu = bottleneck(case, ("serial op",)), station_of(case, ("CPU",))
     busy = next((other for other in case.pipeline.ops if serial is not None and other.name == serial.op), None)
-    if serial is None or busy is None or busy.kind not in MAPS or serial.idle_cpus < limit:
+    if cpu is None or cpu.layout is None or busy is None or busy.kind not in MAPS:
+        return
+    idle_cpus = cpu.layout.cpus_per_task * (1 - cpu.utilization_ratio)
+    if idle_cpus < limit:
         return
     message = (
-        f"each op may use {limit} thread{'s' if limit > 1 else ''}: "
-        f"{busy.name} keeps one busy while {serial.idle_cpus:.1f} CPUs idle"
+        f"each op may use {limit} thread{'s' if limit > 1 else ''}: {busy.name} keeps one busy while {idle_cpus:.1f} CPUs idle"
     )
     fix = "leave options.threading.max_intra_op_parallelism out, or map over samples with parallel calls"
-    evidence: dict[str, Scalar] = {"max_intra_op_parallelism": limit, "busy_op": busy.name, "idle_cpus": serial.idle_cpus}
+    evidence: dict[str, Scalar] = {"max_intra_op_parallelism": limit, "busy_op": busy.name, "idle_cpus": idle_cpus}
     yield finding(op, message, fix, evidence)
 
 

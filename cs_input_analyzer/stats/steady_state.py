@@ -25,7 +25,6 @@ MAX_BLOCKS = 32
 MIN_BLOCKS = 8
 MOST_CORRELATED = 0.9
 CORRELATED = 0.25  # lag-1 autocorrelation of block means above which blocks are joined
-MAX_PAIRED = 300
 MIN_PASSES = 4  # whole passes over the data, from which on each is a block
 
 
@@ -147,30 +146,6 @@ def batch_gap(gaps_s: Floats) -> BatchGap:
     """Percentiles of the gaps between batches, shape [n >= 1]; outliers included."""
     p50, p95, p99 = np.percentile(gaps_s, (50, 95, 99))
     return BatchGap(p50=float(p50), p95=float(p95), p99=float(p99), max=float(gaps_s.max()))
-
-
-def far_outliers(gaps_s: Floats, judged: npt.NDArray[np.bool_] | None = None, *, grain_s: float = 0.0) -> int:
-    """How many gaps lie beyond three interquartile ranges above the third quartile (Tukey 1977, the far fence).
-
-    The fence is that of all gaps, shape [n >= 1]; `judged`, same shape, says which of them may count. `grain_s` is the clock's
-    resolution: a range below it is taken for it, or the rounding of an even stream would be full of outliers.
-    """
-    low, high = np.percentile(gaps_s, (25, 75))
-    beyond = gaps_s > high + 3 * max(float(high - low), grain_s)
-    return int(np.count_nonzero(beyond if judged is None else beyond & judged))
-
-
-def theil_sen(x: Floats, y: Floats) -> float | None:
-    """Slope of y over x: the median over all pairs of points (Sen 1968), which a third of wild points cannot move far.
-
-    At most 300 points, evenly spread, are paired. None with fewer than two different x.
-    """
-    every = max(1, -(-len(x) // MAX_PAIRED))
-    x, y = x[::every], y[::every]
-    left, right = np.triu_indices(len(x), k=1)
-    apart = x[right] != x[left]
-    left, right = left[apart], right[apart]
-    return float(np.median((y[right] - y[left]) / (x[right] - x[left]))) if len(left) else None
 
 
 def _lag1(blocks: Floats) -> float | None:

@@ -1,5 +1,4 @@
-"""Where the CPU goes: the wall time that the model of the running pipeline counted, turned into CPU per sample of each op; and
-whether one thread, or the lock of Python functions, holds the worker back while CPUs idle (utilization law, U = X · D)."""
+"""Where the CPU goes: the wall time that the model of the running pipeline counted, turned into CPU per sample of each op."""
 
 from __future__ import annotations
 
@@ -7,8 +6,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS
-from cs_input_analyzer.pipeline.threads import PYTHON_OPS, as_run, costliest, is_serial, python_ops, segments
-from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, SerialStation, TunedParameter
+from cs_input_analyzer.pipeline.threads import PYTHON_OPS, as_run, is_serial
+from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
 from cs_input_analyzer.worker.visits import PerSample
 
 READ_FILE = "ReadFile"
@@ -17,9 +16,6 @@ NOISE_RATIO = 0.1
 ROUNDING_RATIO = 1e-9
 # From this share on, files count as cached.
 CACHED_RATIO = 0.95
-GIL = "GIL"
-BUSY_RATIO = 0.8
-IDLE_CPUS = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +34,6 @@ class CostEvidence:
     absent: Set[str] = frozenset()
     restart_cpu_s_per_sample: float = 0.0
     buffered: Mapping[str, float] = field(default_factory=dict)
-    samples_per_s: float | None = None
     cached_ratio: float | None = None
     preempted_ratio: float | None = None
 
@@ -74,31 +69,7 @@ def profile_of(given: CostEvidence) -> Profile:
         rest = 0.0
     rows += [_no_op(RESTART, given.restart_cpu_s, whole_s)] if given.restart_cpu_s > 0 else []
     rows.append(_no_op(UNATTRIBUTED if UNATTRIBUTED in held_by.values() else RUNTIME, rest, whole_s))
-    serial = None
-    if given.samples_per_s is not None:
-        idle_cpus = given.layout.cpus_per_task - whole_s * given.samples_per_s
-        serial = serial_station(running, walls, given.samples_per_s, idle_cpus)
-    return Profile(
-        layout=given.layout, harness_us_per_batch=given.harness_us, cpu_s_per_sample=whole_s, ops=tuple(rows), serial=serial
-    )
-
-
-def serial_station(
-    ops: Sequence[Op], wall_s_per_sample: Mapping[str, float], samples_per_s: float, idle_cpus: float
-) -> SerialStation | None:
-    """The station of one server that is busy while CPUs idle; None where there is none. `ops` are as TensorFlow runs them,
-    thread times include waiting: a thread that waits for storage is taken, too."""
-    if idle_cpus < IDLE_CPUS:
-        return None
-    python = python_ops(ops)
-    stations = [(GIL, python)] if any(not is_serial(op, ops) for op in python) else []
-    stations += [(costliest(segment, wall_s_per_sample).name, segment) for segment in segments(ops)]
-    found = None
-    for name, members in stations:
-        busy_ratio = samples_per_s * sum(wall_s_per_sample.get(op.name, 0.0) for op in members)
-        if busy_ratio >= BUSY_RATIO and (found is None or min(1.0, busy_ratio) > found.busy_ratio):
-            found = SerialStation(op=name, busy_ratio=min(1.0, busy_ratio), idle_cpus=idle_cpus)
-    return found
+    return Profile(layout=given.layout, harness_us_per_batch=given.harness_us, cpu_s_per_sample=whole_s, ops=tuple(rows))
 
 
 _NOT_SEEN = PerSample(wall_s=None, elements=None, bytes_in=None, bytes_out=None)

@@ -4,7 +4,7 @@ behind them can lift."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -14,7 +14,6 @@ import numpy as np
 from cs_input_analyzer.machines.page_cache import evenly
 from cs_input_analyzer.machines.raw_reads import Reader, pieces_of, read_window
 from cs_input_analyzer.machines.storage import STREAMS
-from cs_input_analyzer.records import Op
 from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
 from cs_input_analyzer.worker.journal import JournalWriter

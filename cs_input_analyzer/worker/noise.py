@@ -1,4 +1,4 @@
-"""How far a window can be trusted: what moved in it, what fell out of line, how quiet the host was. Journals in, numbers out."""
+"""How far a window can be trusted: what moved in it, and how quiet the host was. Journals in, numbers out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,8 @@ import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import Counters
 from cs_input_analyzer.records import Noise
-from cs_input_analyzer.stats.steady_state import Window, far_outliers, theil_sen
+from cs_input_analyzer.stats.steady_state import Window
 from cs_input_analyzer.worker.journal import Journal
-
-# Below this gap a chunk of the sampling loop holds ten batches and more, and what we do between two chunks (a millisecond) is no
-# longer small against a gap: gaps across such a seam are ours, not the pipeline's.
-SEAM_GAP_S = 0.02
-# `tf.timestamp()` counts microseconds.
-STAMP_GRAIN_S = 1e-6
-# In a shorter window the memory grows because buffers fill.
-GROWTH_WINDOW_S = 60.0
 
 
 def noise_of(journal: Journal, begin: Counters, end: Counters) -> Noise:
@@ -78,27 +70,3 @@ def epoch_gap_s(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> float | 
     edges = {int(event["batches"]) for event in journal.events if event["event"] == "epoch"}
     gaps = [float(stamps_s[edge] - stamps_s[edge - 1]) for edge in sorted(edges) if 0 < edge < len(stamps_s)]
     return sum(gaps) / len(gaps) if gaps else None
-
-
-def outliers_in(journal: Journal, window: Window, stamps_s: npt.NDArray[np.float64]) -> int:
-    """Gaps of the window beyond Tukey's far fence, those between two passes and across our own seams left out of the count."""
-    gaps = np.diff(stamps_s[window.first : window.first + window.batches + 1])
-    edges = {int(event["batches"]) for event in journal.events if event["event"] == "epoch"}
-    if float(np.median(gaps)) < SEAM_GAP_S:
-        edges |= {batches for batches, _ in journal.chunk_counters()}
-    judged = np.ones(len(gaps), np.bool_)
-    for edge in edges:  # the gap before stamp number `edge`
-        place = edge - 1 - window.first
-        if 0 <= place < len(gaps):
-            judged[place] = False
-    return far_outliers(gaps, judged, grain_s=STAMP_GRAIN_S)
-
-
-def rss_growth_bytes_per_min(journal: Journal, window: Window) -> float | None:
-    """Robust slope of the memory held, over the window; None below a minute, and where memory or time were not read."""
-    if window.window_s < GROWTH_WINDOW_S:
-        return None
-    inside = [c for batches, c in journal.chunk_counters() if window.first < batches <= window.first + window.batches + 1]
-    points = [(c.at_s, float(c.rss_bytes)) for c in inside if c.at_s is not None and c.rss_bytes is not None]
-    slope = theil_sen(np.array([at_s for at_s, _ in points]), np.array([rss for _, rss in points]))
-    return slope * 60.0 if slope is not None else None

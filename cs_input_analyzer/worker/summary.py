@@ -32,7 +32,7 @@ from cs_input_analyzer.stats.steady_state import Window, batch_gap, rate_of, ste
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.journal import Journal
-from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_of, outliers_in, rss_growth_bytes_per_min
+from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_of
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to replay it.
@@ -190,7 +190,6 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         absent={other for counts in seen.values() for other in counts.absent},
         restart_cpu_s_per_sample=restart_cpu_s / samples,
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
-        samples_per_s=worker.samples_per_s.estimate,
         cached_ratio=after["ratio"] if after else None,
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
     )
@@ -266,11 +265,9 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             stopped_by=stopped_by,
             moved=moved_parameters(journal, window),
             epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 2]),
-            outliers=outliers_in(journal, window, journal.stamps_s),
             is_filling_cache=_is_filling_cache(journal, window),
         ),
         noise=noise_of(journal, begin, end),
-        rss_growth_bytes_per_min=rss_growth_bytes_per_min(journal, window),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
         batch_gaps_s=tuple(np.round(gaps, 7)[-TRACE:].tolist()),
     )

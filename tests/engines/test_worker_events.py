@@ -208,7 +208,6 @@ def test_each_chunk_has_its_counters(passes: Journal) -> None:
     assert all(reading.rss_bytes is not None and reading.rss_bytes > 0 for reading in readings)
     result = result_of(passes)
     assert result.pss_bytes > 50e6  # TensorFlow is in it
-    assert result.rss_growth_bytes_per_min is None  # a window of less than a minute
     if Path("/proc/pressure/cpu").exists():
         assert 0 <= result.noise.pressure_ratio <= 1
 

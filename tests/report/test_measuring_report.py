@@ -76,7 +76,6 @@ def test_the_memory_is_that_of_the_largest_worker() -> None:
         "PSS 1.41 GiB",
         "peak RSS 1.7 GiB",
         "in buffers 590 MiB",
-        "growing 2.5 MiB a minute",
         "worker 1 of",
     ):
         assert part in text
@@ -84,7 +83,7 @@ def test_the_memory_is_that_of_the_largest_worker() -> None:
 
 def test_memory_that_was_not_read_is_left_out() -> None:
     unread = {"private_bytes": 2**30, "pss_bytes": None, "peak_rss_bytes": None}
-    run = workers(unread | {"rss_growth_bytes_per_min": None, "buffered_bytes": None})
+    run = workers(unread | {"buffered_bytes": None})
     text = measured(make_analysis(measurements=(run,), recommendation=None, verdict="unknown"))["memory"]
     assert text == "private 1 GiB (the worker of 1x1x1)"
     nothing = workers(unread | {"private_bytes": None})

@@ -31,7 +31,7 @@ def plain_op(name: str = "map", **fields: object) -> OpCost:
 
 
 def profile_of(*ops: OpCost) -> Profile:
-    return make_profile(ops=ops, serial=None)
+    return make_profile(ops=ops)
 
 
 def heads(table_profile: Profile) -> list[str]:
@@ -106,7 +106,7 @@ def test_a_wait_longer_than_the_dearest_cpu_is_said() -> None:
 
 
 def test_a_profile_without_ops_has_no_section() -> None:
-    assert "Cost of each op" not in to_console(make_analysis(profile=make_profile(ops=(), serial=None)))
+    assert "Cost of each op" not in to_console(make_analysis(profile=make_profile(ops=())))
 
 
 def unplaced_cost(share_ratio: float = 0.4) -> OpCost:
@@ -132,9 +132,6 @@ def test_what_cannot_be_placed_is_said_with_its_share_at_the_ops_it_may_belong_t
 @pytest.mark.parametrize("other", [plain_op("repeat"), without_cost("repeat")])
 def test_nothing_is_said_to_be_unattributed_where_all_was_seen_or_did_not_run(other: OpCost) -> None:
     assert op_cost_table(profile_of(plain_op("map"), other, make_runtime_cost())).remarks == ()
-
-
-def test_a_cost_that_was_taken_of_the_cut_pipeline_is_said_to_be() -> None:
 
 
 def test_beside_the_users_line_stands_that_of_the_package_which_built_the_op() -> None:

@@ -10,13 +10,13 @@ from builders import (
     make_cluster,
     make_files,
     make_graph,
+    make_layout,
     make_measurement,
     make_op,
     make_op_cost,
     make_plan,
     make_profile,
     make_read_rate,
-    make_serial_station,
     make_station,
     make_storage,
 )
@@ -41,7 +41,7 @@ def case_of(*ops: Op, **overrides: Any) -> Case:
 
 
 def profile_with(name: str, share: float | None, **row: Any) -> Any:
-    return make_profile(ops=(make_op_cost(name, share_ratio=share, **row),), serial=None)
+    return make_profile(ops=(make_op_cost(name, share_ratio=share, **row),))
 
 
 def busy(kind: str, utilization: float = 0.97, **overrides: Any) -> tuple[Any, ...]:
@@ -71,10 +71,10 @@ GENERATOR = (
 )
 
 
-def python(share: float | None = None, *, stations: tuple[Any, ...] = (), serial: Any = None, **row: Any) -> Case:
+def python(share: float | None = None, *, stations: tuple[Any, ...] = (), **row: Any) -> Case:
     """A function in Python that is called for every sample, and its row in the table of costs."""
     is_measured = share is not None or row
-    profile = replace(profile_with("map", share, **row), serial=serial) if is_measured else None
+    profile = profile_with("map", share, **row) if is_measured else None
     return reading("", PYTHON, BATCH, profile=profile, stations=stations)
 
 
@@ -139,7 +139,9 @@ def threads(name: str, number: int | bool, *others: Op, tasks: str | None = None
 
 
 def one_thread(idle_cpus: float) -> Case:
-    return threads(INTRA_OP, 1, MAP, profile=make_profile(serial=make_serial_station(op="map", idle_cpus=idle_cpus)))
+    serial = make_station("serial op", op="map", utilization_ratio=0.95)
+    cpu = make_station("CPU", layout=make_layout("1x1x4"), utilization_ratio=1 - idle_cpus / 4)
+    return threads(INTRA_OP, 1, MAP, stations=(serial, cpu))
 
 
 def with_calls(calls: int) -> Op:
@@ -156,7 +158,6 @@ ROWS: Rows = {
     python_in_pipeline: [
         (says("warning", op="map", message="sample"), python()),
         (says("warning", op="map", message="sample"), python(0.5)),
-        ("warning", python(0.05, serial=make_serial_station(op="GIL"))),
         (
             says(message="1,234", evidence={"ceiling_samples_per_s": 1_234.0}),
             python(stations=busy("Python (GIL)", samples_per_s=1_234.0)),

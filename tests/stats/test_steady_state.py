@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.stats.estimates import half_width_of_mean
-from cs_input_analyzer.stats.steady_state import batch_gap, block_means, far_outliers, mser5, rate_of, steady_window, theil_sen
+from cs_input_analyzer.stats.steady_state import batch_gap, block_means, mser5, rate_of, steady_window
 
 gap_lists = st.lists(st.floats(1e-6, 10.0), min_size=1, max_size=400)
 
@@ -114,60 +114,6 @@ def test_gap_percentiles_keep_the_outlier() -> None:
     assert gap.p50 == 0.01
     assert gap.max == 5.0
     assert gap.p50 <= gap.p95 <= gap.p99 <= gap.max
-
-
-# --- outliers and slopes --------------------------------------------------------------------------------------------------------
-
-
-@given(gap_lists, st.floats(1e-3, 1e3))
-def test_outliers_do_not_depend_on_the_unit(gaps: list[float], factor: float) -> None:
-    scaled = np.array(gaps) * 2.0 ** round(np.log2(factor))  # exact
-    assert far_outliers(scaled) == far_outliers(np.array(gaps))
-
-
-@given(gap_lists)
-def test_at_most_a_quarter_can_be_outliers(gaps: list[float]) -> None:
-    assert 0 <= far_outliers(np.array(gaps)) <= len(gaps) / 4
-
-
-def test_a_stall_is_an_outlier_and_steady_noise_has_none() -> None:
-    steady = np.random.default_rng(6).normal(0.01, 0.001, 1000)
-    assert far_outliers(steady) == 0
-    assert far_outliers(np.concatenate([steady, [0.5, 2.0]])) == 2
-
-
-def test_what_the_clock_cannot_tell_apart_is_no_outlier() -> None:
-    gaps = np.array([0.01] * 90 + [0.01 + 1e-6] * 10)
-    assert far_outliers(gaps) == 10
-    assert far_outliers(gaps, grain_s=1e-6) == 0
-    assert far_outliers(np.append(gaps, 0.02), grain_s=1e-6) == 1
-
-
-def test_a_gap_that_may_not_be_judged_is_not_counted() -> None:
-    gaps = np.array([0.01] * 50 + [1.0] + [0.01] * 50)
-    judged = np.ones(len(gaps), np.bool_)
-    assert far_outliers(gaps, judged) == 1
-    judged[50] = False
-    assert far_outliers(gaps, judged) == 0
-
-
-@given(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.integers(2, 700))
-def test_the_slope_of_a_line_is_found(slope: float, start: float, points: int) -> None:
-    x = np.arange(points) * 0.25
-    assert theil_sen(x, start + slope * x) == pytest.approx(slope, rel=1e-6, abs=1e-6)
-
-
-def test_a_fifth_of_wild_points_hardly_moves_the_slope() -> None:
-    draw = np.random.default_rng(7)
-    x = np.arange(200) * 0.3
-    y = 5.0 * x + draw.normal(0, 0.1, 200)
-    y[draw.choice(200, 40, replace=False)] += 1e6
-    assert theil_sen(x, y) == pytest.approx(5.0, rel=0.1)
-
-
-@pytest.mark.parametrize("x", [[], [1.0], [2.0, 2.0, 2.0]])
-def test_no_two_times_no_slope(x: list[float]) -> None:
-    assert theil_sen(np.array(x), np.arange(len(x), dtype=np.float64)) is None
 
 
 def test_a_burst_from_full_buffers_is_cut_and_a_short_run_keeps_most_of_its_batches() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
-from cs_input_analyzer.worker.costs import GIL, CostEvidence, profile_of, serial_station
+from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.visits import PerSample
 from tests.worker.ops import CHAIN, op
 
@@ -170,29 +169,3 @@ def test_what_a_maps_function_iterates_itself_is_part_of_the_map() -> None:
     rows = rows_of(profiled({"map_2": 1.0}, 4.0, ops=ops, elements={"map": 1.0, "reduce": 1.0}))
     assert (rows["map"].merged_into, rows["reduce"].merged_into) == ("map_2", "map_2")
     assert RUNTIME in rows
-
-
-READS = op("read", "TFRecord")
-SERIAL = (READS, op("map", "Map", "read"), op("batch", "Batch", "map"), op("prefetch", "Prefetch", "batch"))
-PARALLEL = (READS, op("map", "ParallelMap", "read", num_parallel_calls="AUTOTUNE"), *SERIAL[2:])
-PYTHON = (op("range", "Range"), op("map", "ParallelMap", "range", calls=("PyFunc",), num_parallel_calls=4))
-
-
-@pytest.mark.parametrize(
-    ("ops", "wall_s", "idle_cpus", "found"),
-    [
-        (SERIAL, {"map": 0.009, "batch": 0.0005}, 1.0, ("map", 0.95)),
-        (SERIAL, {"read": 0.003, "map": 0.002, "batch": 0.004}, 1.0, ("batch", 0.9)),  # ops of one thread add up: the costliest
-        (SERIAL, {"map": 0.01}, 0.1, None),  # no CPU is idle
-        (SERIAL, {"map": 0.005}, 1.0, None),  # the thread has time
-        (PARALLEL, {"map": 0.05}, 1.0, None),  # however long it takes
-        (PARALLEL, {"map": 0.05, "batch": 0.0095}, 1.0, ("batch", 0.95)),
-        (PYTHON, {"map": 0.03}, 1.2, (GIL, 1.0)),  # the interpreter's lock
-        (PYTHON, {"map": 0.003}, 1.2, None),
-    ],
-)
-def test_a_serial_station(ops: tuple[Op, ...], wall_s: dict[str, float], idle_cpus: float, found: tuple[str, float] | None) -> None:
-    station = serial_station(ops, wall_s, samples_per_s=100, idle_cpus=idle_cpus)
-    assert (station is None) == (found is None)
-    if station is not None and found is not None:
-        assert (station.op, station.busy_ratio, station.idle_cpus) == (found[0], pytest.approx(found[1]), idle_cpus)
