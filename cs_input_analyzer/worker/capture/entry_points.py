@@ -1,6 +1,6 @@
 """The calls through which a script gives its data to a training, each patched to report to an interceptor while a script runs.
 
-Estimators (TensorFlow's and the vendor's, or what stands in for them), Keras, loops over a Dataset (AutoGraph's too), the iterators
+What stands in for Estimators (TensorFlow's and the vendor's), Keras, loops over a Dataset (AutoGraph's too), the iterators
 of TensorFlow 1, and what a strategy distributes.
 """
 
@@ -17,16 +17,15 @@ from typing import Any
 from cs_input_analyzer.pipeline.graph import is_library, where_built
 from cs_input_analyzer.records import Mode
 from cs_input_analyzer.worker.capture import estimators
-from cs_input_analyzer.worker.capture.imports import is_shape_peek, is_vendors, patching_on_import
+from cs_input_analyzer.worker.capture.imports import is_shape_peek, patching_on_import
 from cs_input_analyzer.worker.capture.interceptor import FirstElement, Interceptor, NoData, Taken
-from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandIn
+from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult
 
 LOOKED_FOR = (
     "train, compile or evaluate of an Estimator, train_and_evaluate, Keras' fit, evaluate or predict, a loop over a "
     "tf.data.Dataset or iter() of one, make_one_shot_iterator, a strategy's experimental_distribute_dataset"
 )
-_KERAS = {"keras.src.models.model": "Model", "tf_keras.src.engine.training": "Model"}
-_ESTIMATORS = ("estimator", "cs_estimator")
+_KERAS = ("keras.src.models.model", "tf_keras.src.engine.training")
 _ADAPT_FRAMES = 20
 # A script that takes so many elements at most, by `take`, peeks at them; one that takes more trains on them.
 MOST_PEEKED_AT = 8
@@ -39,7 +38,7 @@ def patched_entry_points(interceptor: Interceptor) -> Iterator[None]:
         points = _EntryPoints(interceptor, stack)
         points.patch_tensorflow()
         stack.enter_context(estimators.listening(points.estimator_called))
-        stack.enter_context(patching_on_import(points.is_patched_on_import, points.patch_module))
+        stack.enter_context(patching_on_import(_KERAS, points.patch_keras))
         yield
 
 
@@ -64,17 +63,6 @@ class _EntryPoints:
         setattr(owner, name, new)
         self._stack.callback(*((delattr, owner, name) if old is missing else (setattr, owner, name, old)))
 
-    def is_patched_on_import(self, name: str) -> bool:
-        is_estimators = is_vendors(name) and name.rpartition(".")[2].startswith(_ESTIMATORS)
-        return name in _KERAS or is_estimators
-
-    def patch_module(self, module: ModuleType) -> None:
-        name = module.__name__
-        if name in _KERAS:
-            self._keras(getattr(module, _KERAS[name]))
-        elif not isinstance(module, StandIn):
-            self._estimators(module)
-
     def estimator_called(self, estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
         kind: Any = "train" if call in ("train", "compile") and mode == "train" else "predict" if call == "predict" else "evaluate"
         taken = self._taken(input_fn)
@@ -87,16 +75,9 @@ class _EntryPoints:
             taken = Taken(subject=input_fn, arguments={name: value for name, value in own.items() if name in _names(input_fn)})
         self._interceptor.reach(kind, f"{type(estimator).__name__}.{call}", taken, mode)
 
-    def _estimators(self, module: ModuleType) -> None:
-        """Of packages that are installed."""
-        for name, value in list(vars(module).items()):
-            if inspect.isclass(value) and "Estimator" in name:
-                for call in [call for call in estimators.CALLS if call in vars(value)]:
-                    self._replace(value, call, estimators.reporting(call))
-            elif name == "train_and_evaluate" and callable(value):
-                self._replace(module, name, estimators.train_and_evaluate)
+    def patch_keras(self, module: ModuleType) -> None:
+        model: Any = vars(module)["Model"]
 
-    def _keras(self, model: Any) -> None:
         def reporting(name: str, kind: Any, mode: Mode) -> Callable[..., Any]:
             def method(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
                 self._interceptor.reach(kind, f"{type(model).__name__}.{name}", self._taken(x), mode)

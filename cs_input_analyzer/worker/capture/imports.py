@@ -32,13 +32,14 @@ _CATCHING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 
 
 @contextmanager
-def patching_on_import(is_wanted: Callable[[str], bool], patch: Callable[[ModuleType], None]) -> Iterator[None]:
-    """Patches the modules whose names are wanted: those that are loaded now, and while open, others as soon as they are loaded."""
-    finder = _PatchingFinder(is_wanted, patch)
+def patching_on_import(names: Sequence[str], patch: Callable[[ModuleType], None]) -> Iterator[None]:
+    """Patches the modules of these names: those that are loaded now, and while open, others as soon as they are loaded."""
+    finder = _PatchingFinder(names, patch)
     sys.meta_path.insert(0, finder)
     try:
-        for name in [name for name in list(sys.modules) if is_wanted(name)]:
-            patch(sys.modules[name])
+        for name in names:
+            if name in sys.modules:
+                patch(sys.modules[name])
         yield
     finally:
         sys.meta_path.remove(finder)
@@ -138,11 +139,11 @@ class _StandInFinder(MetaPathFinder, Loader):
 class _PatchingFinder(MetaPathFinder):
     """The first on `sys.meta_path`: has the loaders of wanted modules patch them."""
 
-    def __init__(self, is_wanted: Callable[[str], bool], patch: Callable[[ModuleType], None]) -> None:
-        self._is_wanted, self._patch = is_wanted, patch
+    def __init__(self, names: Sequence[str], patch: Callable[[ModuleType], None]) -> None:
+        self._names, self._patch = names, patch
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
-        if not self._is_wanted(name):
+        if name not in self._names:
             return None
         for finder in sys.meta_path:
             if (
