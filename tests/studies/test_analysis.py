@@ -219,10 +219,13 @@ REQUEST, READING = "Error executing an HTTP request:", "\n\t when reading metada
         (("build", "FileNotFoundError", "[Errno 2] No such file or directory: 'x'", ""), UsageError, "no file matches"),
         (("first_batch", "Empty", "", ""), InputFunctionError, "no element"),
         (("build", "SystemExit", "3", ""), InputFunctionError, "sys.exit"),
-        (("hang", "deadline", "ended at its deadline", ""), InputFunctionError, "hung"),
+        (("hang", "deadline", "ended by us while waiting to sample", ""), InputFunctionError, "--max-seconds is 60, more buys"),
+        (("hang", "start", "ended by us while building the pipeline", ""), InputFunctionError, "--start-timeout is 300, more buys"),
+        (("hang", "start", "ended by us while importing TensorFlow", ""), LaunchError, "--start-timeout is 300, more buys"),
         (("exit", "building the pipeline", "exited with status 7", ""), InputFunctionError, "status 7"),
         (("exit", "importing TensorFlow", "exited with status 1", "libfoo"), LaunchError, "libfoo"),
         (("build", "KeyError", "'batch_size'", ""), InputFunctionError, "KeyError"),
+        (("build", "KeyError", "'vocab_size'", ""), InputFunctionError, "cs_input_analyzer python run.py"),
         (("build", "UnimplementedError", "File system scheme 's3' not implemented (file: 's3://b/x')", ""), UsageError, "fsspec"),
         (("first_batch", "PermissionDeniedError", f"{REQUEST} HTTP response code 403 {READING}", ""), UsageError, "GOOGLE_APPL"),
         (("build", "FailedPreconditionError", f"{REQUEST} libcurl code 6 meaning 'no host' {READING}", ""), UsageError, "reached"),
@@ -235,6 +238,12 @@ def test_every_failure_becomes_the_right_error(failure: tuple[str, str, str, str
     found = failure_of(WorkerFailure(stage=stage, kind=kind, message=message, details=details), Options())
     assert type(found) is error
     assert words in str(found)
+
+
+def test_params_are_advised_only_where_they_may_lack_a_key() -> None:
+    for stage, kind, is_script in (("build", "ValueError", False), ("first_batch", "KeyError", False), ("build", "KeyError", True)):
+        failure = WorkerFailure(stage=stage, kind=kind, message="'vocab_size'", details="")
+        assert "--set" not in str(failure_of(failure, Options(), is_script=is_script))
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=60), st.integers(1, 50), st.integers(1, 8), st.integers(0, 5))

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.cli import cli, main
-from cs_input_analyzer.cli.original import is_original
+from cs_input_analyzer.cli.original import _nodes, is_original
 from cs_input_analyzer.engines.bootstrap import environment
 from cs_input_analyzer.engines.script import find_captures, pick
 from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
@@ -44,7 +44,7 @@ assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot b
 
 def work(target, mode, folder, packages):
     os.chdir(folder["users"])
-    os.environ["TMPDIR"] = folder["temporary"]
+    os.environ |= {"TMPDIR": folder["temporary"], "TF_CONFIG": folder["tf_config"]}
     tempfile.tempdir = None
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(folder[name], os.O_WRONLY | os.O_CREAT), number)
@@ -74,6 +74,8 @@ for line in sys.stdin:
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 FirstBatch = Callable[..., str]
+# A strategy of many workers would wait for the other one.
+OF_TWO = json.dumps({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}, "task": {"type": "worker", "index": 1}})
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +99,7 @@ def first_batch() -> Iterator[FirstBatch]:
         with tempfile.TemporaryDirectory() as name:
             (temporary := Path(name, "temporary")).mkdir()  # workers have one of their own
             out, err = Path(name, "out"), Path(name, "err")
-            folder = {"users": os.getcwd(), "temporary": str(temporary), "out": str(out), "err": str(err)}
+            folder = {"users": os.getcwd(), "temporary": str(temporary), "out": str(out), "err": str(err), "tf_config": OF_TWO}
             print(json.dumps([found.target, mode, folder, packages]), file=stdin, flush=True)
             status = stdout.readline()
             assert status == "0\n", err.read_text(errors="replace")[-3000:]
@@ -174,23 +176,43 @@ def test_a_target_that_is_mangled(target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("typed", "environment", "says"),
     [
-        (["--no-such-option", "python", "run.py"], "No such option"),
-        (["--available-nodes", "0", "python", "run.py"], "--available-nodes 0"),
-        (["--avail_nodes", "2", "--nodes", "3", "python", "run.py"], "give one of them"),
-        (["--available_nodes", "many", "python", "run.py"], "many"),
-        (["--mount_dirs", "/a,/b", "python", "nowhere.py"], "no file nowhere.py"),
-        (["--capture", "0", "python", "run.py"], "--capture 0"),
-        (["python"], "which script"),
-        (["--demand", "5"], "which script"),
+        ("--no-such-option python run.py", {}, "No such option"),
+        ("--avail_nodes 2 --nodes 3 python run.py", {}, "give one of them"),
+        ("--available_nodes many python run.py", {}, "many"),
+        ("--mount_dirs /a,/b python nowhere.py", {}, "no file nowhere.py"),
+        ("--capture 0 python run.py", {}, "--capture 0"),
+        ("python", {}, "which script"),
+        ("--demand 5", {}, "which script"),
+        # a default of the site that is no number
+        ("python run.py", {"DEF_NODES": "five"}, "DEF_NODES=five: "),
+        ("python run.py", {"DEF_TASKS": "0"}, "DEF_TASKS=0: "),
+        ("analyze run.py:f", {"DEF_CPUS": "2.5"}, "DEF_CPUS=2.5: "),
+        ("analyze run.py:f", {"DEF_NODES": "²"}, "DEF_NODES=²: "),
+        ("analyze run.py:f", {"DEF_NODES": "99999999"}, "DEF_NODES=99999999: "),
+        # a script without its Python is told what to type
+        ("run.py --mode train", {}, "type cs_input_analyzer python run.py --mode train\n"),
+        ("--nodes 4 run.py 'a b'", {}, "type cs_input_analyzer --nodes 4 python run.py 'a b'\n"),
+        ("csrun_wse --total-nodes 3 python-ws run.py", {}, "type cs_input_analyzer python-ws run.py\n"),
+        ("--nodes 4 csrun_cpu python run.py", {}, "type cs_input_analyzer --nodes 4 python run.py\n"),
+        *((typed, {}, "No such command") for typed in ("train", "srun -N 2 ./x", "run.pyc", "csrun_wse")),
     ],
 )
 def test_wrong_use_is_told_and_ends_with_2(
-    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: str,
+    environment: dict[str, str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "run.py").write_text("raise SystemExit('it ran')")
     monkeypatch.chdir(tmp_path)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    arguments = shlex.split(typed)
+    monkeypatch.setattr(sys, "argv", ["cs_input_analyzer", *arguments])
     assert main(arguments) == 2
     told = capsys.readouterr()
     assert says in told.err
@@ -198,60 +220,24 @@ def test_wrong_use_is_told_and_ends_with_2(
     assert told.out == ""
 
 
-@pytest.mark.parametrize("name", ["DEF_NODES", "DEF_TASKS", "DEF_CPUS"])
-@pytest.mark.parametrize("value", ["five", "0", "-1", "2.5", "²", "1e3", "99999999"])
-@pytest.mark.parametrize("command", [["python", "run.py"], ["analyze", "run.py:f"]])
-def test_a_default_of_the_site_that_is_no_number(
-    name: str, value: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "run.py").write_text("raise SystemExit('it ran')")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(name, value)
-    assert main(command) == 2
-    assert f"{name}={value}: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("run.py --mode train", "cs_input_analyzer python run.py --mode train"),
-        ("./run.py", "cs_input_analyzer python ./run.py"),
-        ("--nodes 4 run.py 'a b'", "cs_input_analyzer --nodes 4 python run.py 'a b'"),
-        ("csrun_wse --total-nodes 3 python-ws run.py", "cs_input_analyzer python-ws run.py"),
-        ("--nodes 4 csrun_cpu python run.py", "cs_input_analyzer --nodes 4 python run.py"),
-    ],
-)
-def test_a_script_without_its_python_is_told_what_to_type(
-    typed: str, meant: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = shlex.split(typed)
-    monkeypatch.setattr(sys, "argv", ["cs_input_analyzer", *arguments])
-    assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert told.err.rstrip().endswith(f"type {meant}")
-    assert told.out == ""
-
-
-@pytest.mark.parametrize("typed", ["train", "srun -N 2 ./x", "run.pyc", "csrun_wse"])
-def test_what_is_no_script_stays_no_such_command(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(shlex.split(typed)) == 2
-    assert "No such command" in capsys.readouterr().err
-
-
 def test_commands_of_ours_stay_commands() -> None:
-    assert not any(is_original([name], cli.commands) for name in cli.commands)
-    assert not any(is_original(arguments, cli.commands) for arguments in ([], ["--help"], ["--version"], ["run.py"], ["analyse"]))
-    assert all(
-        is_original(arguments, cli.commands) for arguments in (["python", "a.py"], ["--avail_nodes=3", "python"], ["python3.12"])
-    )
+    ours = [[name] for name in cli.commands] + [[], ["--help"], ["--version"], ["run.py"], ["analyse"]]
+    assert not any(is_original(arguments, cli.commands) for arguments in ours)
+    scripts = (["python", "a.py"], ["--avail_nodes=3", "python"], ["python3.12"])
+    assert all(is_original(arguments, cli.commands) for arguments in scripts)
 
 
 def test_help_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["python", "--help"]) == 0
     told = capsys.readouterr().out
-    assert all(
-        option in told for option in ("--available-nodes", "--available_nodes", "--avail_nodes", "--mount_dirs", "--capture")
-    )
+    options = ("--available-nodes", "--available_nodes", "--avail_nodes", "--mount_dirs", "--capture")
+    assert all(option in told for option in options)
+
+
+def test_the_nodes_of_the_site_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEF_NODES", "4")
+    nothing = {"nodes": None, "cluster": None, "launcher": "local"}
+    assert (_nodes(None, nothing), _nodes(3, nothing), _nodes(None, {**nothing, "cluster": "local"})) == (4, 3, None)
 
 
 def test_pick_names_what_there_is() -> None:
@@ -435,23 +421,17 @@ QUICK = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--ta
 NODE = ("--cpus-per-node", "2", "--memory-per-node", "16GiB")
 
 
-def analyzed(folder: Path, options: list[str], command: list[str], **environment: str) -> tuple[dict[str, Any], str]:
-    """An analysis in the original form: the saved run, and what was told."""
-    words = [sys.executable, "-m", BRIEF, *QUICK, *NODE, *options, "--json", str(folder / "run.json"), *command]
-    run = ran(words, Path.cwd(), TMPDIR=str(folder), **environment)
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert [path.name for path in folder.iterdir() if path.name not in ("run.json", "users")] == []
-    return json.loads((folder / "run.json").read_text()), run.stderr + run.stdout
-
-
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> None:
-    file = SCRIPTS / "vendor_style.py"
+    file, folder = SCRIPTS / "vendor_style.py", tmp_path
     options = ["--full", "--avail_nodes=3", "--mount_dirs", "/data,/models", "--container", "tf.sif"]
-    run, told = analyzed(
-        tmp_path, options, ["python", str(file), "--mode=validate_only"], DEF_NODES="2", DEF_TASKS="1", DEF_CPUS="2"
-    )
+    words = [*QUICK, *NODE, *options, "--json", str(folder / "run.json"), "python", str(file), "--mode=validate_only"]
+    defaults = {"DEF_NODES": "2", "DEF_TASKS": "1", "DEF_CPUS": "2"}
+    done = ran([sys.executable, "-m", BRIEF, *words], Path.cwd(), TMPDIR=str(folder), **defaults)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [path.name for path in folder.iterdir() if path.name not in ("run.json", "users")] == []
+    run, told = json.loads((folder / "run.json").read_text()), done.stderr + done.stdout
     assert run["cluster"]["nodes"] == 3
     assert run["verdict_layout"] is None  # without a demand
     assert run["options"]["current"] == {"nodes": 2, "tasks_per_node": 1, "cpus_per_task": 2}
@@ -468,14 +448,3 @@ def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> N
     assert all(source.startswith(f"{file}:") for source in sources.values())
     assert ".map(" in lines[int(sources["map"].rpartition(":")[2]) - 1]
     assert run["measurements"][0]["samples_per_s"]["estimate"] > 0
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_the_original_form_of_a_strategy_of_many_workers(users: Path, tmp_path: Path) -> None:
-    """It would wait for the workers that TF_CONFIG announces; DEF_NODES is what there is without --available-nodes."""
-    run, _ = analyzed(tmp_path, [], ["python", str(SCRIPTS / "loop_style.py"), "distribute"], DEF_NODES="4")
-    assert run["cluster"]["nodes"] == 4
-    assert run["options"]["current"] is None
-    assert run["capture"]["candidates"][0]["kind"] == "distribute"
-    assert run["measurements"][0]["workers"][0]["status"] == "done"
