@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from cs_input_analyzer.machines.page_cache import evenly
 from cs_input_analyzer.machines.raw_reads import Reader, pieces_of, read_window
 from cs_input_analyzer.machines.storage import STREAMS
 from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
 from cs_input_analyzer.worker.journal import JournalWriter
-from cs_input_analyzer.worker.sampling import bytes_of, next_chunk, sampling_loop
+from cs_input_analyzer.worker.sampling import bytes_of, sampling_loop
 
 # The readers alone: for so long, so many records at a time, so that the loop's own cost does not count.
 SOURCE_S = 1.0
@@ -26,19 +24,6 @@ SOURCE_BATCH_BYTES = 64 << 20
 # A store by itself: for so long with each number of streams, so many of its files.
 STORE_S = 0.4
 STORE_FILES = 64
-
-
-def _for_a_while(loop: Any, iterator: Any, seconds: float, steps: int) -> tuple[list[float], float, int] | None:
-    """Arrivals, CPU seconds of the process, and the most steps of a chunk; None where the pipeline ends or fails."""
-    began_s, began_cpu_s, arrivals, most = time.monotonic(), time.process_time(), list[float](), steps
-    while (elapsed_s := time.monotonic() - began_s) < seconds:
-        chunk = loop(iterator, steps)
-        if chunk.error is not None or chunk.ended:
-            return None
-        arrivals += chunk.stamps_s.tolist()
-        most = max(most, steps)
-        steps = next_chunk(steps, time.monotonic() - began_s - elapsed_s, seconds - elapsed_s)
-    return arrivals, time.process_time() - began_cpu_s, most
 
 
 def sample_store(journal: JournalWriter, files: Sequence[tuple[str, int]], reader: Reader | None = None) -> None:
@@ -79,12 +64,13 @@ def sample_readers(journal: JournalWriter, dataset: Any) -> None:
         records = max(1, min(SOURCE_BATCH, SOURCE_BATCH_BYTES // max(1, bytes_of(first))))
         del first
         source = source.repeat().batch(records).prefetch(2)
-        loop = sampling_loop(source.element_spec)
-        read = _for_a_while(loop, iter(source), SOURCE_S, 1)
-        if read is None:
+        loop, iterator = sampling_loop(source.element_spec), iter(source)
+        loop(iterator, 1)  # traces, and fills what is to be filled
+        read = loop(iterator, until_s=time.time() + SOURCE_S)
+        if read.error is not None or read.ended:
             return
     except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline
         journal.event("source", records_per_batch=records, window=None, message=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT])
         return
-    window = steady_window(np.array(read[0]))
+    window = steady_window(read.stamps_s)
     journal.event("source", records_per_batch=records, window=asdict(window.gap_s) if window else None, message="")

@@ -86,7 +86,7 @@ class Stopwatch:
 
     def _read(self, iterator: Any, elements: int | None, seconds: float) -> tuple[int, float]:
         """Elements read, and when the last of them came."""
-        chunk = self._loop(iterator, min(elements or CAPACITY, CAPACITY), time.time() + seconds)
+        chunk = self._loop(iterator, elements or CAPACITY, time.time() + seconds)
         if chunk.error is not None or chunk.ended or not len(chunk.stamps_s):
             raise BlockError(plain_message(chunk.error) if chunk.error is not None else "it gives no elements")
         return len(chunk.stamps_s), float(chunk.stamps_s[-1])

@@ -3,7 +3,6 @@ happens, as a worker that hangs or is killed does not reach an end."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -21,11 +20,11 @@ from cs_input_analyzer.worker.failures import element_error
 from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter
-from cs_input_analyzer.worker.sampling import CHUNK_S, Chunk, Loop, harness_us_per_batch, next_chunk, sampling_loop
+from cs_input_analyzer.worker.sampling import Chunk, Loop, harness_us_per_batch, sampling_loop
 
-# A chunk larger than the one before by more than this is watched by the clock: a buffer that was full at the beginning makes the
-# first batches far faster than the later ones, and a chunk that grew on them must not take for ever.
-WATCHED_GROWTH = 1.5
+# Between two chunks the journal is written (about a millisecond): at this length that is a fifth of a percent. The first chunks are
+# shorter: counters are read at their ends, and the start of the window is looked at closely.
+FIRST_CHUNK_S, CHUNK_S = 0.02, 0.5
 # Between two checks whether the rate is precise enough.
 STOP_CHECK_S = 0.5
 
@@ -54,8 +53,7 @@ def sample(journal: JournalWriter, given: Sampling) -> None:
     """Samples the pipeline; a pass that ends begins again."""
     counted_in, rows = given.samples.counted_in, given.samples.rows
     loop = sampling_loop(given.dataset.element_spec, counted_in=counted_in, rows=rows)
-    for until_s in (0.0, math.inf):  # traces both forms now: in the window it would be a pause, and a burst after it
-        loop(given.iterator, 0, until_s)
+    loop(given.iterator, 0)  # traces it now: in the window it would be a pause, and a burst after it
     if given.wait_for_start is not None and not given.wait_for_start():  # the parent needs this worker no more
         return
     sampler = _Sampler(journal=journal, given=given, loop=loop, iterator=given.iterator)
@@ -86,8 +84,7 @@ class _Sampler:
     batches: int = 0
     epochs: int = 0
     since_epoch: int = 1
-    chunk_batches: int = 1
-    last_batches: int = 1
+    chunk_s: float = FIRST_CHUNK_S
     tuned: dict[str, float] | None = None
     is_filling: bool = False
     began_s: float = 0.0
@@ -112,8 +109,7 @@ class _Sampler:
 
     def step(self) -> StopReason | None:
         """One chunk, and what follows from it; why sampling stops, or None."""
-        began_s = time.monotonic()
-        chunk = self._take()
+        chunk = self._take(self.given.max_window_s - (time.monotonic() - self.began_s))
         now_s = time.monotonic()
         # Writing after each pass of a few milliseconds would be a part of the pass.
         is_short_pass = chunk.ended and chunk.error is None and self.epochs > 0 and now_s - self.written_s < CHUNK_S
@@ -125,12 +121,10 @@ class _Sampler:
             return "error"
         if chunk.ended and not self._begin_pass():
             return "data_end"
-        elapsed_s = now_s - self.began_s
-        if elapsed_s >= self.given.max_window_s:
+        if now_s - self.began_s >= self.given.max_window_s:
             return "budget"
         if self._is_precise(now_s):
             return "precision"
-        self.chunk_batches = next_chunk(len(chunk.stamps_s), now_s - began_s, self.given.max_window_s - elapsed_s)
         return None
 
     def finish(self, stopped_by: StopReason) -> None:
@@ -149,10 +143,9 @@ class _Sampler:
             self._write_costs(harness_us_per_batch() if stopped_by != "error" else None)
         self.journal.event("done", stopped_by=stopped_by, epochs=self.epochs)
 
-    def _take(self) -> Chunk:
-        is_growing = self.chunk_batches > WATCHED_GROWTH * self.last_batches
-        chunk = self.loop(self.iterator, self.chunk_batches, time.time() + 2 * CHUNK_S if is_growing else math.inf)
-        self.last_batches = max(1, len(chunk.stamps_s))
+    def _take(self, left_s: float) -> Chunk:
+        chunk = self.loop(self.iterator, until_s=time.time() + min(self.chunk_s, left_s))
+        self.chunk_s = min(CHUNK_S, 2 * self.chunk_s)
         self.unwritten.append(chunk)
         self.arrivals.append(chunk.stamps_s)
         self.batches += len(chunk.stamps_s)

@@ -1,6 +1,6 @@
 """The in-graph sampling loop: `get_next` and a timestamp per batch, inside one `tf.function`.
 
-A Python loop costs more than 100 µs a batch and would measure itself; this one costs about 25. Only a control dependency on the
+A Python loop costs more than 100 µs a batch and would measure itself; this one costs about 30. Only a control dependency on the
 element's tensors makes the stamp mean "the batch is here". Stamps go into a variable, so that they survive the exception by which a
 dataset ends or breaks.
 """
@@ -20,9 +20,6 @@ from cs_input_analyzer.records import SamplesPerElement
 
 CAPACITY = 1 << 16  # batches in one call of the loop; half a megabyte of stamps
 
-# Between two chunks the journal is written (about a millisecond): at this length that is a fifth of a percent.
-CHUNK_S = 0.5
-
 # So many values of each tensor tell elements apart.
 DIGESTED_VALUES = 1024
 
@@ -38,8 +35,8 @@ class Chunk:
     error: Any
 
 
-# `(iterator, batches, until_s) -> Chunk`. No batch is asked for after `until_s` (epoch seconds), except the first. Watching the
-# clock costs some microseconds a batch, so without `until_s` another loop runs, which does not.
+# `(iterator, batches, until_s) -> Chunk`. No batch is asked for after `until_s` (epoch seconds), except the first: buffers that were
+# full at the beginning make the first batches far faster than the later ones, so that a number of batches may take for ever.
 Loop = Callable[..., Chunk]
 
 
@@ -65,29 +62,22 @@ def sampling_loop(element_spec: Any, *, counted_in: int | None = None, rows: int
         with tf.control_dependencies(done):
             return index + 1, tf.identity(now)
 
-    def unbounded(iterator: Any, batches: Any) -> Any:
-        begin = [tf.constant(0)]
-        return tf.while_loop(lambda index: index < batches, lambda index: take(iterator, index)[0], begin, parallel_iterations=1)
-
-    def bounded(iterator: Any, batches: Any, until_s: Any) -> Any:
+    def take_all(iterator: Any, batches: Any, until_s: Any) -> Any:
         def goes_on(index: Any, now: Any) -> Any:
             return tf.logical_and(index < batches, now < until_s)
 
         begin = [tf.constant(0), tf.constant(-math.inf, tf.float64)]
         return tf.while_loop(goes_on, lambda index, _: take(iterator, index), begin, parallel_iterations=1)
 
-    run_unbounded, run_bounded = tf.function(unbounded), tf.function(bounded)
+    traced = tf.function(take_all)
 
-    def run(iterator: Any, batches: int, until_s: float = math.inf) -> Chunk:
+    def run(iterator: Any, batches: int = CAPACITY, until_s: float = math.inf) -> Chunk:
         count = min(batches, CAPACITY)
         stamps.assign(unset)
         error = None
         ended = False
         try:
-            if math.isinf(until_s):
-                run_unbounded(iterator, tf.constant(count))
-            else:
-                run_bounded(iterator, tf.constant(count), tf.constant(until_s, tf.float64))
+            traced(iterator, tf.constant(count), tf.constant(until_s, tf.float64))
         except tf.errors.OutOfRangeError:
             ended = True
         except tf.errors.OpError as raised:
@@ -98,15 +88,6 @@ def sampling_loop(element_spec: Any, *, counted_in: int | None = None, rows: int
         return Chunk(stamps_s=seen[:valid].copy(), samples=counted, ended=ended, error=error)
 
     return run
-
-
-def next_chunk(batches: int, elapsed_s: float, left_s: float) -> int:
-    """As many batches as fill the chunk time, growing at most eightfold a step and never past the time that is left."""
-    if batches == 0 or elapsed_s <= 0:
-        return 1
-    per_batch_s = elapsed_s / batches
-    wanted = min(CHUNK_S, max(left_s, 0.0)) / per_batch_s
-    return int(max(1, min(wanted, batches * 8, CAPACITY)))
 
 
 def leading_dimension(component: Any) -> Any:
