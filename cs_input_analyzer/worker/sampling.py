@@ -35,8 +35,8 @@ class Chunk:
     error: Any
 
 
-# `(iterator, batches, until_s) -> Chunk`. No batch is asked for after `until_s` (epoch seconds), except the first: buffers that were
-# full at the beginning make the first batches far faster than the later ones, so that a number of batches may take for ever.
+# `(iterator, batches, until_s) -> Chunk`. No batch is asked for after `until_s` (epoch seconds), except the first: buffers
+# that were full at the beginning make the first batches far faster than the later ones, and a number of batches may take for ever.
 Loop = Callable[..., Chunk]
 
 

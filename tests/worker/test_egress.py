@@ -44,9 +44,6 @@ def test_a_process_that_fails_or_hangs_is_told(instead: str, monkeypatch: pytest
 
 
 def test_a_host_without_sockets_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError("no sockets here")
-
-    monkeypatch.setattr(socket, "create_server", refused)
+    monkeypatch.setattr(socket, "create_server", lambda address: (_ for _ in ()).throw(PermissionError("no sockets here")))
     with pytest.raises(LaunchError, match="no sockets here"):
         egress.sending_cpu_s_per_byte(1000)

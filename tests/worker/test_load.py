@@ -59,36 +59,30 @@ def test_params_reach_every_signature(function: Any) -> None:
     assert called(function, PARAMS) == PARAMS
 
 
-def test_mode_and_context_by_name() -> None:
-    assert called(lambda mode: mode, None, "eval") == "eval"
-    assert called(lambda is_training: is_training, None, "eval") is False
-    assert called(lambda training=True: training, None, "train") is True
-    assert called(lambda params, input_context=None: input_context, PARAMS) is None
+class Mode(enum.Enum):
+    TRAIN = 1
+    EVAL = 2
 
 
-def wanting_context() -> Call:
-    return Call(params=PARAMS, mode="train", num_workers=3, worker_index=1, input_context=True)
-
-
-@pytest.mark.tf
 @pytest.mark.parametrize(
-    "function",
+    ("function", "params", "mode", "given"),
     [
-        lambda params, input_context=None: input_context,
-        lambda params, ctx=None: ctx,
-        lambda params, input_pipeline_context=None: input_pipeline_context,
-        lambda context=None: context,
+        (lambda mode: mode, None, "eval", "eval"),
+        (lambda mode=Mode.TRAIN: mode, None, "eval", Mode.EVAL),  # an Enum gets its own member
+        (lambda is_training: is_training, None, "eval", False),
+        (lambda training=True: training, None, "train", True),
+        (lambda params, input_context=None: input_context, PARAMS, "train", None),
+        (lambda data_dir, depth=3: (data_dir, depth), PARAMS, "train", ("shards", 3)),  # keys of the params
+        # without params a default stays, and a required argument is empty
+        (lambda params="mine": params, None, "train", "mine"),
+        (lambda params: params, None, "train", {}),
     ],
 )
-def test_a_context_that_is_none_by_default_is_given_where_it_is_asked_for(function: Any) -> None:
-    assert called(function, PARAMS) is None
-    arguments = bind_arguments(function, wanting_context())
-    context = function(*arguments.args, **arguments.kwargs)
-    assert (context.num_input_pipelines, context.input_pipeline_id) == (3, 1)
+def test_arguments_are_given_by_name(function: Any, params: dict[str, Any] | None, mode: str, given: object) -> None:
+    assert called(function, params, mode) == given
 
 
-def test_a_default_that_is_no_none_is_the_functions_own() -> None:
-    assert "ctx" not in bind_arguments(lambda params, ctx="cpu": ctx, wanting_context()).arguments
+WANTING = Call(params=PARAMS, mode="train", num_workers=3, worker_index=1, input_context=True)
 
 
 @pytest.mark.tf
@@ -100,39 +94,21 @@ def test_what_became_of_the_context_is_told() -> None:
         build_dataset(function, call_as, uses.append)
         return uses
 
-    assert told(lambda input_context=None: tf.data.Dataset.range(3), call()) == ["left"]
-    assert told(lambda input_context=None: tf.data.Dataset.range(3), wanting_context()) == ["given"]
-    assert told(lambda input_context: tf.data.Dataset.range(3), call()) == ["given"]
-    assert told(lambda input_context: tf.data.Dataset.range(input_context.num_input_pipelines), wanting_context()) == ["given"]
-    assert told(lambda: lambda ctx=None: tf.data.Dataset.range(3), wanting_context()) == ["given"]  # through a factory
-    assert told(lambda params: tf.data.Dataset.range(3), call()) == []
-    assert told(tf.data.Dataset.range(3), call()) == []
+    def reading(context: Any) -> Any:
+        return tf.data.Dataset.range(3 if context is None else context.num_input_pipelines)
 
-
-@pytest.mark.tf
-def test_a_context_that_nothing_takes_is_refused_with_the_names() -> None:
-    import tensorflow as tf
-
-    for found in (lambda params: tf.data.Dataset.range(3), lambda ctx="cpu": tf.data.Dataset.range(3), tf.data.Dataset.range(3)):
+    for function in (lambda ctx=None: reading(ctx), lambda input_pipeline_context=None: reading(input_pipeline_context)):
+        assert (told(function, call()), told(function, WANTING)) == (["left"], ["given"])
+    assert told(lambda input_context: reading(input_context), call()) == ["given"]
+    assert told(lambda: lambda context=None: reading(context), WANTING) == ["given"]  # through a factory
+    assert told(lambda params: reading(None), call()) == told(reading(None), call()) == []
+    arguments = bind_arguments(lambda params, input_context=None: input_context, WANTING)
+    context: Any = arguments.arguments["input_context"]
+    assert (context.num_input_pipelines, context.input_pipeline_id) == (3, 1)
+    assert "ctx" not in bind_arguments(lambda params, ctx="cpu": ctx, WANTING).arguments  # a default of its own
+    for nothing in (lambda params: reading(None), lambda ctx="cpu": reading(None), reading(None)):
         with pytest.raises(TargetError, match=r"--input-context: nothing here takes one; .* named input_context, context, ctx or"):
-            build_dataset(found, wanting_context())
-
-
-def test_an_enum_mode_gets_its_own_member() -> None:
-    class Mode(enum.Enum):
-        TRAIN = 1
-        EVAL = 2
-
-    assert called(lambda mode=Mode.TRAIN: mode, None, "eval") is Mode.EVAL
-
-
-def test_keys_of_params_by_name_and_defaults_left_alone() -> None:
-    assert called(lambda data_dir, depth=3: (data_dir, depth), PARAMS) == ("shards", 3)
-
-
-def test_without_params_a_default_stays_and_a_required_one_is_empty() -> None:
-    assert called(lambda params="mine": params) == "mine"
-    assert called(lambda params: params) == {}
+            build_dataset(nothing, WANTING)
 
 
 def test_unknown_arguments_are_refused_by_name() -> None:
@@ -142,15 +118,12 @@ def test_unknown_arguments_are_refused_by_name() -> None:
         bind_arguments(lambda first, second: None, call())
 
 
-@pytest.mark.parametrize("text", ["", "data.py", ":f", "data.py:", "data.py:not-a-name", "a b:f", "a..b:f", "data.py:f()"])
+@pytest.mark.parametrize(
+    "text", ["", "data.py", ":f", "data.py:", "data.py:not-a-name", "a b:f", "a..b:f", "data.py:f()", "/nowhere.py:f"]
+)
 def test_targets_that_are_not_understood(text: str) -> None:
     with pytest.raises(TargetError):
         parse_target(text)
-
-
-def test_a_missing_file_is_said_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="there is no file"):
-        parse_target(f"{tmp_path}/nowhere.py:f")
 
 
 @pytest.mark.parametrize(
@@ -196,9 +169,14 @@ def test_a_module_that_misses_another_is_the_users_error(tmp_path: Path, monkeyp
 
 def test_params_file_and_overrides(tmp_path: Path) -> None:
     file = tmp_path / "params.yaml"
-    file.write_text("train_input:\n  batch_size: 8\n  shuffle: true\n")
-    params = load_params(str(file), ("train_input.batch_size=32", "model.depth=[1, 2]", "note=a=b"))
-    assert params == {"train_input": {"batch_size": 32, "shuffle": True}, "model": {"depth": [1, 2]}, "note": "a=b"}
+    file.write_text("train_input:\n  batch_size: 8\n  shuffle: true\nweights: {0: 1.0, 1: 2.5}\n")
+    overrides = ("train_input.batch_size=32", "model.depth=[1, 2]", "note=a=b", "weights.1=4", "weights.new=5")
+    assert load_params(str(file), overrides) == {
+        "train_input": {"batch_size": 32, "shuffle": True},
+        "model": {"depth": [1, 2]},
+        "note": "a=b",
+        "weights": {0: 1.0, 1: 4, "new": 5},  # whole numbers stay keys
+    }
 
 
 KEYS = st.text(max_size=3) | st.integers() | st.none() | st.just("__pairs__")
@@ -211,12 +189,6 @@ PLAIN = st.recursive(
 def test_params_reach_the_workers_as_they_are(params: dict[Any, Any]) -> None:
     """Whole numbers are keys in many params: weights by class, folders by split."""
     assert params_from_json(params_to_json(params)) == params
-
-
-def test_whole_numbers_stay_keys_in_files_and_overrides(tmp_path: Path) -> None:
-    file = tmp_path / "params.yaml"
-    file.write_text("weights: {0: 1.0, 1: 2.5}\n")
-    assert load_params(str(file), ("weights.1=4", "weights.new=5")) == {"weights": {0: 1.0, 1: 4, "new": 5}}
 
 
 def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import Op
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
-
-
-def op(name: str, kind: str, *inputs: str, within: str | None = None, **parameters: Any) -> Op:
-    return Op(name=name, kind=kind, inputs=inputs, parameters=parameters, within=within)
-
+from tests.worker.ops import op
 
 CHAIN = (
     op("files", "TensorSlice"),
