@@ -91,11 +91,6 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
     """What is measured after the window, whose iterator is gone with all that waited in its buffers."""
     if not order.is_first:
         return
-    if built.files:
-        from cs_input_analyzer.machines.page_cache import cached_ratio
-
-        paths = [path for path, _ in built.files]
-        journal.event("cache_after", ratio=cached_ratio(paths, deadline_s=time.monotonic() + CACHE_S / 10))
     if order.plan.want_source:
         from cs_input_analyzer.worker.cuts import sample_readers, sample_store
 

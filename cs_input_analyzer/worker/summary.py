@@ -170,7 +170,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
     if not samples or worker.samples_per_s is None:
         return None
     seen = {name: OpCounts(**counts) for name, counts in costs["seen"].items()}
-    after = journal.last("cache_after")
+    cache = journal.last("cache")
     full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
     batch = samples / len(journal.stamps_s)
     fill_ratio = min(1.0, batch / full) if full else 1.0
@@ -190,7 +190,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         absent={other for counts in seen.values() for other in counts.absent},
         restart_cpu_s_per_sample=restart_cpu_s / samples,
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
-        cached_ratio=after["ratio"] if after else None,
+        cached_ratio=cache["ratio"] if cache else None,
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
     )
     return profile_of(evidence)
@@ -284,13 +284,11 @@ def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counte
 def _at(ends: Sequence[tuple[int, Counters]], batches: int) -> Counters:
     """The counters when so many batches had come."""
     after = next((place for place, (count, _) in enumerate(ends) if count >= batches and place > 0), len(ends) - 1)
-    (left_at, left), (right_at, right) = ends[max(0, after - 1)], ends[after]
-    share = (min(batches, right_at) - left_at) / (right_at - left_at) if right_at > left_at else 1.0
-
-    def between(begin: float | None, end: float | None) -> float | None:
-        return None if begin is None or end is None else begin + share * (end - begin)
-
-    values: dict[str, Any] = {each.name: between(getattr(left, each.name), getattr(right, each.name)) for each in fields(Counters)}
+    near = ends[max(0, after - 1)], ends[after]
+    values: dict[str, Any] = {}
+    for each in fields(Counters):
+        read = [getattr(counters, each.name) for _, counters in near]
+        values[each.name] = None if None in read else float(np.interp(batches, [count for count, _ in near], read))
     return Counters(**values)
 
 

@@ -69,7 +69,7 @@ class _EntryPoints:
         if isinstance(taken, Taken) and callable(input_fn):
             own = {
                 "params": estimators.params_of(estimator, mode),
-                "config": vars(estimator).get("config", vars(estimator).get("_config")),
+                "config": vars(estimator).get("config"),
                 "mode": mode,
             }
             taken = Taken(subject=input_fn, arguments={name: value for name, value in own.items() if name in _names(input_fn)})

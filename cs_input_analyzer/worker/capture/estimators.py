@@ -70,7 +70,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any = None, eval_spec: Any = 
 def params_of(estimator: Any, mode: Mode) -> Any:
     """The params that it gives its input function; one for TPUs has batch sizes, and adds that of the mode."""
     own = vars(estimator)
-    params, batch_size = own.get("params", own.get("_params")), own.get(f"{mode}_batch_size")
+    params, batch_size = own.get("params"), own.get(f"{mode}_batch_size")
     return {**(params or {}), "batch_size": batch_size} if isinstance(params, dict | None) and batch_size else params
 
 
