@@ -74,14 +74,11 @@ def test_what_cannot_begin_elsewhere_stays_as_it_is(build: Any) -> None:
         assert list(build().as_numpy_iterator()) == as_it_is
 
 
-def test_nothing_is_left_behind(paths: list[str]) -> None:
+def test_nothing_is_left_behind_and_what_tensorflow_refuses_is_refused(paths: list[str]) -> None:
     with pytest.raises(ZeroDivisionError), begun_at(0.5):
         raise ZeroDivisionError
     with begun_at(0.0):
         assert read(Dataset.from_tensor_slices(paths)) == NAMES
     assert read(Dataset.from_tensor_slices(paths)) == NAMES
-
-
-def test_a_list_without_a_length_of_its_own_is_refused_as_tensorflow_does() -> None:
     with begun_at(0.5), pytest.raises(ValueError, match=r"scalar|rank|dimension|unpack|Unbatching"):
         Dataset.from_tensor_slices("alone")

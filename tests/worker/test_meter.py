@@ -191,10 +191,6 @@ def metered(build: Callable[[Any], Any], batches: int = 60, passes: int = 1) -> 
     return meter
 
 
-def walls_of(meter: CostMeter) -> dict[str, float]:
-    return {name: seen.wall_s for name, seen in meter.seen.items()}
-
-
 AUTOTUNE = -1
 
 
@@ -213,18 +209,14 @@ AUTOTUNE = -1
     ],
 )
 def test_the_heavy_op_has_the_largest_cost(build: Callable[[Any], Any], owner: str) -> None:
-    walls = walls_of(metered(build))
-    assert max(walls, key=lambda name: walls[name]) == owner
+    seen = metered(build).seen
+    assert max(seen, key=lambda name: seen[name].wall_s) == owner
 
 
 @pytest.mark.tf
 def test_every_pass_over_the_data_counts() -> None:
     """A new pass is a new iterator, whose nodes have the same numbers and count from zero."""
-
-    def build(D: Any) -> Any:
-        return D.range(80).map(heavy).batch(4)
-
-    once, often = metered(build, batches=15), metered(build, batches=15, passes=6)
+    once, often = (metered(lambda D: D.range(80).map(heavy).batch(4), batches=15, passes=passes) for passes in (1, 6))
     assert often.seen["map"].wall_s > 3 * once.seen["map"].wall_s
 
 
@@ -232,12 +224,9 @@ def test_every_pass_over_the_data_counts() -> None:
 def test_without_autotune_there_is_no_model_and_no_failure() -> None:
     import tensorflow as tf
 
-    def build(D: Any) -> Any:
-        options = tf.data.Options()
-        options.autotune.enabled = False
-        return D.range(10**6).map(light).batch(4).with_options(options)
-
-    meter = metered(build, batches=10)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    meter = metered(lambda D: D.range(10**6).map(light).batch(4).with_options(options), batches=10)
     assert (meter.seen, meter.parameters()) == ({}, ())
 
 

@@ -54,18 +54,13 @@ def test_a_module_that_imports_the_changed_one_is_loaded_anew(folder: Path) -> N
     assert sys.modules["csia_second"] is second
 
 
-def test_a_stale_bytecode_is_not_taken_for_it(folder: Path) -> None:
+def test_it_follows_links_and_takes_no_stale_bytecode_for_it(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     load(folder)  # writes __pycache__
-    for text in ("* 20", "* 30"):
-        with patched_sources({f"{folder}/csia_first.py": FIRST.replace("* 10", text)}):
-            assert load(folder)() == int(text[2:])
-
-
-def test_it_follows_links(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     link = tmp_path_factory.mktemp("linked") / "here"
     link.symlink_to(folder)
-    with patched_sources({f"{folder}/csia_first.py": FIRST.replace("* 10", "* 70")}):
-        assert load(link)() == 70
+    for number in (20, 30):
+        with patched_sources({f"{folder}/csia_first.py": FIRST.replace("* 10", f"* {number}")}):
+            assert load(folder)() == load(link)() == number
 
 
 def test_what_the_patched_module_raises_passes_and_all_is_as_before(folder: Path) -> None:

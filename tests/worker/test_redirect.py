@@ -44,23 +44,34 @@ def wrote_below(folder: Path) -> bool:
     return any(path.is_file() for path in folder.rglob("*"))
 
 
+def saved_and_loaded(folder: Path) -> Any:
+    Dataset.range(5).save(f"{folder}/saved", checkpoint_args={"directory": f"{folder}/progress", "max_to_keep": 2})
+    return Dataset.load(f"{folder}/saved")
+
+
 @pytest.mark.parametrize(
-    "build",
+    ("build", "names"),
     [
-        lambda path: Dataset.range(5).cache(path),
-        lambda path: Dataset.range(5).cache(filename=path),
-        lambda path: Dataset.range(5).cache(tf.constant(path)),
-        lambda path: Dataset.range(5).snapshot(path),
-        lambda path: Dataset.range(5).snapshot(path, compression=None, shard_func=lambda x: x % 2),
-        lambda path: Dataset.range(5).apply(tf.data.experimental.snapshot(path)),
+        (lambda folder: Dataset.range(5).cache(f"{folder}/deep/store"), ["deep/store"]),
+        (lambda folder: Dataset.range(5).cache(filename=f"{folder}/store"), ["store"]),
+        (lambda folder: Dataset.range(5).cache(tf.constant(f"{folder}/store")), ["store"]),
+        (lambda folder: Dataset.range(5).snapshot(f"{folder}/store"), ["store"]),
+        (lambda folder: Dataset.range(5).snapshot(f"{folder}/a", compression=None, shard_func=lambda x: x % 2), ["a"]),
+        (lambda folder: Dataset.range(5).apply(tf.data.experimental.snapshot(f"{folder}/a")), ["a"]),
+        # two of one base name do not meet
+        (
+            lambda folder: Dataset.range(2).cache(f"{folder}/a/x").concatenate(Dataset.range(2, 5).cache(f"{folder}/b/x")),
+            ["a/x", "b/x"],
+        ),
+        (saved_and_loaded, ["saved", "progress"]),
     ],
 )
-def test_what_an_iteration_writes_is_moved(users: Path, private: Path, build: Callable[[str], Any]) -> None:
+def test_what_a_pipeline_writes_is_moved(users: Path, private: Path, build: Callable[[Path], Any], names: list[str]) -> None:
     before = tree_of(users)
     with redirected_writes(private) as moved:
-        dataset = build(str(users / "deep" / "store"))
+        dataset = build(users)
     assert sorted(values(dataset)) == [0, 1, 2, 3, 4]
-    assert moved == [str(users / "deep" / "store")]
+    assert moved == [str(users / name) for name in names]
     assert tree_of(users) == before
     assert wrote_below(private)
 
@@ -141,35 +152,6 @@ def test_a_name_that_is_computed_from_an_element_is_moved_too(users: Path, priva
     assert values(dataset) == [0, 1, 2, 10, 11, 12]
     assert len(moved) == 1
     assert "computed" in moved[0]
-    assert tree_of(users) == before
-    assert wrote_below(private)
-
-
-def test_two_caches_of_the_same_base_name_do_not_meet(users: Path, private: Path) -> None:
-    with redirected_writes(private) as moved:
-        first = Dataset.range(3).cache(str(users / "a" / "store"))
-        second = Dataset.range(10, 13).cache(str(users / "b" / "store"))
-    assert values(first) + values(second) == [0, 1, 2, 10, 11, 12]
-    assert len(moved) == 2
-
-
-def test_save_in_the_input_function_and_load_of_it(users: Path, private: Path) -> None:
-    path = str(users / "saved")
-    before = tree_of(users)
-    with redirected_writes(private) as moved:
-        Dataset.range(4).save(path)
-        dataset = Dataset.load(path)
-    assert sorted(values(dataset)) == [0, 1, 2, 3]
-    assert moved == [path]
-    assert tree_of(users) == before
-    assert wrote_below(private)
-
-
-def test_a_save_that_keeps_checkpoints_moves_them_along(users: Path, private: Path) -> None:
-    before = tree_of(users)
-    with redirected_writes(private) as moved:
-        Dataset.range(4).save(str(users / "saved"), checkpoint_args={"directory": str(users / "progress"), "max_to_keep": 2})
-    assert moved == [str(users / "saved"), str(users / "progress")]
     assert tree_of(users) == before
     assert wrote_below(private)
 

@@ -75,26 +75,20 @@ def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
         assert ready_s - CLOCK_GRAIN_S <= stamp_s <= next_s + CLOCK_GRAIN_S
 
 
-def test_one_call_takes_at_most_what_its_memory_holds() -> None:
+def test_one_call_takes_what_it_is_asked_for_and_at_most_what_its_memory_holds() -> None:
     chunk = sampled(Dataset.from_tensors(0).repeat(), CAPACITY + 5)
-    assert len(chunk.stamps_s) == CAPACITY
-    assert not chunk.ended
-
-
-def test_the_loop_consumes_exactly_what_it_stamps() -> None:
+    assert (len(chunk.stamps_s), chunk.ended) == (CAPACITY, False)
     dataset = Dataset.range(100)
-    iterator = iter(dataset)
-    sampling_loop(dataset.element_spec)(iterator, 30)
+    iterator, loop = iter(dataset), sampling_loop(dataset.element_spec)
+    assert len(loop(iterator, 30).stamps_s) == 30
     assert int(next(iterator)) == 30
-
-
-def test_the_harness_knows_its_own_cost() -> None:
+    assert len(loop(iterator, until_s=0.0).stamps_s) == 1  # the first is asked for in any case
     assert 0 < harness_us_per_batch(200) < 1e5
 
 
 def test_the_end_keeps_the_stamps_before_it() -> None:
     chunk = sampled(Dataset.range(7), 20)
-    assert (len(chunk.stamps_s), chunk.ended, chunk.error) == (7, True, None)
+    assert (len(chunk.stamps_s), chunk.ended, chunk.error, chunk.samples) == (7, True, None, None)
 
 
 def test_an_early_end_holds_no_stamp_of_the_call_before() -> None:
@@ -171,10 +165,6 @@ def test_every_batch_is_counted_in_the_loop_and_outside(build: Callable[[], Any]
     assert len(chunk.stamps_s) == len(counts)
     found = SamplesPerElement(value=None, source="batches", counted_in=counted_in)
     assert [samples_in(element, found) for element in dataset] == counts
-
-
-def test_without_counting_there_are_no_counts() -> None:
-    assert sampled(odd_even(), 50).samples is None
 
 
 def test_batches_of_batches_are_counted_by_the_rows() -> None:
