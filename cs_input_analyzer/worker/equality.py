@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import psutil
@@ -43,15 +43,13 @@ _Pair = tuple[difference.Pipeline, difference.Pipeline]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """`elements`: how many were compared, `of`: of how many, None where a pass has no end or was not seen whole. `reason`: why it
-    was refused, or what the proof rests on. `pass_elements`: of one pass, where a cache shows only in the second. `is_late`: more
-    time may have proven it."""
+    was refused, or what the proof rests on. `pass_elements`: of one pass, where a cache shows only in the second."""
 
     status: Literal["proven", "refused"]
     reason: str
     elements: int = 0
     of: int | None = None
     pass_elements: int | None = None
-    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +89,7 @@ def _in_order_or_without(
     if not read.difference:
         if read.elements < (1 if read.is_whole else LEAST_ELEMENTS):
             few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} came to be compared"
-            return _refused(few, read.elements) if read.is_whole else _late(f"{few} in the time there was", read.elements)
+            return _refused(few if read.is_whole else f"{few} in the time there was", read.elements)
         if _stands_for_the_rest(read, pipelines):
             what = "a whole pass" if read.is_whole else "the first ones"
             of = read.elements if read.is_whole else _cardinality(original)
@@ -117,7 +115,7 @@ def _in_order_or_without(
             return Proof(
                 status="proven", reason=f"{part}, in any order, as the original promises none there", elements=read.elements, of=of
             )
-    return _late("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
+    return _refused("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
 
 
 def _stands_for_the_rest(read: _Read, pipelines: _Pair) -> bool:
@@ -138,7 +136,7 @@ def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float,
         if read.failure or read.difference:
             return _refused(read.failure or read.difference + python, total)
         if not read.is_whole:
-            return _late("a cache shows in the second pass, and reading two takes longer than there is time", total)
+            return _refused("a cache shows in the second pass, and reading two takes longer than there is time", total)
         pass_elements = pass_elements or read.elements
         if not _stands_for_the_rest(read, pipelines):
             return _refused(_OTHER_TURNS, total)
@@ -248,10 +246,6 @@ def _where(one: tuple[_Part, ...], other: tuple[_Part, ...]) -> str:
 
 def _refused(reason: str, elements: int = 0) -> Proof:
     return Proof(status="refused", reason=reason, elements=elements)
-
-
-def _late(reason: str, elements: int) -> Proof:
-    return replace(_refused(reason, elements), is_late=True)
 
 
 def _cardinality(dataset: Any) -> int | None:

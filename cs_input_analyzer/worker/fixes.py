@@ -26,11 +26,8 @@ from cs_input_analyzer.worker.journal import Candidate
 # by itself by the third where one gains, putting them together by the fourth; the last part goes to the whole of them against the
 # original once more. The best of many is best by luck, too: what chose it may not judge it.
 RUNS_END = 0.2
-PROOFS_END, SINGLES_END, TOGETHER_END = 0.3, 0.62, 0.82
-# Where nothing was proven there is nothing to time, and what was only too slow to be compared gets this part of the time as well.
-LATE_PROOFS_END = 0.6
-LONGEST_PROOF_S = 6.0
-LONGEST_LATE_PROOF_S = 15.0
+PROOFS_END, SINGLES_END, TOGETHER_END = 0.4, 0.62, 0.82
+LONGEST_PROOF_S = 15.0
 SHORTEST_PROOF_S = 0.5
 PROOF_SHARE = 0.3
 # Fewer seconds than this report nothing of two more pipelines.
@@ -90,9 +87,7 @@ def try_fixes(
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
     trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
     began_s, seconds = time.monotonic(), trial.left_s()
-    late = trial.prove_each(fixes, began_s + seconds * PROOFS_END, LONGEST_PROOF_S)
-    if late and not trial.proven:
-        trial.prove_each(late, began_s + seconds * LATE_PROOFS_END, LONGEST_LATE_PROOF_S)
+    trial.prove_each(fixes, began_s + seconds * PROOFS_END)
     trial.time_each(began_s + seconds * SINGLES_END)
     trial.put_together(began_s + seconds * TOGETHER_END)
     trial.confirm()
@@ -144,12 +139,11 @@ class _Trial:
             else:
                 self._refuse(index, "no element comes with it")
 
-    def prove_each(self, indices: Sequence[int], until_s: float, longest_s: float) -> list[int]:
-        """Proves what can be proven; gives those that took longer than their share of the time."""
-        late = []
+    def prove_each(self, indices: Sequence[int], until_s: float) -> None:
+        """Proves what can be proven."""
         for position, index in enumerate(indices):
             candidate = self.candidates[index]
-            share_s = min(longest_s, max(SHORTEST_PROOF_S, (until_s - time.monotonic()) / (len(indices) - position)))
+            share_s = min(LONGEST_PROOF_S, max(SHORTEST_PROOF_S, (until_s - time.monotonic()) / (len(indices) - position)))
             if self.left_s() < share_s:
                 self._refuse(index, "no time was left to prove it")
                 continue
@@ -164,14 +158,12 @@ class _Trial:
             proof = self._proved(self.dataset, edited, share_s)
             if proof.status == "refused":
                 self._refuse(index, proof.reason, proof.elements)
-                late += [index] if proof.is_late else []
                 continue
             self.report("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements, of=proof.of)
             self.proven[index] = edited
             self.verified[index] = proof
             if proof.pass_elements is not None:  # a cache must be full before it is timed
                 self.fills[index] = proof.pass_elements + 2
-        return late
 
     def time_each(self, until_s: float) -> None:
         """Each by itself against the original; longer, as long as none gains."""

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import Edit, Estimate
-from cs_input_analyzer.worker.equality import Proof
 from cs_input_analyzer.worker.fixes import Outcome, outcomes_of, try_fixes
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -86,31 +85,6 @@ def test_no_time_proves_nothing() -> None:
     told = tried(tf.data.Dataset.range(9).map(lambda value: value), candidate(("parallelize", "map", None)), seconds=0)
     assert told.is_over
     assert told.each[0] == Outcome(reason="no time was left to prove it")
-
-
-@pytest.mark.parametrize("others", [0, 1])
-def test_what_takes_long_to_prove_gets_the_time_that_nothing_else_needs(monkeypatch: pytest.MonkeyPatch, others: int) -> None:
-    """Where another fix is proven, the time is for measuring that one."""
-    tf = pytest.importorskip("tensorflow")
-    shares: list[float] = []
-
-    def prove(original: Any, edited: Any, *, seconds: float) -> Proof:
-        shares.append(seconds)
-        if len(shares) == 1:
-            return Proof(status="refused", reason="it takes long", elements=3, is_late=True)
-        return Proof(status="proven", reason="in order", elements=9)
-
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.prove", prove)
-    dataset = tf.data.Dataset.range(9).map(lambda value: value).repeat().batch(3)
-    fixes = [candidate(("insert-prefetch", "batch", number + 1)) for number in range(1 + others)]
-    told = tried(dataset, *fixes, seconds=8)
-    assert len(shares) == 2
-    assert told.each[0].is_proven == (others == 0)
-    assert told.each[-1].is_proven
-    if others:
-        assert told.each[0].reason == "it takes long"
-    else:
-        assert shares[1] > shares[0]
 
 
 class FakeWatch:
