@@ -76,11 +76,19 @@ _NOT_SEEN = PerSample(wall_s=None, elements=None, bytes_in=None, bytes_out=None)
 
 
 def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
-    """CPU per sample by op, of those that were seen at work."""
+    """CPU per sample by op, of those that were seen at work; all together at most what the process used."""
     on_cpu_ratio = 1 / (1 + (given.preempted_ratio or 0.0)) if given.layout.cpus_per_task > 1 else 1.0
+    walls = {name: wall * on_cpu_ratio for name, wall in walls.items()}
     can_block = {op.name for op in given.ops if _can_block(op, given.cached_ratio)}
-    on_cpus = {name: wall * on_cpu_ratio for name, wall in walls.items()}
-    return _cpu_shares(on_cpus, can_block, given.cpu_s_per_sample - given.restart_cpu_s)
+    blocked = sum(wall for name, wall in walls.items() if name in can_block)
+    cpu_s = given.cpu_s_per_sample - given.restart_cpu_s
+    excess = sum(walls.values()) - cpu_s
+    if excess > NOISE_RATIO * cpu_s and blocked > 0:
+        kept = 1 - min(excess, blocked) / blocked
+        walls = {name: wall * kept if name in can_block else wall for name, wall in walls.items()}
+    total = sum(walls.values())
+    scale = min(1.0, cpu_s / total) if total > 0 else 0.0
+    return {name: wall * scale for name, wall in walls.items()}
 
 
 def _row(
@@ -142,19 +150,6 @@ def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
         elif (given.spent.get(op.name, _NOT_SEEN).elements or 0.0) > 0 and op.kind not in IDLE:
             found[op.name] = UNATTRIBUTED
     return found
-
-
-def _cpu_shares(walls: Mapping[str, float], can_block: Set[str], cpu_s: float) -> dict[str, float]:
-    """The CPU part of each op's wall time; all together at most `cpu_s`."""
-    total = sum(walls.values())
-    blocked = sum(wall for name, wall in walls.items() if name in can_block)
-    excess = total - cpu_s
-    if excess > NOISE_RATIO * cpu_s and blocked > 0:
-        kept = 1 - min(excess, blocked) / blocked
-        walls = {name: wall * kept if name in can_block else wall for name, wall in walls.items()}
-        total = sum(walls.values())
-    scale = min(1.0, cpu_s / total) if total > 0 else 0.0
-    return {name: wall * scale for name, wall in walls.items()}
 
 
 def _can_block(op: Op, cached_ratio: float | None) -> bool:
