@@ -92,7 +92,7 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
     if not order.is_first:
         return
     if order.plan.want_source:
-        from cs_input_analyzer.worker.cuts import sample_readers, sample_store
+        from cs_input_analyzer.worker.sources import sample_readers, sample_store
 
         sample_readers(journal, built.dataset)
         if any("://" in path for path, _ in built.files[:1]):

@@ -239,7 +239,7 @@ def test_the_readers_alone_hold_no_more_than_the_pipeline(record_bytes: int, rec
     """Many small records are read at once, so that the loop's own cost does not count; of huge ones that would fill the memory."""
     import tensorflow as tf
 
-    from cs_input_analyzer.worker.cuts import sample_readers
+    from cs_input_analyzer.worker.sources import sample_readers
 
     path = str(tmp_path / "part-0.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
