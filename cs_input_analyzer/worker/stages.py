@@ -14,7 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from pydantic import TypeAdapter
+
 from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.machines.page_cache import cached_ratio, evenly, evict, warm
 from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand
 from cs_input_analyzer.records import ContextUse, Op, PipelineGraph, SamplesPerElement
@@ -24,6 +27,8 @@ from cs_input_analyzer.worker.file_order import begun_at
 from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter, Order
 from cs_input_analyzer.worker.redirect import redirected_writes
+from cs_input_analyzer.worker.sampler import Sampling, sample
+from cs_input_analyzer.worker.sampling import bytes_of, counted_here, digest_of, samples_in
 
 # At most so long is spent on emptying or filling the cache before a window.
 CACHE_S = 10.0
@@ -60,8 +65,6 @@ def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherite
 
 def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built, inherited_shared_bytes: int) -> bool:
     """The first batch, and the window as soon as the parent has said how long it is; False where there is nothing more to do."""
-    from cs_input_analyzer.worker.sampler import Sampling, sample
-
     started = _first_batch(journal, built)
     window = orders.readline() if started is not None else ""
     if started is None or not window:
@@ -109,10 +112,6 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
 
 def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequence[str]) -> _Built | None:
     """Runs the user's input function. None when it failed; the journal says how."""
-    from pydantic import TypeAdapter
-
-    from cs_input_analyzer.machines.page_cache import evenly
-
     os.environ["TF_CONFIG"] = order.tf_config
     own_pid = os.getpid()
     began_s = time.monotonic()
@@ -200,8 +199,6 @@ def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
 
 def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -> None:
     """Empties or fills the page cache with the pipeline's own files, as ordered, and reports what part of them is in it then."""
-    from cs_input_analyzer.machines.page_cache import cached_ratio, evict, warm
-
     if not paths:
         return
     deadline_s = time.monotonic() + CACHE_S
@@ -215,8 +212,6 @@ def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -
 def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPerElement] | None:
     """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, and how to count the elements that come;
     None when there was none."""
-    from cs_input_analyzer.worker.sampling import bytes_of, counted_here, digest_of, samples_in
-
     began_s = time.monotonic()
     built.fsspec.watch()
     try:
