@@ -61,7 +61,6 @@ LONGEST = (
     "worker/test_fixes.py",
     "worker/test_equality.py",
     "wafer/test_wafer_accuracy.py",
-    "browser/test_compare_page.py",
     "functional/test_fixes_in_workers.py",
 )
 

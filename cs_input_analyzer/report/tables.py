@@ -10,7 +10,6 @@ from cs_input_analyzer.records import Estimate, Op, OpCost
 from cs_input_analyzer.report.wording import one_line, short_source
 from cs_input_analyzer.units import MISSING, format_count, format_rate, format_rate_short
 
-STATUS_WORDS = {"done": "done", "data_error": "data error", "deadline": "deadline", "interrupted": "interrupted", "lost": "lost"}
 YES_OR_NO = {True: "yes", False: "no", None: MISSING}
 # What a column shows of a record: an attribute by its path (`steady_state.window_s`), or what a function makes of the record.
 Getter = str | Callable[[Any], Any]

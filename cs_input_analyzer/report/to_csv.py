@@ -92,13 +92,11 @@ def _all(run: Analysis) -> Iterator[tuple[int, WorkerResult]]:
 
 
 def _workers(run: Analysis) -> tuple[Iterable[str], Iterable[Iterable[Any]]]:
-    bottleneck = next(iter(run.stations), None)
-    rows = (_worker(number, run.measurements[number], worker, bottleneck).values() for number, worker in _all(run))
-    return _worker(0, None, None, None), rows
+    rows = (_worker(number, run.measurements[number], worker).values() for number, worker in _all(run))
+    return _worker(0, None, None), rows
 
 
-def _worker(number: int, launch: Measurement | None, worker: WorkerResult | None, bottleneck: Station | None) -> Cells:
-    """`bottleneck`: what held one worker of its layout back; its cells are empty in rows of other layouts."""
+def _worker(number: int, launch: Measurement | None, worker: WorkerResult | None) -> Cells:
     cells: Cells = {"measurement": number}
     cells |= {name: launch and getattr(launch, name) for name in ("role", "cache_state", "isolation")}
     cells |= {field.name: launch and getattr(launch.layout, field.name) for field in dataclasses.fields(Layout)}
@@ -109,9 +107,7 @@ def _worker(number: int, launch: Measurement | None, worker: WorkerResult | None
             cells["steady_state.moved_count"] = None if moved is None else len(moved)
         elif name not in LEFT_OUT_OF_WORKERS:
             cells[name] = cell
-    is_here = bottleneck is not None and launch is not None and bottleneck.layout == launch.layout
-    held = _flat(Station, bottleneck if is_here else None)
-    return cells | {f"bottleneck.{name}": cell for name, cell in held.items() if name != "layout"}
+    return cells
 
 
 def _launches(run: Analysis) -> Iterator[tuple[str, Alternative]]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult
-from cs_input_analyzer.report.tables import STATUS_WORDS, Table, layout, number, rates, table_of, text, value_of
+from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult, WorkerStatus
+from cs_input_analyzer.report.tables import Table, layout, number, rates, table_of, text, value_of
 from cs_input_analyzer.report.wording import Pairs, one_line, several, workers_text
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_seconds
 
@@ -46,8 +46,12 @@ def measured_table(analysis: Analysis) -> Table:
 def _status(launch: Measurement) -> str | None:
     counts = Counter(worker.status for worker in launch.workers)
     if len(counts) == 1:
-        return STATUS_WORDS[next(iter(counts))]
-    return ", ".join(f"{count} {STATUS_WORDS[status]}" for status, count in counts.items()) or None
+        return _words(next(iter(counts)))
+    return ", ".join(f"{count} {_words(status)}" for status, count in counts.items()) or None
+
+
+def _words(status: WorkerStatus) -> str:
+    return status.replace("_", " ")
 
 
 def troubles(analysis: Analysis) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ def troubles(analysis: Analysis) -> tuple[str, ...]:
         bad = [worker for worker in launch.workers if worker.status != "done"]
         for worker in bad[:NAMED]:
             said = f": {worker.message.strip()}" if worker.message.strip() else ""
-            lines.append(f"{launch.layout}, worker {worker.index} on {one_line(worker.node)}: {STATUS_WORDS[worker.status]}{said}")
+            lines.append(f"{launch.layout}, worker {worker.index} on {one_line(worker.node)}: {_words(worker.status)}{said}")
         if len(bad) > NAMED:
             lines.append(f"{launch.layout}: {format_count(len(bad) - NAMED)} more workers did not end well")
     return tuple(lines)
@@ -88,7 +92,7 @@ def workers_table(launch: Measurement) -> Table:
     status = text(
         "status",
         "whether it lived to the end, and whether it stayed clearly behind the others",
-        lambda worker: f"{STATUS_WORDS[worker.status]}{', straggler' if worker.index in slow else ''}",
+        lambda worker: f"{_words(worker.status)}{', straggler' if worker.index in slow else ''}",
     )
     timed = [(worker.samples_per_s.estimate, place) for place, worker in enumerate(shown) if worker.samples_per_s is not None]
     return table_of(

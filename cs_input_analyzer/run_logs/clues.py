@@ -130,8 +130,8 @@ def from_pauses(pace: Pace | None, checkpoints: int) -> tuple[Clue, ...]:
     """Pauses with a cause, which say nothing about the input."""
     found: tuple[Clue, ...] = ()
     if pace is not None and pace.explained_s > 0:
-        causes = sorted({interval.cause for interval in pace.explained} - {"read late"})
-        says = f"{format_seconds(pace.explained_s)} between lines with a {' or a '.join(causes)} in them are left out of the rates"
+        causes = " or a ".join(pace.causes)
+        says = f"{format_seconds(pace.explained_s)} between lines with a {causes} in them are left out of the rates"
         found += _clue(1.0, says, checkpoints=checkpoints, explained_s=pace.explained_s)
     if pace is not None and pace.made_up_count:
         pauses = f"{pace.made_up_count:,} pauses" if pace.made_up_count > 1 else "one pause"

@@ -82,8 +82,6 @@ _FINISHED = re.compile(
 )
 _EVALUATED = "Saving dict for "  # results of an Estimator's evaluation, the global step among them
 _STAMP = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
-# absl's: a letter for the level, month and day, no year: it is read as one of a leap year, as only differences count.
-_ABSL_STAMP = re.compile(r"\b[IWEF](?P<day>\d{4}) (\d\d):(\d\d):(\d\d)\.(\d{1,9})\b")
 _MARK_STEP = re.compile(r"(?:step:? |checkpoints? (?:for )?)(\d{1,18})\b")
 _MARK_SECONDS = re.compile(rf"(?: in:? | took |CreationTime=)({_NUMBER}) seconds")
 # `srun --label` writes `3: `, `mpirun --tag-output` `[1,3]<stdout>:`, programs themselves `[rank 3]`, `rank3:` or `worker-3 |`.
@@ -182,7 +180,7 @@ def _last(pattern: re.Pattern[str], text: str, end: int | None = None) -> re.Mat
 
 def _stamp(text: str, end: int) -> tuple[float | None, float]:
     """The last time stamp before `end`, and what it can tell apart; (None, 0) without one that a calendar has."""
-    found = _last(_STAMP, text, end) or _ABSL_STAMP.search(text, 0, end)
+    found = _last(_STAMP, text, end)
     if found is None:
         return None, 0.0
     day, (hours, minutes, seconds) = _day(found["day"]), (int(found[2]), int(found[3]), int(found[4]))
@@ -196,7 +194,7 @@ def _stamp(text: str, end: int) -> tuple[float | None, float]:
 @functools.lru_cache(maxsize=64)
 def _day(text: str) -> int | None:
     try:
-        return date.fromisoformat(text if "-" in text else f"2000-{text[:2]}-{text[2:]}").toordinal()
+        return date.fromisoformat(text).toordinal()
     except ValueError:
         return None
 

@@ -33,7 +33,6 @@ from cs_input_analyzer.run_logs.steps import Writer
 from cs_input_analyzer.run_logs.workers import is_mixed, middle_wait, missing_journals, workers_of
 from wafer_model.performance_json import Performance
 
-MOST_STALLS = 20
 ORDER: tuple[RunPhase, ...] = ("compile", "weights", "programming", "priming", "train", "checkpoint", "evaluation")
 
 
@@ -87,7 +86,7 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         reasons=tuple(clue.says for clue in sorted(found, key=lambda clue: -abs(math.log(clue.odds))) if clue.says),
         timeline=timeline,
         rates=rates,
-        stalls=_shown_stalls(steps.run, steps.pace) if steps is not None else (),
+        stalls=_stalls(steps) if steps is not None else (),
         stall_count=steps.pace.stall_count if steps is not None else 0,
         workers=workers,
         change=change,
@@ -261,8 +260,5 @@ def _training(run: LoggedRun) -> list[PhaseSpan]:
     return [PhaseSpan(phase="train", start_s=began_s, duration_s=duration_s, step=max(writer.last_step for writer in writers))]
 
 
-def _shown_stalls(run: LoggedRun, pace: Pace) -> tuple[Stall, ...]:
-    """The longest of both kinds, by start: those without a cause, and the pauses that have one."""
-    lost = [stall for stall in (*pace.stalls, *pace.explained) if stall.lost_s > 0]
-    longest = sorted(sorted(lost, key=lambda stall: -stall.lost_s)[:MOST_STALLS], key=lambda stall: stall.step)
-    return tuple(replace(stall, start_s=_since_first(run, stall.start_s)) for stall in longest)
+def _stalls(steps: Steps) -> tuple[Stall, ...]:
+    return tuple(replace(pause, start_s=_since_first(steps.run, pause.start_s)) for pause in steps.pace.pauses)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.monitoring.rates import SMOOTHING
-from cs_input_analyzer.records import Estimate, Stall
+from cs_input_analyzer.records import Estimate, Stall, StallCause
 from cs_input_analyzer.run_logs.batch_size import batch_size_of
 from cs_input_analyzer.run_logs.grammar import Line
 from cs_input_analyzer.run_logs.steps import CAUSES, Floats, Intervals, StepTable, Writer, weighted_median
@@ -31,7 +31,7 @@ MADE_UP_RATIO = 0.5
 OVER_RATIO = 0.1
 LIKE_STALL_RATIO = 1.5
 FEW_PLAIN_RATIO = 1 / 3
-MOST_SHOWN = 256
+MOST_SHOWN = 20
 MOST_PORTIONS = 4096
 PRINTED_RATIO = 1.1
 # A steady rate above every rate that was printed, or below half of them, contradicts them. One line's local rate is at most Rate
@@ -49,10 +49,9 @@ class Pace:
         usual_steps_per_s: what half of the steps reach; between stalls, that is.
         burst_ratio: Rate as logged over the throughput from line to line, the middle one: well above 1 where the steps of one
             interval come in a burst and Rate, sampled at each of them, shows the burst alone. None without a batch size.
-        stalls: the longest, by start, which is on the scale of the stamps; `stall_count` is of all of them, `stall_share_ratio` the
-            share of the plain time that they took beyond the usual time of their steps.
-        explained: the longest of those with a checkpoint, an evaluation or a set-up, and of those that only their burst explains;
-            `explained_s` is the time of all of the former, `made_up_count` and `made_up_s` are of all of the latter.
+        pauses: the longest, by start, which is on the scale of the stamps: stalls, pauses that `causes` explain, those that only
+            their burst explains. `stall_count`, `explained_s`, `made_up_count` and `made_up_s` are of all of them;
+            `stall_share_ratio` is the share of the plain time that stalls took beyond the usual time of their steps.
         holds_checkpoints: whether no interval is free of them, so that the steady rate has them in it.
     """
 
@@ -61,10 +60,10 @@ class Pace:
     usual_steps_per_s: float | None
     burst_ratio: float | None
     plain_steps: int
-    stalls: tuple[Stall, ...]
+    pauses: tuple[Stall, ...]
+    causes: tuple[StallCause, ...]
     stall_count: int
     stall_share_ratio: float
-    explained: tuple[Stall, ...]
     explained_s: float
     made_up_count: int
     made_up_s: float
@@ -99,7 +98,6 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
     batch, contradiction = _batch_size(table, finished, batch_size, steady)
     stalled = np.flatnonzero(kinds == _STALL)
     lost = intervals.seconds[stalled] - (usual_s or 0.0) * intervals.steps[stalled]
-    excused = np.flatnonzero(kinds >= _MADE_UP)
     made_up = kinds == _MADE_UP
     plain_s = float(intervals.seconds[plain].sum())
     bursts = _bursts(table, intervals, kinds, batch) if batch else np.empty(0)
@@ -109,10 +107,10 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
         usual_steps_per_s=1 / usual_s if usual_s else None,
         burst_ratio=_burst_ratio(bursts),
         plain_steps=int(intervals.steps[plain].sum()),
-        stalls=_longest(intervals, kinds, stalled, usual_s),
+        pauses=_longest(intervals, kinds, usual_s),
+        causes=tuple(CAUSES[cause] for cause in np.unique(intervals.cause[kinds == _EXPLAINED])),
         stall_count=len(stalled),
         stall_share_ratio=float(lost.sum()) / plain_s if plain_s > 0 else 0.0,
-        explained=_longest(intervals, kinds, excused, usual_s),
         explained_s=float(intervals.seconds[kinds == _EXPLAINED].sum()),
         made_up_count=int(made_up.sum()),
         made_up_s=float(intervals.seconds[made_up].sum()),
@@ -206,16 +204,16 @@ def _like_stalls(intervals: Intervals, kinds: npt.NDArray[np.int64], usual_s: fl
     return alike | left_out
 
 
-def _longest(
-    intervals: Intervals, kinds: npt.NDArray[np.int64], places: npt.NDArray[np.int64], usual_s: float | None
-) -> tuple[Stall, ...]:
-    """By start."""
-    chosen = sorted(places[np.argsort(-intervals.seconds[places] / intervals.steps[places], kind="stable")][:MOST_SHOWN])
+def _longest(intervals: Intervals, kinds: npt.NDArray[np.int64], usual_s: float | None) -> tuple[Stall, ...]:
+    """Those that lost most, by start."""
+    lost_s = intervals.seconds - (usual_s or 0.0) * intervals.steps
+    places = np.flatnonzero(((kinds == _STALL) | (kinds >= _MADE_UP)) & (lost_s > 0))
+    chosen = sorted(places[np.argsort(-lost_s[places], kind="stable")][:MOST_SHOWN])
     return tuple(
         Stall(
             start_s=float(intervals.start_s[place]),
             duration_s=float(intervals.seconds[place]),
-            lost_s=float(intervals.seconds[place] - (usual_s or 0.0) * intervals.steps[place]),
+            lost_s=float(lost_s[place]),
             step=int(intervals.step[place]),
             cause="read late" if kinds[place] == _MADE_UP else CAUSES[intervals.cause[place]],
         )

@@ -31,6 +31,10 @@ class Opened:
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
+    @property
+    def from_network(self) -> list[str]:
+        return [url for url in self.requests if not url.startswith(("file:", "data:"))]
+
     def box(self, selector: str) -> dict[str, float]:
         found = self.page.locator(selector).first.bounding_box()
         assert found is not None, selector

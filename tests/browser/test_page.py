@@ -10,6 +10,8 @@ from builders import make_bare_analysis
 from page_runs import CHARTS, run_of_a_long_pipeline, run_of_many_workers, usual_run
 from rendered import to_html
 
+from cs_input_analyzer.report import render
+
 pytestmark = pytest.mark.browser
 
 WIDTHS = (1400, 360, 800, 2200)
@@ -40,20 +42,53 @@ def test_it_opens_quietly_and_draws_everything_at_any_width(opened: Any, scheme:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         # A line to copy breaks between words only.
         assert page.evaluate("[...document.querySelectorAll('#launch .word')].every((word) => word.getClientRects().length <= 1)")
-    assert found.complaints == []
-    assert [url for url in found.requests if not url.startswith(("file:", "data:"))] == []
+    assert (found.complaints, found.from_network) == ([], [])
+
+
+def comparison() -> str:
+    from test_comparison_report import changed
+
+    return render(changed(), "html")
 
 
 @pytest.mark.parametrize(("scheme", "width", "unfolded"), [("light", 1400, True), ("dark", 1400, False), ("dark", 360, False)])
-def test_everybody_can_read_it(opened: Any, scheme: str, width: int, unfolded: bool) -> None:
+def test_everybody_can_read_a_run_and_a_comparison(opened: Any, scheme: str, width: int, unfolded: bool) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = opened(usual_run(), width=width, dark=scheme == "dark")
-    if unfolded:
-        found.page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
-    result = axe.run(found.page)
-    told = [(item["id"], [node["target"] for node in item["nodes"]][:5]) for item in result.response["violations"]]
-    assert told == []
-    assert len(result.response["passes"]) > 20
+    for text in (to_html(usual_run()), comparison()):
+        found = opened(text=text, width=width, dark=scheme == "dark")
+        if unfolded:
+            found.page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+        result = axe.run(found.page)
+        told = [(item["id"], [node["target"] for node in item["nodes"]][:5]) for item in result.response["violations"]]
+        assert told == []
+        assert len(result.response["passes"]) > 20
+
+
+def test_a_comparison_opens_quietly_fits_and_is_understood_without_colours(opened: Any) -> None:
+    for width in (360, 1920):
+        found = opened(text=comparison(), width=width)
+        assert (found.complaints, found.from_network) == ([], [])
+        assert found.page.evaluate("document.documentElement.scrollWidth") <= width
+    for row in found.page.locator("#rates tbody tr").all():
+        mark, text = row.get_attribute("class"), row.inner_text()
+        assert {"mark-worse": "slower", "mark-better": "faster", "mark-same": "no difference seen"}[mark] in text
+
+
+@pytest.mark.long
+def test_a_page_obeys_no_name(opened: Any) -> None:
+    """In every place where a user's text can be, in a browser, which obeys what it reads."""
+    from hostile import HOSTILE, hostile
+
+    counted = ("[data-plot][data-drawn=yes]", "script", "main section", "table", "a")
+    seen = []
+    for text in ("harmless", *HOSTILE.values()):
+        found = opened(hostile(usual_run(), text), width=800)
+        assert (found.complaints, found.from_network) == ([], []), text[:40]
+        assert found.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), text[:40]
+        seen.append([found.page.locator(what).count() for what in counted])
+        found.page.close()
+    assert seen[0][0] == 5
+    assert all(each == seen[0] for each in seen)
 
 
 def test_axe_sees_what_is_wrong(opened: Any) -> None:

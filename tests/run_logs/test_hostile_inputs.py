@@ -11,12 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import hostile_inputs
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.run_logs import event_files, inspect_run
 from wafer_model.foreign import MOST_BYTES, yaml_of
 
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
@@ -76,36 +75,6 @@ def test_a_packed_log_of_nothing_is_read_until_it_is_no_log(tmp_path: Path, monk
     assert "hundreds of times" in log.trouble
 
 
-def test_a_tensor_of_a_vast_shape_takes_no_memory(tmp_path: Path) -> None:
-    from tensorboard.compat.proto import event_pb2
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    with (tmp_path / "a.tfevents.1").open("wb") as file:
-        for step in range(1, 20):
-            event = event_pb2.Event(wall_time=1e9 + step, step=step)
-            tensor = event.summary.value.add(tag=event_files.LOCAL).tensor
-            tensor.dtype = 1
-            tensor.float_val.append(64.0)
-            tensor.tensor_shape.dim.add(size=2**40)
-            RecordWriter(file).write(event.SerializeToString())
-    assert inspect_run(tmp_path).rates.rate_samples_per_s == 64.0
-
-
-def test_a_long_record_is_passed_over(tmp_path: Path) -> None:
-    from tensorboard.compat.proto import event_pb2
-    from tensorboard.summary.writer.record_writer import RecordWriter
-
-    with (tmp_path / "a.tfevents.1").open("wb") as file:
-        RecordWriter(file).write(event_pb2.Event(graph_def=bytes(event_files.LONGEST_RECORD + 1)).SerializeToString())
-        for step in range(1, 20):
-            event = event_pb2.Event(wall_time=1e9 + step, step=step)
-            event.summary.value.add(tag=event_files.LOCAL, simple_value=64.0)
-            RecordWriter(file).write(event.SerializeToString())
-    found = inspect_run(tmp_path)
-    assert found.rates.rate_samples_per_s == 64.0
-    assert found.sources[0].note == ""
-
-
 def test_no_control_character_is_printed_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = json.loads((Path(__file__).parents[1] / "report" / "run_0.1.0.json").read_text(encoding="utf-8"))
     name = "a\x9b31m\u202egnp\x7f\u2066.py:f"
@@ -140,30 +109,9 @@ def test_no_text_is_yaml_that_raises_otherwise(text: str) -> None:
     assert "\n" not in said
 
 
-@pytest.fixture(scope="module")
-def kinds() -> tuple[hostile_inputs.Sort, ...]:
-    return hostile_inputs.sorts()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("place", range(13))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_what_hypothesis_makes_of_real_files_is_read_or_refused(
-    kinds: tuple[hostile_inputs.Sort, ...], place: int, tmp_path: Path, data: st.DataObject
-) -> None:
-    sort = kinds[place]
-    real = data.draw(st.sampled_from(sort.real))
-    first, last = sorted(data.draw(st.lists(st.integers(0, len(real)), min_size=2, max_size=2)))
-    middle = data.draw(st.one_of(st.binary(max_size=40), st.sampled_from(hostile_inputs.TOKENS)))
-    outcome = hostile_inputs.Outcome()
-    hostile_inputs.tried(sort, tmp_path / sort.file, sort.wrapped(real[:first] + middle + real[last:]), False, outcome)
-    assert outcome.failures == []
-
-
 @pytest.mark.long
 def test_mutated_real_files_are_read_or_refused() -> None:
     """`python -m benchmarks.hostile_inputs` tries 100,000."""
-    for outcome in hostile_inputs.fuzz(2000, seed=1):
+    for outcome in hostile_inputs.fuzz(1000, seed=1):
         assert outcome.failures == []
         assert outcome.peak_bytes < hostile_inputs.MOST_BYTES

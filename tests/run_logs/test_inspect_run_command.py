@@ -51,16 +51,11 @@ def test_the_page_stands_alone(starved_log: Path, tmp_path: Path) -> None:
     assert json.loads(text.split('id="inspection">')[1].split("</script>")[0])["verdict"] == "input_bound"
 
 
-@pytest.mark.parametrize("name", ["a</script><b>.log", "a[red]b.log", "a\x1b[31m.log", "наш журнал.log"])
-def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    log = logs.write(folder / name.replace("/", ""), logs.smoothed_log([2.0] * 10))
+def test_a_hostile_name_stays_text(tmp_path: Path) -> None:
+    log = logs.write(tmp_path / "a<script>[red]\x1b[31m наш.log", logs.smoothed_log([2.0] * 10))
     found = inspect_run(log)
     assert "\x1b" not in render(found, "console", full=True)
-    page = render(found, "html")
-    plain = render(inspect_run(logs.write(tmp_path / "plain.log", logs.smoothed_log([2.0] * 10))), "html")
-    assert page.count("</script>") == plain.count("</script>")
+    assert "<script>[red]" not in render(found, "html")
     assert json.loads(render(found, "json"))["path"] == str(log)
 
 
