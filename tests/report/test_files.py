@@ -143,17 +143,3 @@ def test_a_link_that_somebody_else_made_where_everybody_may_is_refused(
     else:
         write_text_atomically(link, "x")
         assert victim.read_text() == "x"
-
-
-def test_a_file_that_another_thread_makes_meanwhile_is_not_open_to_all(tmp_path: Path) -> None:
-    """Nothing changes the mask of the process, which all its threads share."""
-    mask = os.umask(0o027)
-    try:
-        changed: list[int] = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "umask", lambda new: changed.append(new) or mask)
-            write_text_atomically(tmp_path / "run.json", "x")
-    finally:
-        os.umask(mask)
-    assert changed == []
-    assert stat.S_IMODE((tmp_path / "run.json").stat().st_mode) == 0o640

@@ -58,18 +58,6 @@ def test_a_formula_is_text_and_plain_text_and_negative_numbers_are_left_alone(st
     assert "'" not in to_csv(make_analysis())
 
 
-def test_one_row_for_each_worker() -> None:
-    analysis = make_analysis()
-    workers = [(number, worker) for number, run in enumerate(analysis.measurements) for worker in run.workers]
-    for row, (number, worker) in zip(rows(analysis), workers, strict=True):
-        assert (int(row["measurement"]), int(row["index"]), int(row["private_bytes"])) == (
-            number,
-            worker.index,
-            worker.private_bytes,
-        )
-        assert (row["status"], row["batch_gap_s.p99"]) == ("done", "0.34")
-
-
 def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
     good, lost = rows(make_analysis(measurements=(make_measurement("1x2x3", (900.0, None)),)))
     assert good["peak_rss_bytes"].isdigit()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -27,12 +26,6 @@ def clue(odds: float) -> Clue:
 
 def performance(folder: Path, **keys: Any) -> Path:
     return logs.write(folder / "performance.json", [json.dumps(keys)])
-
-
-@given(st.lists(ODDS, max_size=6))
-def test_the_order_of_clues_makes_no_difference(odds: list[float]) -> None:
-    verdicts = {verdict_of(tuple(map(clue, order))) for order in itertools.islice(itertools.permutations(odds), 24)}
-    assert len({name for name, _ in verdicts}) == 1
 
 
 @given(st.lists(ODDS, max_size=6))
