@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from builders import (
     make_analysis,
     make_bare_analysis,
@@ -109,23 +108,17 @@ def test_parameters_that_moved_are_a_warning_in_words() -> None:
     assert "and 6 more" in window(moved=tuple(f"map_{number}.n" for number in range(10)))["AUTOTUNE"]
 
 
-@pytest.mark.parametrize(
-    ("field", "said"),
-    [
-        ("run_queue_wait_ratio", "threads waited for a CPU 12.3 %"),
-        ("steal_ratio", "hypervisor took 12.3 %"),
-        ("pressure_ratio", "12.3 % of the window (PSI)"),
-        ("reference_ratio", "CPUs ran at 12.3 % of their full speed"),
-        ("others_ratio", "others had 12.3 %"),
-        ("between_processes_ratio", "fresh processes differ by 12.3 %"),
-    ],
-)
-def test_each_sign_of_noise_is_said_alone(field: str, said: str) -> None:
+def test_each_sign_of_noise_is_said_alone() -> None:
     unread = dict.fromkeys(make_noise().__dataclass_fields__)
-    text = noise(Noise(**(unread | {field: 0.123})))
-    assert said in text
-    assert ";" not in text
-    assert said not in noise(Noise(**(unread | {"steal_ratio" if field != "steal_ratio" else "pressure_ratio": 0.0})))
+    signs = {
+        "run_queue_wait_ratio": "threads waited for a CPU 12.3 % of the time they ran",
+        "steal_ratio": "the hypervisor took 12.3 %",
+        "pressure_ratio": "some task of the host waited for one 12.3 % of the window (PSI)",
+        "reference_ratio": "its CPUs ran at 12.3 % of their full speed",
+        "others_ratio": "others had 12.3 % of the worker's CPUs",
+        "between_processes_ratio": "fresh processes differ by 12.3 % (standard deviation)",
+    }
+    assert {field: noise(Noise(**(unread | {field: 0.123}))) for field in signs} == signs
 
 
 def test_noise_that_nothing_is_known_of_is_missing() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,17 +50,6 @@ def test_a_short_rate_is_true_to_its_digits(rate: float) -> None:
     assert len(text) <= 9
 
 
-@pytest.mark.parametrize(
-    ("rate", "text"),
-    [
-        (None, MISSING),
-        (0.0, "0"),
-        (980.0, "980"),
-        (9_999.4, "9,999"),
-        (9_999.6, "10.00k"),
-        (999_960.0, "1.000M"),
-        (-2e4, "-20.00k"),
-    ],
-)
-def test_short_rates(rate: float | None, text: str) -> None:
-    assert format_rate_short(rate) == text
+def test_short_rates() -> None:
+    rates = {None: MISSING, 0.0: "0", 980.0: "980", 9_999.4: "9,999", 9_999.6: "10.00k", 999_960.0: "1.000M", -2e4: "-20.00k"}
+    assert {rate: format_rate_short(rate) for rate in rates} == rates
