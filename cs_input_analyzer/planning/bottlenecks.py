@@ -394,7 +394,6 @@ def ceilings(stations: Iterable[Station], quiet_factor: float = 1.0) -> tuple[Li
         Limit(
             name=f"{station.kind}{f' {station.op}' if station.op else ''}",
             samples_per_s=station.samples_per_s * (1.0 if station.kind == "storage latency" else quiet_factor),
-            is_storage=station.kind == "storage latency",
         )
         for station in stations
         if station.kind in lasting

@@ -20,13 +20,12 @@ import numpy.typing as npt
 
 from cs_input_analyzer.planning import feeding as simulate
 from cs_input_analyzer.planning import recommend
-from cs_input_analyzer.planning.capacity import predict
-from cs_input_analyzer.planning.recommend import single_task_nodes
+from cs_input_analyzer.planning.recommend.problem import predicted_launch
 from cs_input_analyzer.records import Analysis, Layout, Prediction
 
 # How fine the pictures are: enough for the eye, and tenths of a second of predictions at most.
 MOST_CURVE_TASKS, MOST_CURVE_NODES = 12, 36
-MOST_GRID_NODES, MOST_GRID_TASKS, MOST_GRID_CPUS = 10, 10, 4
+MOST_GRID_NODES, MOST_GRID_TASKS = 10, 10
 
 
 def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
@@ -56,46 +55,28 @@ def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
 
 
 def launch_grid(analysis: Analysis) -> tuple[Prediction, ...]:
-    """Launches over nodes × tasks × CPUs around the plan, those that cannot run included (their `problem` says why).
+    """Launches over nodes × tasks, with the CPUs per task of the plan; those that cannot run have a `problem` that says why.
 
-    CPUs per task go up to the largest that was probed, as in the plan; where there are too many values of one, they are spread
-    evenly on a log scale, those of the plan and of the launch in use among them.
+    Where there are too many values of one, they are spread evenly on a log scale, those of the plan among them.
     """
-    plan, cluster, model = analysis.recommendation, analysis.cluster, analysis.capacity
-    if plan is None or model is None:
+    plan, cluster = analysis.recommendation, analysis.cluster
+    if plan is None or analysis.capacity is None:
         return ()
-    wanted = [layout for layout in (plan.layout, analysis.options.current) if layout is not None]
-    cpus = spread(1, min(model.largest_cpus_probed, cluster.cpus_per_node), MOST_GRID_CPUS, {at.cpus_per_task for at in wanted})
-    tasks = spread(1, cluster.cpus_per_node, MOST_GRID_TASKS, {at.tasks_per_node for at in wanted})
-    nodes = spread(1, cluster.nodes, MOST_GRID_NODES, {at.nodes for at in wanted})
-    layouts = (Layout(nodes=node, tasks_per_node=task, cpus_per_task=cpu) for cpu in cpus for task in tasks for node in nodes)
+    tasks = spread(1, max(1, cluster.cpus_per_node // plan.cpus_per_task), MOST_GRID_TASKS, {plan.tasks_per_node})
+    nodes = spread(1, cluster.nodes, MOST_GRID_NODES, {plan.nodes})
+    layouts = (Layout(nodes=node, tasks_per_node=task, cpus_per_task=plan.cpus_per_task) for task in tasks for node in nodes)
     return tuple(_predicted(analysis, layouts))
-
-
-def current_prediction(analysis: Analysis) -> Prediction | None:
-    """The launch in use today, as the model sees it; None where none was given, or where it cannot run."""
-    if analysis.options.current is None or analysis.capacity is None:
-        return None
-    (found,) = _predicted(analysis, (analysis.options.current,))
-    return found if found.problem is None else None
 
 
 def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
     """Whether it reaches the demand with headroom, as plans must; None without a demand."""
-    found = recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
-    return found if found is None else found and prediction.problem is None
+    return recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
 
 
 def _predicted(analysis: Analysis, layouts: Iterable[Layout]) -> Iterable[Prediction]:
     assert analysis.capacity is not None
     for layout in layouts:
-        yield predict(
-            analysis.capacity,
-            analysis.cluster,
-            layout,
-            single_task_nodes=single_task_nodes(layout.nodes, analysis.consumption, analysis.options),
-            feed=analysis.options.feed,
-        )
+        yield predicted_launch(analysis.capacity, analysis.consumption, analysis.cluster, analysis.options, layout)
 
 
 def spread(first: int, last: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
@@ -164,26 +145,19 @@ WARMUP_RATIO = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedingPoint:
-    """One stretch of time. `taken_…`: what the accelerator got; `wanted_…`: what it would have taken (0 while it pauses)."""
-
-    begin_s: float
-    end_s: float
-    taken_samples_per_s: float
-    wanted_samples_per_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FeedingCurve:
-    """The picture's points, in time order, of equal length.
+    """The picture's stretches of time, in order and of equal length.
 
     Attributes:
-        pause_begin_s, pause_end_s: the assumed pause of the accelerator, as for a checkpoint.
+        edges_s: where they begin and end, one more than there are.
+        taken_samples_per_s: what the accelerator got; `wanted_…`: what it would have taken (0 while it pauses).
         depth: batches that one worker holds.
         simulated_workers: as many of the plan's input workers as were replayed, at their joint rate.
     """
 
-    points: tuple[FeedingPoint, ...]
+    edges_s: tuple[float, ...]
+    taken_samples_per_s: tuple[float, ...]
+    wanted_samples_per_s: tuple[float, ...]
     pause_begin_s: float
     pause_end_s: float
     depth: int
@@ -191,30 +165,29 @@ class FeedingCurve:
 
 
 def feeding_curve(analysis: Analysis, traces_s: Sequence[Sequence[float]]) -> FeedingCurve | None:
-    """How the plan feeds the accelerator. None without a plan, a demand, a batch size or a trace that holds any time.
+    """How the plan feeds the accelerator in turns. None without a plan, a demand, a batch size or a trace that holds any time.
 
     Args:
         traces_s: seconds between the batches of each measured worker, in order.
     """
     plan, consumption, batch = analysis.recommendation, analysis.consumption, analysis.pipeline.batch_size
-    traces = [np.asarray(trace, dtype=np.float64) for trace in traces_s]
-    traces = [trace / trace.mean() for trace in traces if trace.size and trace.min() >= 0 and trace.mean() > 0]
-    if plan is None or consumption is None or not batch or not traces or plan.input_workers < 1:
+    shapes = simulate.shapes_of(traces_s)
+    if plan is None or consumption is None or not batch or not shapes or plan.input_workers < 1:
         return None
     demand, supply = consumption.samples_per_s.estimate, plan.predicted_samples_per_s.estimate
-    if demand <= 0 or supply <= 0 or batch < 0:
+    if demand <= 0 or supply <= 0 or batch < 0 or analysis.options.feed != "round-robin":
         return None
     workers = min(plan.input_workers, MOST_WORKERS)
     steps = int(np.clip(ROUNDS * workers, LEAST_STEPS, MOST_STEPS))
     production = simulate.resampled(
-        traces, workers=workers, batches=2 * (steps // workers + 1), replications=1, seed=analysis.options.seed
+        shapes, workers=workers, batches=steps // workers + 1, replications=1, seed=analysis.options.seed
     ) * (workers * batch / supply)
     step_s, depth = batch / demand, simulate.depth_of(analysis.pipeline)
     gaps = np.full(steps, step_s)
     first = int(WARMUP_RATIO * steps)
     middle = (first + steps) // 2
     gaps[middle] += PAUSE_RATIO * (steps - first) * max(step_s, batch / supply)
-    taken = simulate.taken_s(production, gaps, depth=depth, feed=analysis.options.feed)[0]
+    taken = simulate.taken_s(production, gaps, depth=depth)[0]
     return _curve(taken[first:], middle - first, float(gaps[middle]), step_s, batch, depth, workers)
 
 
@@ -229,13 +202,12 @@ def _curve(taken: Floats, middle: int, pause_s: float, step_s: float, batch: int
     counted = np.stack([np.arange(len(times)), np.arange(1, len(times) + 1)], axis=1).ravel()
     batches = np.diff(np.interp(edges, np.maximum.accumulate(moments), counted))
     paused = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin), 0.0, width) / width
-    points = tuple(
-        FeedingPoint(
-            begin_s=float(edges[place]),
-            end_s=float(edges[place + 1]),
-            taken_samples_per_s=float(batches[place]) * batch / width,
-            wanted_samples_per_s=float(1 - paused[place]) * batch / step_s,
-        )
-        for place in range(BINS)
+    return FeedingCurve(
+        edges_s=tuple(edges.tolist()),
+        taken_samples_per_s=tuple((batches * batch / width).tolist()),
+        wanted_samples_per_s=tuple(((1 - paused) * batch / step_s).tolist()),
+        pause_begin_s=begin,
+        pause_end_s=end,
+        depth=depth,
+        simulated_workers=workers,
     )
-    return FeedingCurve(points=points, pause_begin_s=begin, pause_end_s=end, depth=depth, simulated_workers=workers)

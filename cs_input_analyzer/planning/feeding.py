@@ -1,31 +1,31 @@
 """How long the accelerator waits for its batches: input workers, their bounded buffers and the accelerator, batch by batch.
 
 A worker makes one batch after the other and holds at most `depth` of them, made or in the making, until they are taken: it begins
-batch j when batch j - 1 is made and batch j - depth is gone (blocking before service). The accelerator takes batch k when step
-k - 1 is over and the batch is there. With `production`, the seconds that a batch takes to make:
+batch j when batch j - 1 is made and batch j - depth is gone (blocking before service). The accelerator takes batches in turns
+(round robin): batch k is batch k // W of worker k mod W, taken when step k - 1 is over and the batch is there. With `production`,
+the seconds that a batch takes to make:
 
     made[w, j] = max(made[w, j - 1], taken[w, j - depth]) + production[w, j]
     taken[k]   = max(taken[k - 1] + gap[k], made[worker and batch of k])
 
-In turns (round robin) k is batch k // W of worker k mod W: the max-plus linear recursion of a line with finite buffers (Baccelli,
-Cohen, Olsder & Quadrat, "Synchronization and Linearity", Wiley 1992), in which a whole round follows from earlier rounds. With
-`due[k]` = gap[1] + … + gap[k], taken - due is the time waited so far: the running maximum of made - due (Lindley 1952). First come,
-k is the batch that is made first. That is not linear: with finite buffers a faster part can, for a while, make the whole later
-(scheduling anomalies, Graham 1966), so only means over long runs are in order there.
+This is the max-plus linear recursion of a line with finite buffers (Baccelli, Cohen, Olsder & Quadrat, "Synchronization and
+Linearity", Wiley 1992), in which a whole round follows from earlier rounds. With `due[k]` = gap[1] + … + gap[k], taken - due is the
+time waited so far: the running maximum of made - due (Lindley 1952).
 
 A production time is spent only while there is room for the batch: a full buffer delays what follows and loses nothing of it.
 Assumed: no buffer at the accelerator, no time on the way there, and workers whose slow moments are independent of each other's.
+First come, the accelerator hardly waits where the supply is enough: all buffers are one, and nothing is simulated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.records import Estimate, Feed, PipelineGraph
+from cs_input_analyzer.records import Estimate, PipelineGraph
 from cs_input_analyzer.stats.estimates import half_width_of_mean
 from wafer_model import Consumption
 
@@ -44,51 +44,44 @@ def depth_of(pipeline: PipelineGraph) -> int:
     return size + 1 if isinstance(size, int) and size > 0 else DEPTH
 
 
-# How much `expected_utilization` runs: a few tenths of a second. More workers than these are simulated as these: in turns, the
-# slowest of them would come little later still; first come, more workers are only steadier.
-MOST_WORKERS: Mapping[Feed, int] = {"round-robin": 20_000, "first-come": 256}
+# How much `expected_utilization` runs: a few tenths of a second. More workers than these are simulated as these: the slowest of
+# them would come little later still.
+MOST_WORKERS = 5000
+REPLICATIONS = 8
 MOST_BATCHES = 2_000_000
-MOST_MERGED_STEPS = 12_000
 MOST_ROUNDS, LEAST_ROUNDS = 2000, 48
-MOST_REPLICATIONS, LEAST_REPLICATIONS = 20, 4
 WARMUP_RATIO = 0.25
 
 
+def shapes_of(traces_s: Sequence[Sequence[float]]) -> list[Floats]:
+    """The traces that hold times, each scaled to a mean of 1: what sets workers apart for good is in a prediction already, and a
+    trace adds how batches scatter around the mean."""
+    traces = [np.asarray(trace, dtype=np.float64) for trace in traces_s]
+    return [trace / trace.mean() for trace in traces if trace.size and trace.min() >= 0 and 0 < trace.mean() < np.inf]
+
+
 def expected_utilization(
-    traces_s: Sequence[Sequence[float]],
+    shapes: Sequence[Floats],
     supply: Estimate,
     consumption: Consumption,
     *,
     input_workers: int,
-    feed: Feed,
     depth: int = DEPTH,
     seed: int = 0,
 ) -> Estimate:
-    """Share of the time in which the accelerator works, in steady state, fed by `input_workers` that behave like the traces.
+    """Share of the time in which the accelerator works, in steady state, fed in turns by `input_workers` that scatter like these.
 
-    Every trace is scaled to one mean, with which all workers together make `supply`: what sets workers apart for good is in that
-    prediction already, and a trace adds how batches scatter around the mean. Only supply over demand matters then, so the batch
-    size cancels. Low: the low end of the supply against the high end of the demand; high: the other way round. Never above supply
-    over demand (bottleneck law).
+    Only supply over demand matters, so the batch size cancels. Low: the low end of the supply against the high end of the demand;
+    high: the other way round. Never above supply over demand (bottleneck law).
 
     Args:
-        traces_s: seconds that each batch took to make, in time order; one trace for each measured worker.
+        shapes: by `shapes_of`, at least one.
         supply: predicted samples per second of all workers together.
         depth: batches that one worker holds (see `DEPTH`).
-
-    Raises:
-        ValueError: no trace, an empty one, one with negative times or nothing but zeros; fewer than one worker or place.
     """
-    traces = [np.asarray(trace, dtype=np.float64) for trace in traces_s]
-    _check(traces, input_workers, depth)
-    workers, replications, rounds = _size(input_workers, feed)
-    production = resampled(
-        [trace / trace.mean() for trace in traces],  # the step below is in units of this mean
-        workers=workers,
-        batches=rounds if feed == "round-robin" else 2 * rounds,  # first come, a fast worker gets further than the others
-        replications=replications,
-        seed=seed,
-    )
+    workers = min(input_workers, MOST_WORKERS)
+    rounds = int(np.clip(MOST_BATCHES // (workers * REPLICATIONS), LEAST_ROUNDS, MOST_ROUNDS))
+    production = resampled(shapes, workers=workers, batches=rounds, replications=REPLICATIONS, seed=seed)
 
     @cache
     def at(supply_per_s: float, demand_per_s: float) -> Estimate:
@@ -96,19 +89,16 @@ def expected_utilization(
             return Estimate.exact(0.0 if supply_per_s <= 0 else 1.0)
         enough, steps = supply_per_s / demand_per_s, rounds * workers
         warmup = int(WARMUP_RATIO * steps)
-        found = utilization(production, enough / workers, steps=steps, depth=depth, feed=feed, warmup_steps=warmup)
-        return found.capped(enough)
+        return utilization(production, enough / workers, steps=steps, depth=depth, warmup_steps=warmup).capped(enough)
 
     demand = consumption.samples_per_s
     middle = at(supply.estimate, demand.estimate)
     worst, best = at(supply.low, demand.high), at(supply.high, demand.low)
     low, high = min(worst.low, middle.low), max(best.high, middle.high)
-    return Estimate(estimate=middle.estimate, low=low, high=high, count=replications)
+    return Estimate(estimate=middle.estimate, low=low, high=high, count=REPLICATIONS)
 
 
-def utilization(
-    production_s: Floats, step_s: float, *, steps: int, depth: int = DEPTH, feed: Feed = "round-robin", warmup_steps: int = 0
-) -> Estimate:
+def utilization(production_s: Floats, step_s: float, *, steps: int, depth: int = DEPTH, warmup_steps: int = 0) -> Estimate:
     """Share of the time in which an accelerator works that takes `step_s` for a batch: of `steps` steps from empty buffers, those
     after the first `warmup_steps` (fewer than all); mean over replications with its 90 % interval.
 
@@ -118,7 +108,7 @@ def utilization(
     """
     gaps = np.full(steps, float(step_s))
     gaps[0] = 0.0
-    taken = taken_s(production_s, gaps, depth=depth, feed=feed)
+    taken = taken_s(production_s, gaps, depth=depth)
     begin = taken[:, warmup_steps - 1] + step_s if warmup_steps else np.zeros(len(taken))
     # Rounding must not make it more than all.
     shares = np.minimum((steps - warmup_steps) * step_s / (taken[:, -1] + step_s - begin), 1.0)
@@ -127,7 +117,7 @@ def utilization(
 
 
 def resampled(
-    traces_s: Sequence[npt.ArrayLike],
+    traces: Sequence[Floats],
     *,
     workers: int,
     batches: int,
@@ -139,7 +129,6 @@ def resampled(
     Moving blocks (Künsch, Annals of Statistics 17(3), 1989) keep what follows what: a slow stretch stays one. They go around the
     end of the trace (Politis & Romano 1992), so every batch is as likely as any other, and the mean is that of the trace.
     """
-    traces = [np.asarray(trace, dtype=np.float64) for trace in traces_s]
     lengths = np.array([len(trace) for trace in traces])
     block = max(1, round(float(np.sqrt(lengths.mean()))))
     which = np.arange(workers) % len(traces)
@@ -151,7 +140,7 @@ def resampled(
     return production[:batches]
 
 
-def taken_s(production_s: Floats, gaps_s: Floats, *, depth: int, feed: Feed) -> Floats:
+def taken_s(production_s: Floats, gaps_s: Floats, *, depth: int) -> Floats:
     """When the accelerator takes each batch, seconds from the start, shape [replications, steps].
 
     Args:
@@ -159,12 +148,7 @@ def taken_s(production_s: Floats, gaps_s: Floats, *, depth: int, feed: Feed) -> 
         gaps_s: least time from taking the batch before to taking this one, shape [steps]; the first from the start.
         depth: batches that a worker holds, made or in the making; at least 1.
     """
-    due = np.cumsum(gaps_s)
-    depth = min(depth, max(1, len(due)))  # no worker makes more than all: a million batches need no room
-    return _in_turns(production_s, due, depth) if feed == "round-robin" else _first_come(production_s, due, depth)
-
-
-def _in_turns(production_s: Floats, due_s: Floats, depth: int) -> Floats:
+    due_s = np.cumsum(gaps_s)
     batches, replications, workers = production_s.shape
     rounds = -(-len(due_s) // workers)
     due = np.pad(due_s, (0, rounds * workers - len(due_s)), mode="edge").reshape(rounds, workers)
@@ -178,40 +162,3 @@ def _in_turns(production_s: Floats, due_s: Floats, depth: int) -> Floats:
         waited = late[:, -1:]
     by_step: Floats = taken.transpose(1, 0, 2).reshape(replications, -1)
     return by_step[:, : len(due_s)]
-
-
-def _first_come(production_s: Floats, due_s: Floats, depth: int) -> Floats:
-    """Merges the workers' batches by the time they are made, then by worker: which one comes next from each is always known."""
-    batches, replications, workers = production_s.shape
-    production = production_s.reshape(batches, -1)
-    made = production[0].copy()  # when the batch that comes next from each worker is made
-    number = np.zeros(len(made), dtype=np.int64)  # which of the worker's batches that is
-    gone = np.zeros((depth, len(made)))  # when its last `depth` batches were taken, batch j in row j mod depth
-    taken: Floats = np.empty((len(due_s), replications))
-    waited = np.zeros(replications)
-    for step, due in enumerate(due_s):
-        turn = made.reshape(replications, workers).argmin(axis=1) + np.arange(replications) * workers
-        here, batch = made[turn], number[turn]
-        np.maximum(waited, here - due, out=waited)
-        gone[batch % depth, turn] = taken[step] = waited + due
-        number[turn] = batch + 1
-        made[turn] = np.maximum(here, gone[(batch + 1) % depth, turn]) + production[(batch + 1) % batches, turn]
-    by_replication: Floats = taken.T
-    return by_replication
-
-
-def _size(input_workers: int, feed: Feed) -> tuple[int, int, int]:
-    """Workers, replications and rounds that give a steady state within the limits above."""
-    workers = min(input_workers, MOST_WORKERS[feed])
-    replications = int(np.clip(MOST_BATCHES // (workers * LEAST_ROUNDS), LEAST_REPLICATIONS, MOST_REPLICATIONS))
-    affordable = MOST_BATCHES // (workers * replications) if feed == "round-robin" else MOST_MERGED_STEPS // workers
-    return workers, replications, int(np.clip(affordable, LEAST_ROUNDS, MOST_ROUNDS))
-
-
-def _check(traces: Sequence[Floats], input_workers: int, depth: int) -> None:
-    if input_workers < 1 or depth < 1:
-        raise ValueError(f"at least one input worker and one place for a batch are needed, got {input_workers} and {depth}")
-    if not traces or any(trace.ndim != 1 or not trace.size for trace in traces):
-        raise ValueError("a trace of at least one batch is needed")
-    if any(not np.isfinite(trace).all() or trace.min() < 0 or not trace.mean() > 0 for trace in traces):
-        raise ValueError("a trace holds the seconds that batches took: finite, none negative, not all zero")

@@ -16,7 +16,7 @@ import shlex
 from collections.abc import Iterable
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.planning.node_list import compress_nodelist, expand_nodelist
+from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.planning.train_command import compiled, trained, with_python_of, without_launcher
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from cs_input_analyzer.units import counted
@@ -123,8 +123,8 @@ def _where(options: Options, cluster: Cluster | None) -> list[str]:
     partition = options.partition or (cluster.partition if cluster is not None else None)
     words = [f"--partition={partition}"] if partition else []
     theirs = [name for text in options.exclude_nodes for name in expand_nodelist(text)]
-    excluded = compress_nodelist((*theirs, *(cluster.excluded_nodes if cluster is not None else ())))
-    return [*words, f"--exclude={excluded}"] if excluded else words
+    excluded = dict.fromkeys((*theirs, *(cluster.excluded_nodes if cluster is not None else ())))
+    return [*words, f"--exclude={','.join(excluded)}"] if excluded else words
 
 
 def _all_memory(extra: list[str]) -> list[str]:

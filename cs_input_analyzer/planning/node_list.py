@@ -1,10 +1,9 @@
-"""Slurm's notation of node lists, `n[1-3,07],gpu2`, to host names and back."""
+"""Slurm's notation of node lists, `n[1-3,07],gpu2`, to host names."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
 from itertools import product
 
 from cs_input_analyzer.errors import UsageError
@@ -28,35 +27,6 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
             raise UsageError(f"a Slurm node list of more than {MOST_HOSTS:,} nodes: {text!r}")
         hosts += ["".join(parts) for parts in product(*choices)]
     return tuple(hosts)
-
-
-def compress_nodelist(names: Iterable[str]) -> str:
-    """The names, each once, in Slurm's notation: n1 n2 n3 n07 gpu2 -> `n[1-3,07],gpu2`. What expands to them, in another order."""
-    groups: dict[str, set[str]] = {}
-    for name in names:
-        digits = re.search(r"(?<=[^0-9])[0-9]{1,9}\Z", name)
-        groups.setdefault(name[: digits.start()] if digits else name, set()).add(digits[0] if digits else "")
-    items = []
-    for prefix, numbers in groups.items():
-        if "" in numbers:
-            items.append(prefix)
-        numbered = sorted(numbers - {""}, key=lambda digits: (len(digits), digits))
-        if len(numbered) == 1:
-            items.append(prefix + numbered[0])
-        elif numbered:
-            items.append(f"{prefix}[{','.join(_ranges(numbered))}]")
-    return ",".join(items)
-
-
-def _ranges(numbers: list[str]) -> Iterator[str]:
-    """`1-3` for 1 2 3; of numbers as wide as each other, so that leading zeros stay."""
-    first = last = numbers[0]
-    for number in (*numbers[1:], ""):
-        if number and len(number) == len(last) and int(number) == int(last) + 1:
-            last = number
-            continue
-        yield first if first == last else f"{first}-{last}"
-        first = last = number
 
 
 def _split_outside_brackets(text: str) -> list[str]:

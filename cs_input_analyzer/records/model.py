@@ -14,16 +14,13 @@ AS_QUIET = Estimate.exact(1.0)
 class WorkerPoint:
     """Rate of one worker alone on the host at `cpus` CPUs, over all its fresh processes.
 
-    `replicates`: that rate in each resampling of processes and blocks (two-level bootstrap); the n-th of all points belong
-    together. `waits_in_pool`: calls that wait may hold threads of TensorFlow's pool, which has one for each CPU: then a worker that
-    waits, too, is slower with fewer CPUs.
+    `replicates`: draws of that rate; the n-th of all points belong together.
     """
 
     cpus: int
     samples_per_s: Estimate
     cpu_s_per_sample: float | None
     replicates: tuple[float, ...] = ()
-    waits_in_pool: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +36,10 @@ class ContentionPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One term of the bottleneck law: the rate that `name` alone would allow. `is_storage`: files in memory would lift it."""
+    """One term of the bottleneck law: the rate that `name` alone would allow."""
 
     name: str
     samples_per_s: float
-    is_storage: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

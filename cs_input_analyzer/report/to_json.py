@@ -238,13 +238,11 @@ def _completed(run: Analysis, document: Mapping[str, object]) -> Analysis:
     """The run with what release 0.1 did not store: it stood in a text, or was searched for again. `document` is its JSON."""
     if "supply" in document:
         return run
-    plan, model = run.recommendation, run.capacity
+    plan = run.recommendation
     if plan is not None:
         marked = tuple(replace(other, is_current=other.note.startswith("current launch")) for other in plan.alternatives)
         plan = replace(plan, alternatives=marked)
-    if model is not None:
-        model = replace(model, ceilings=tuple(replace(at, is_storage=at.name.startswith("storage")) for at in model.ceilings))
-    return replace(run, recommendation=plan, capacity=model, supply=searched_supply(run))
+    return replace(run, recommendation=plan, supply=searched_supply(run))
 
 
 def searched_supply(run: Analysis) -> Estimate | None:

@@ -153,7 +153,6 @@ def _plan_for(job: Job, results: Results, gain: Estimate | None) -> LaunchPlan:
         job.options,
         storage="measured" if job.cluster.measured_storage_bytes_per_s is not None else None,
         gain=gain,
-        cached=results.cached_gain(job.cluster),
     )
     return replace(
         plan,
@@ -176,17 +175,19 @@ def _with_shared_storage(job: Job, results: Results) -> Job:
 def with_utilization(job: Job, results: Results, plan: LaunchPlan | None) -> LaunchPlan | None:
     """The plan with the share of time in which the accelerator will work: its workers replayed as they were measured, and its
     shuffles filled again at each pass."""
-    if plan is None or job.consumption is None or not results.traces_s:
+    shapes = feeding.shapes_of(results.traces_s)
+    if plan is None or job.consumption is None or plan.expected_accelerator_utilization is None or not shapes:
         return plan
-    utilization = feeding.expected_utilization(
-        results.traces_s,
-        plan.predicted_samples_per_s,
-        job.consumption,
-        input_workers=plan.input_workers,
-        feed=job.options.feed,
-        depth=feeding.depth_of(results.pipeline) if results.pipeline else feeding.DEPTH,
-        seed=job.options.seed,
-    )
+    utilization = plan.expected_accelerator_utilization
+    if job.options.feed == "round-robin":
+        utilization = feeding.expected_utilization(
+            shapes,
+            plan.predicted_samples_per_s,
+            job.consumption,
+            input_workers=plan.input_workers,
+            depth=feeding.depth_of(results.pipeline) if results.pipeline else feeding.DEPTH,
+            seed=job.options.seed,
+        )
     refilling = buffers.refill_ratio(_case(job, results, plan)) or 0.0
     return replace(plan, expected_accelerator_utilization=utilization.scaled(1 - refilling))
 

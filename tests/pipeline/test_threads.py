@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cs_input_analyzer.pipeline.threads import as_run, is_serial, may_wait_in_pool, python_ops, reader_ops, segments
+from cs_input_analyzer.pipeline.threads import as_run, is_serial, python_ops, reader_ops, segments
 from cs_input_analyzer.records import Op
 from tests.worker.ops import op
 
@@ -80,22 +80,3 @@ def test_readers_are_ops_that_open_files() -> None:
         op("whole", "ParallelMap", "interleave", calls=("DecodeJpeg", "ReadFile")),
     )
     assert [one.name for one in reader_ops(chain)] == ["read", "whole"]
-
-
-@pytest.mark.parametrize(
-    ("ops", "may_wait"),
-    [
-        ((op("map", "ParallelMap", calls=("EagerPyFunc",), num_parallel_calls=8),), True),
-        ((op("map", "ParallelMap", calls=("ReadFile",), num_parallel_calls="AUTOTUNE"),), True),
-        ((op("map", "Map", calls=("PyFuncStateless",)),), True),  # TensorFlow makes it parallel
-        ((op("nap", "Map", calls=("PyFunc",), within="interleave"), op("interleave", "ParallelInterleave")), True),
-        ((op("read", "TFRecord", within="interleave"), op("interleave", "ParallelInterleave")), True),
-        ((), False),
-        ((op("generator", "Generator", calls=("PyFunc",)), op("map", "ParallelMap", "generator", calls=("AddV2",))), False),
-        ((op("map", "Map", calls=("PyFunc",)), op("prefetch", "Prefetch", "map")), False),
-        ((op("map", "ParallelMap", calls=("PyFunc",), num_parallel_calls=1),), False),
-        ((op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap")), False),
-    ],
-)
-def test_what_waits_in_parallel_calls_may_hold_threads_of_the_pool(ops: tuple[Op, ...], may_wait: bool) -> None:
-    assert may_wait_in_pool(ops) is may_wait

@@ -16,14 +16,13 @@ from test_recommend import a_cluster
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.assumptions import (
-    MODEL_ERROR_LOG,
-    MOST_CONTENTION_TASKS,
+    FAR_ERROR_LOG_PER_DOUBLING,
     PROCESS_SPREAD_RATIO,
     SHAPE_ERROR_LOG,
     SMT_GAIN_RATIO,
 )
 from cs_input_analyzer.planning.capacity.prediction import slowest_ratio
-from cs_input_analyzer.planning.capacity.worker import model_error_log, probe_distances, smt_ratios, worker_rate
+from cs_input_analyzer.planning.capacity.worker import hardware_thread_ratio, shape_error_log, worker_rate
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
@@ -169,40 +168,6 @@ def test_more_streaming_nodes_are_never_slower(
     assert after.samples_per_s.low >= before.samples_per_s.low * kept * (1 - 1e-12)
 
 
-def scaled(point: WorkerPoint, factor: float) -> WorkerPoint:
-    """A worker whose every sample takes 1 / factor of the time."""
-    cost = point.cpu_s_per_sample
-    return replace(point, samples_per_s=point.samples_per_s.scaled(factor), cpu_s_per_sample=cost and cost / factor)
-
-
-@given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds, st.floats(0.1, 10))
-def test_scaling_every_rate_scales_the_result(
-    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed, factor: float
-) -> None:
-    faster = replace(model, workers=tuple(scaled(point, factor) for point in model.workers))
-    wider = replace(
-        cluster,
-        network_bytes_per_s_per_node=cluster.network_bytes_per_s_per_node and cluster.network_bytes_per_s_per_node * factor,
-        storage_bytes_per_s=cluster.storage_bytes_per_s and cluster.storage_bytes_per_s * factor,
-    )
-    before, after = run(model, cluster, layout, single, feed), run(faster, wider, layout, single, feed)
-    assert math.isclose(after.samples_per_s.estimate, before.samples_per_s.estimate * factor, rel_tol=1e-9)
-    assert math.isclose(after.samples_per_s.low, before.samples_per_s.low * factor, rel_tol=1e-9)
-    assert math.isclose(after.samples_per_s.high, before.samples_per_s.high * factor, rel_tol=1e-9)
-
-
-@given(roomy_models, roomy_clusters, roomy_layouts, singles, feeds)
-def test_a_limit_that_is_infinite_changes_nothing(
-    model: CapacityModel, cluster: Cluster, layout: Layout, single: int, feed: Feed
-) -> None:
-    model = replace(model, bytes_read_per_sample=100.0, bytes_out_per_sample=100.0, file_count=None)
-    free = replace(cluster, network_bytes_per_s_per_node=None, storage_bytes_per_s=None)
-    endless = replace(cluster, network_bytes_per_s_per_node=1e300, storage_bytes_per_s=1e300)
-    without = run(model, free, layout, single, feed)
-    beside = run(replace(model, file_count=10**9), endless, layout, single, feed)
-    assert (without.samples_per_s, without.limited_by, without.problem) == (beside.samples_per_s, beside.limited_by, beside.problem)
-
-
 @given(roomy_models, roomy_clusters, roomy_layouts, singles)
 def test_waiting_for_the_slowest_is_never_faster_than_first_come(
     model: CapacityModel, cluster: Cluster, layout: Layout, single: int
@@ -308,18 +273,6 @@ def test_what_stops_a_launch(model: dict[str, object], launch: tuple[str, int], 
         assert "128 GiB" in (found.problem or "")
 
 
-@pytest.mark.parametrize(
-    ("model", "launch", "low", "high"),
-    [
-        ({"shard_ratio": Estimate(estimate=0.5, low=0.4, high=0.6)}, "3x8x1", 16 * 40, 16 * 60),
-        ({"contention": (contention(16, 1, 16, 0.5, spread=0.1),)}, "2x16x1", 16 * 45, 16 * 55),
-    ],
-)
-def test_what_is_not_known_of_a_factor_is_in_the_interval(model: dict[str, object], launch: str, low: float, high: float) -> None:
-    found, inside = predict(launch, bare_model(**model)).samples_per_s, math.exp(MODEL_ERROR_LOG)
-    assert (found.low, found.high) == pytest.approx((low / inside, high * inside), rel=0.05)  # by 200 draws
-
-
 # --- one worker -------------------------------------------------------------------------------------------------------------------
 
 
@@ -329,16 +282,6 @@ def test_the_curve_passes_through_what_was_measured(model: CapacityModel, cluste
         rate, extrapolation = worker_rate(model, cluster, 1, probed.cpus)
         assert math.isclose(rate.estimate, probed.samples_per_s.estimate * model.shard_ratio.estimate, rel_tol=1e-9)
         assert extrapolation == 1.0
-
-
-@given(models(), st.floats(0, 1))
-def test_between_two_probes_the_rate_stays_between_theirs(model: CapacityModel, share: float) -> None:
-    cpus = round((1 - share) * model.workers[0].cpus + share * model.workers[-1].cpus)
-    rate, _ = worker_rate(model, make_cluster(threads_per_core=1), 1, cpus)
-    left = max((p for p in model.workers if p.cpus <= cpus), key=lambda p: p.cpus).samples_per_s.estimate
-    right = min((p for p in model.workers if p.cpus >= cpus), key=lambda p: p.cpus).samples_per_s.estimate
-    whole = rate.estimate / model.shard_ratio.estimate
-    assert min(left, right) * (1 - 1e-9) <= whole <= max(left, right) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -369,17 +312,9 @@ def test_one_probe_holds_what_any_mix_of_waiting_and_computing_would_show(
         return sum(length * max(1.0, threads / on) for threads, length in phases)
 
     cost = sum(threads * length for threads, length in phases)
-    one = replace(point(probed, 1 / seconds(probed), spread=0.0, cost=cost), waits_in_pool=False)
+    one = point(probed, 1 / seconds(probed), spread=0.0, cost=cost)
     rate, _ = worker_rate(bare_model(workers=(one,)), bare_cluster(), 1, cpus)
     assert rate.low * (1 - 1e-9) <= 1 / seconds(cpus) <= rate.high * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("change", [{"waits_in_pool": True}, {"cpu_s_per_sample": None}])
-def test_where_waits_may_take_turns_or_the_cost_is_unknown_half_the_cpus_may_halve_the_rate(change: dict[str, object]) -> None:
-    sleeps = replace(point(2, 100.0, spread=0.0, cost=0.001), waits_in_pool=False)
-    rate, _ = worker_rate(bare_model(workers=(replace(sleeps, **change),)), bare_cluster(), 1, 1)  # type: ignore[arg-type]
-    assert rate.estimate == pytest.approx(50)
-    assert rate.low < 50 < 100 < rate.high
 
 
 @pytest.mark.parametrize(
@@ -400,15 +335,14 @@ def test_a_worker_that_cpus_do_not_help_is_told_from_one_they_do(points: tuple[W
     assert predict(f"2x1x{cpus}", bare_model(workers=points)).limited_by == name
 
 
-def test_more_busy_cpus_than_probed_widen_the_interval() -> None:
+def test_more_than_twice_the_busy_cpus_that_were_probed_widen_the_interval() -> None:
     model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
-    inside, outside = predict("2x4x1", model), predict("2x8x1", model)
-    assert (inside.extrapolation_ratio, outside.extrapolation_ratio) == (1.0, 2.0)
-    for found in (inside, outside):
-        error = math.exp(model_error_log(found.extrapolation_ratio))
+    for layout, extrapolation in (("2x4x1", 1), ("2x8x1", 2), ("2x16x1", 4)):
+        found = predict(layout, model)
+        assert found.extrapolation_ratio == extrapolation
+        error = math.exp(FAR_ERROR_LOG_PER_DOUBLING * (extrapolation == 4))
         assert found.samples_per_s.low == pytest.approx(found.samples_per_s.estimate / error)
         assert found.samples_per_s.high == pytest.approx(found.samples_per_s.estimate * error)
-    assert model_error_log(2.0) > model_error_log(1.0) > 0
 
 
 @pytest.mark.parametrize(
@@ -443,16 +377,6 @@ def test_probes_that_filled_the_host_paid_for_hardware_threads_where_the_host_ha
     assert found.samples_per_s.low < cores.samples_per_s.low * expected * 1.001
 
 
-@given(models(), st.sampled_from([None, 1, 2, 4]), st.integers(1, 64), st.integers(1, 16))
-def test_a_host_with_more_threads_on_a_core_never_promises_less_for_nodes(
-    model: CapacityModel, node: int | None, tasks: int, cpus: int
-) -> None:
-    """What its probes lost to shared cores is in their rates already."""
-    cluster = bare_cluster(cpus_per_node=64, threads_per_core=node)
-    rates = [worker_rate(replace(model, host_threads_per_core=threads), cluster, tasks, cpus)[0].estimate for threads in (1, 2, 4)]
-    assert rates == sorted(rates)
-
-
 def at_work(busy: float, *, rate: float = 100.0, **overrides: object) -> CapacityModel:
     """One worker on one CPU that is busy for this share of the time."""
     worker = WorkerPoint(cpus=1, samples_per_s=Estimate.exact(rate), cpu_s_per_sample=busy / rate)
@@ -467,23 +391,23 @@ def test_a_few_percent_of_cpu_time_are_not_a_core_more() -> None:
     )
     model = bare_model(workers=points, contention=(contention(4, 1, 4, 0.8),), host_cpus=4, host_threads_per_core=2)
     cluster = bare_cluster(cpus_per_node=4, threads_per_core=2)
-    assert smt_ratios(model, cluster, 2, 2) == (1.0, 1.0, 1.0)
+    assert hardware_thread_ratio(model, cluster, 2, 2) == 1.0
     half = replace(model, workers=(replace(points[0], cpu_s_per_sample=0.005), points[1]))
-    assert smt_ratios(half, cluster, 2, 2)[1] < 1
+    assert hardware_thread_ratio(half, cluster, 2, 2) < 1
 
 
 @given(st.integers(1, 8), st.integers(1, 8), st.sampled_from([None, 1, 2, 4]))
 def test_hardware_threads_are_shared_by_what_is_busy_however_many_tasks_that_is(full: int, times: int, threads: int | None) -> None:
     cluster = bare_cluster(cpus_per_node=8, threads_per_core=threads)
     few, many = at_work(1.0), at_work(1 / times)
-    one, other = smt_ratios(few, cluster, full, 1), smt_ratios(many, cluster, full * times, 1)
+    one, other = hardware_thread_ratio(few, cluster, full, 1), hardware_thread_ratio(many, cluster, full * times, 1)
     assert one == pytest.approx(other)
 
 
 @given(st.floats(0.01, 1.0), st.integers(1, 64))
 def test_shared_cores_slow_only_what_is_busy(busy: float, tasks: int) -> None:
     model, cluster = at_work(busy), bare_cluster(cpus_per_node=64, threads_per_core=2)
-    ratio = smt_ratios(model, cluster, tasks, 1)[0]
+    ratio = hardware_thread_ratio(model, cluster, tasks, 1)
     rate = worker_rate(model, cluster, tasks, 1)[0].estimate
     assert 1 / rate == pytest.approx((busy / ratio + 1 - busy) / 100)
 
@@ -510,18 +434,12 @@ def test_between_two_probes_nothing_is_surer_than_they_are(sizes: set[int], seen
 
 
 @given(models(), st.integers(1, 16), st.integers(1, 8))
-def test_the_shape_is_certain_at_probes_and_less_so_the_farther_from_them(model: CapacityModel, cpus: int, tasks: int) -> None:
-    found = probe_distances(model, tasks, cpus)
+def test_the_shape_is_certain_at_probes_and_outside_of_them(model: CapacityModel, cpus: int, tasks: int) -> None:
     probed = [point.cpus for point in model.workers]
-    assert 0 <= sum(found) <= math.log2(probed[-1] / probed[0]) * (1 + 1e-9)
-    if cpus in probed or not probed[0] < cpus < probed[-1]:
-        assert found == (0, 0)
-    elif tasks == 1:
-        assert min(found) == pytest.approx(min(abs(math.log2(cpus / size)) for size in probed))
-        assert min(found) > 0
+    is_certain = cpus in probed or not probed[0] < cpus < probed[-1]
+    assert (shape_error_log(model, 1, cpus) == 0) is is_certain
     # Workers that ran together are probes of workers together.
-    assert all(near <= far for near, far in zip(found, probe_distances(model, 1, cpus), strict=True))
-    assert model_error_log(1.0, *found) == MODEL_ERROR_LOG + SHAPE_ERROR_LOG * found[0] * found[1]
+    assert 0 <= shape_error_log(model, tasks, cpus) <= shape_error_log(model, 1, cpus)
 
 
 @given(st.floats(1.5, 4), st.floats(1.5, 4))
@@ -561,13 +479,14 @@ def test_a_pooled_interval_is_never_narrower_than_its_parts(workers: list[tuple[
 
 
 def test_more_processes_that_agree_narrow_the_interval_but_one_is_never_exact() -> None:
-    widths = []
-    for count in (1, 2, 3, 10):
-        exact = [make_measurement("1x1x1", workers=(make_worker(samples_per_s=Estimate.exact(100.0)),)) for _ in range(count)]
-        widths.append(fit(*exact).workers[0].samples_per_s.relative_half_width_ratio or 0.0)
+    exact = make_measurement("1x1x1", workers=(make_worker(samples_per_s=Estimate.exact(100.0)),))
+    points = [fit(*[exact] * count).workers[0] for count in (1, 2, 3, 10)]
+    widths = [point.samples_per_s.relative_half_width_ratio or 0.0 for point in points]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > PROCESS_SPREAD_RATIO
     assert widths[-1] > 0
+    assert len(points[0].replicates) == REPLICATES
+    assert points[0] == fit(exact).workers[0]  # the same draws each time
 
 
 @given(st.floats(10, 100), st.floats(0.3, 1), st.floats(1, 16), st.floats(0.2, 2))
@@ -588,28 +507,28 @@ def test_a_size_that_only_ran_together_is_predicted_as_seen_and_alone_it_is_no_s
     assert alone_there == pytest.approx(max(beside / kept, 1.0) * line)
 
 
-def test_a_worker_that_stays_behind_sets_the_pace_and_noise_does_not() -> None:
-    alone = make_measurement("1x1x1", [1000])
-    assert fit(alone).slowest_ratio == 1.0
-    assert fit(alone, make_measurement("1x4x1", [1000, 1000, 1000, 1000])).slowest_ratio == 1.0
-    # 2 % apart where each is known to 2 %: nothing persistent.
-    assert fit(alone, make_measurement("1x4x1", [1000, 990, 1010, 995])).slowest_ratio == 1.0
-    behind = fit(alone, make_measurement("1x4x1", [1000, 1000, 1000, 600])).slowest_ratio
-    assert behind == pytest.approx(600 / 900, abs=0.01)
-    assert behind >= 600 / 900
-
-
-def test_half_noise_counts_as_half_as_behind() -> None:
-    rates = (1000.0, 1000.0, 1000.0, 800.0)
-    noisy = tuple(make_worker(rate, samples_per_s=make_estimate(rate, spread=0.12)) for rate in rates)
-    ratio = fit(make_measurement("1x1x1", [1000]), make_measurement("1x4x1", workers=noisy)).slowest_ratio
-    assert 800 / 950 + 0.02 < ratio < 0.98
-
-
-@given(st.lists(st.floats(100, 1000), min_size=2, max_size=6))
-def test_the_slowest_is_never_ahead_of_the_mean_nor_behind_what_was_seen(seen: list[float]) -> None:
-    ratio = fit(make_measurement("1x1x1", [500]), make_measurement(f"1x{len(seen)}x1", seen)).slowest_ratio
+@given(st.lists(st.floats(100, 1000), min_size=2, max_size=6), st.floats(0, 0.5))
+def test_the_slowest_is_never_ahead_of_the_mean_nor_behind_what_was_seen(seen: list[float], spread: float) -> None:
+    workers = tuple(make_worker(rate, samples_per_s=make_estimate(rate, spread=spread)) for rate in seen)
+    alone = make_measurement("1x1x1", [500])
+    ratio = fit(alone, make_measurement(f"1x{len(seen)}x1", workers=workers)).slowest_ratio
     assert min(seen) / (sum(seen) / len(seen)) - 1e-9 <= ratio <= 1.0
+    assert fit(alone).slowest_ratio == 1.0
+
+
+@pytest.mark.parametrize(
+    ("rates", "spread", "low", "high"),
+    [
+        ((1000.0, 990.0, 1010.0, 995.0), 0.02, 1.0, 1.0),  # 2 % apart where each is known to 2 %: nothing persistent
+        ((1000.0, 1000.0, 1000.0, 600.0), 0.02, 600 / 900, 600 / 900 + 0.01),
+        ((1000.0, 1000.0, 1000.0, 800.0), 0.12, 800 / 950 + 0.02, 0.98),  # half of it is noise
+    ],
+)
+def test_a_worker_that_stays_behind_sets_the_pace_and_noise_does_not(
+    rates: tuple[float, ...], spread: float, low: float, high: float
+) -> None:
+    workers = tuple(make_worker(rate, samples_per_s=make_estimate(rate, spread=spread)) for rate in rates)
+    assert low <= fit(make_measurement("1x1x1", [1000]), make_measurement("1x4x1", workers=workers)).slowest_ratio <= high
 
 
 @given(st.floats(100, 1000), st.floats(100, 1000), st.floats(100, 1000), st.integers(1, 4))
@@ -629,24 +548,25 @@ def test_neighbours_never_speed_a_worker_up_and_what_seems_so_is_pooled(lone: fl
 
 
 def test_validation_and_runs_inside_the_users_process_never_feed_the_model() -> None:
-    model = fit(
-        make_measurement("1x1x1", [1000]),
+    others = [
         make_measurement("1x1x1", [5000], role="validate"),
         make_measurement("1x1x4", [5000], isolation="none"),
         make_measurement("2x1x8", [5000, 5000]),
-    )
+        make_measurement("1x1x1", [None]),
+    ]
+    model = fit(make_measurement("1x1x1", [1000]), *others)
     assert [(p.cpus, p.samples_per_s.estimate) for p in model.workers] == [(1, 1000)]
-
-
-def test_without_a_lone_rate_there_is_nothing_to_predict_from() -> None:
-    for measurements in ([], [make_measurement("1x1x1", [None])], [make_measurement("1x2x1", [900, 900])]):
+    for probes in (others, [make_measurement("1x2x1", [900, 900])]):
         with pytest.raises(UsageError, match="ran alone"):
-            fit(*measurements)
+            fit(*probes)
 
 
-def test_memory_files_and_bytes_come_from_the_workers_and_the_graph() -> None:
-    light = make_worker(private_bytes=5, peak_rss_bytes=50, bytes_read_per_sample=100.0, bytes_out_per_sample=None)
-    heavy = make_worker(private_bytes=None, peak_rss_bytes=70, bytes_read_per_sample=300.0, bytes_out_per_sample=9.0)
+def test_memory_files_and_bytes_come_from_the_workers_and_the_graph_and_are_missing_where_nobody_told() -> None:
+    unknown = dict.fromkeys(
+        ("private_bytes", "peak_rss_bytes", "bytes_read_per_sample", "bytes_out_per_sample", "cpu_s_per_sample")
+    )
+    light = make_worker(**(unknown | {"private_bytes": 5, "peak_rss_bytes": 50, "bytes_read_per_sample": 100.0}))
+    heavy = make_worker(**(unknown | {"peak_rss_bytes": 70, "bytes_read_per_sample": 300.0, "bytes_out_per_sample": 9.0}))
     model = fit(
         make_measurement("1x1x1", workers=(light,), shared_bytes=3),
         make_measurement("1x1x1", workers=(heavy,), shared_bytes=None),
@@ -655,13 +575,8 @@ def test_memory_files_and_bytes_come_from_the_workers_and_the_graph() -> None:
     )
     assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (70, 3, 17, True)
     assert (model.bytes_read_per_sample, model.bytes_out_per_sample) == (200.0, 9.0)
-
-
-def test_what_no_worker_told_is_missing_and_not_zero() -> None:
-    silent = make_worker(
-        private_bytes=None, peak_rss_bytes=None, bytes_read_per_sample=None, bytes_out_per_sample=None, cpu_s_per_sample=None
-    )
-    model = fit(make_measurement("1x1x1", workers=(silent,), shared_bytes=None), chain="tensor_slices > batch", files=None)
+    silent = make_measurement("1x1x1", workers=(make_worker(**unknown),), shared_bytes=None)
+    model = fit(silent, chain="tensor_slices > batch", files=None)
     assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (None, None, None, False)
     assert (model.bytes_read_per_sample, model.bytes_out_per_sample, model.workers[0].cpu_s_per_sample) == (None, None, None)
 
@@ -676,18 +591,6 @@ def test_what_no_worker_told_is_missing_and_not_zero() -> None:
 def test_first_probes_span_the_cpus_and_show_contention(budget: int, expected: str) -> None:
     # The node has 16 CPUs: what a larger host can do beyond them is no use.
     assert [str(layout) for layout in capacity.first_probes(bare_cluster(), budget)] == expected.split()
-
-
-@given(clusters, st.integers(1, 512))
-def test_first_probes_differ_fit_the_host_and_end_at_one_and_all_cpus(cluster: Cluster, budget: int) -> None:
-    found = capacity.first_probes(cluster, budget)
-    room = min(budget, cluster.cpus_per_node)
-    assert len(set(found)) == len(found)
-    assert {layout.cpus_per_task for layout in found if layout.tasks_per_node == 1} >= {1, room}
-    for layout in found:
-        assert layout.nodes == 1
-        assert layout.tasks_per_node <= MOST_CONTENTION_TASKS
-        assert layout.cpus_per_node <= room
 
 
 @pytest.mark.parametrize(
@@ -737,12 +640,6 @@ def test_how_far_shards_of_the_plan_differ_is_kept_apart_from_what_the_whole_sho
 # --- terms that were added to the law: each test fails without its term ------------------------------------------------------
 
 
-def alike(rate: float, cost: float | None = None, cpus: int = 1, **overrides: object) -> CapacityModel:
-    """One worker size, exactly known."""
-    point = WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(rate), cpu_s_per_sample=cost)
-    return bare_model(workers=(point,), contention=(), **overrides)
-
-
 def test_a_nodes_stated_speed_scales_the_rate_and_an_unknown_one_widens_it() -> None:
     model = at_work(1.0)
     faster = predict("2x1x1", model, bare_cluster(speed_ratio=Estimate.exact(1.5)))
@@ -769,51 +666,20 @@ def test_waiting_takes_as_long_beside_a_faster_cpu(busy: float, rate: float, spe
     assert 1 / found.estimate == pytest.approx((busy / speed + 1 - busy) / rate)
 
 
-busy_models = st.builds(
-    lambda sizes, rate, costs: bare_model(
-        workers=tuple(
-            WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(rate * grown), cpu_s_per_sample=cost and cost * cpus / rate)
-            for cpus, grown, cost in zip(sorted(sizes), (1.0, 1.5, 1.8), costs, strict=False)
-        ),
-        contention=(),
-    ),
-    st.sets(st.sampled_from([1, 2, 4, 16]), min_size=1, max_size=3),
-    st.floats(1.0, 1e4),
-    st.tuples(*[st.one_of(st.none(), st.floats(0.001, 1.0))] * 3),
-)
-
-
-@pytest.mark.parametrize(("cost", "slower", "faster"), [(0.01, 50, 200), (0.001, 100 / 1.1, 100 / 0.95), (None, 50, 100)])
-def test_what_a_node_s_speed_changes_is_left_open_where_the_cost_is_unknown(
-    cost: float | None, slower: float, faster: float
-) -> None:
-    half, twice = at_speed(alike(100.0, cost), 0.5), at_speed(alike(100.0, cost), 2.0)
+@pytest.mark.parametrize(("cost", "slower", "faster"), [(0.01, 50, 200), (0.001, 100 / 1.1, 100 / 0.95), (None, 50, 200)])
+def test_of_a_worker_that_waits_a_node_s_speed_changes_little(cost: float | None, slower: float, faster: float) -> None:
+    """One whose cost is unknown is taken as busy."""
+    worker = WorkerPoint(cpus=1, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=cost)
+    half, twice = (at_speed(bare_model(workers=(worker,), contention=()), speed) for speed in (0.5, 2.0))
     assert (half.estimate, twice.estimate) == (pytest.approx(slower), pytest.approx(faster))
-    if cost is None:
-        assert half.high > 90
-        assert twice.high > 180
-
-
-@given(busy_models, st.integers(1, 16), speeds, speeds)
-def test_a_faster_node_is_never_slower_and_no_rate_grows_by_more_than_the_speed(
-    model: CapacityModel, cpus: int, one: float, other: float
-) -> None:
-    before, (slower, faster) = at_speed(model, 1.0, 1, cpus), (at_speed(model, speed, 1, cpus) for speed in sorted((one, other)))
-    assert slower.estimate <= faster.estimate * (1 + 1e-9)
-    for speed, found in ((min(one, other), slower), (max(one, other), faster)):
-        for rate, probed in zip((found.low, found.estimate, found.high), (before.low, before.estimate, before.high), strict=True):
-            assert min(1.0, speed) * (1 - 1e-9) <= rate / probed <= max(1.0, speed) * (1 + 1e-9)
 
 
 def test_idle_cpus_may_wait_for_a_thread_that_computes() -> None:
-    """One of four CPUs is busy: with what all wait for, or with what three wait for elsewhere. Neither is promised away."""
+    """One of four CPUs is busy: with what all wait for, or with what three wait for elsewhere. No plan rests on the better."""
     points = tuple(WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.01) for cpus in (1, 4))
     model = bare_model(workers=points, contention=())
-    slower, faster = at_speed(model, 0.5, 1, 4), at_speed(model, 2.0, 1, 4)
-    assert slower.estimate == pytest.approx(50)
-    assert slower.high > 75
-    assert faster.estimate == pytest.approx(100 / (0.25 / 2 + 0.75))
-    assert faster.high > 180
+    assert at_speed(model, 0.5, 1, 4).estimate == pytest.approx(50)
+    assert at_speed(model, 2.0, 1, 4).estimate == pytest.approx(100 / (0.25 / 2 + 0.75))
 
 
 @given(st.floats(0.0, 0.5), st.floats(0.01, 1.0))
@@ -824,16 +690,6 @@ def test_a_lone_worker_waits_for_no_other(spread: float, behind: float) -> None:
     alone = predict("2x1x1", model)
     assert (alone.input_workers, alone.limited_by) == (1, capacity.WORKER_CPU)
     assert alone.samples_per_s == predict("2x1x1", model, feed="first-come").samples_per_s
-
-
-@given(st.floats(0.0, 0.3), st.integers(1, 2000))
-def test_what_persists_in_a_process_slows_a_feed_in_turns_the_more_the_more_of_them(spread: float, workers: int) -> None:
-    model = bare_model(spread_ratio=spread, slowest_ratio=1.0)
-    now, more = slowest_ratio(model, workers), slowest_ratio(model, workers + 1)
-    assert 0 < more <= now <= 1
-    assert workers * now <= (workers + 1) * more * (1 + 1e-12)  # and yet one more worker never slows the launch
-    if spread > 0.01 and workers > 1:
-        assert now < 1
 
 
 @pytest.mark.parametrize(("workers", "deviations"), [(2, 0.5642), (10, 1.5388), (100, 2.5076)])
@@ -918,18 +774,6 @@ def test_what_two_factors_have_in_common_cancels() -> None:
     assert rate.relative_half_width_ratio < 0.8 * kept
 
 
-@given(st.lists(st.floats(10, 1000), min_size=1, max_size=6))
-def test_replicates_are_the_same_each_time_and_surround_the_mean(rates: list[float]) -> None:
-    runs = [make_measurement("1x1x1", [rate]) for rate in rates]
-    once, again = fit(*runs), fit(*runs)
-    assert once == again
-    point = once.workers[0]
-    assert len(point.replicates) == REPLICATES
-    assert min(point.replicates) > 0
-    assert point.samples_per_s.low <= sum(rates) / len(rates) * (1 + 1e-9)
-    assert point.samples_per_s.high >= sum(rates) / len(rates) * (1 - 1e-9)
-
-
 # --- sending -----------------------------------------------------------------------------------------------------------------
 
 
@@ -947,14 +791,11 @@ def test_a_worker_that_sends_has_its_cpus_in_turns_with_the_pipeline(rate: float
 
 
 def test_sending_is_in_the_rates_of_the_model_and_in_none_where_it_was_not_measured() -> None:
-    launch = make_measurement("1x1x1", workers=(make_worker(1000.0, bytes_out_per_sample=500_000.0),))
-    plain, sending = (capacity.fit(make_graph(), [launch], 1, per_byte) for per_byte in (0.0, 1e-9))
-    assert plain.workers[0].samples_per_s.estimate == 1000.0
-    assert plain.sending_cpu_s_per_sample == 0
-    assert sending.sending_cpu_s_per_sample == pytest.approx(5e-4)
-    assert sending.workers[0].samples_per_s.estimate == pytest.approx(1000 / 1.5)
-
-
-def test_a_launch_that_delivered_nothing_sends_nothing() -> None:
     lost = make_measurement("1x1x1", workers=(make_worker(None),), samples_per_s=None)
-    assert capacity.with_sending([lost], 1e-3)[0].samples_per_s is None
+    launch = make_measurement("1x1x1", workers=(make_worker(1000.0, bytes_out_per_sample=500_000.0),))
+    plain, sending = (capacity.fit(make_graph(), [launch, lost], 1, per_byte) for per_byte in (0.0, 1e-9))
+    assert (plain.workers[0].samples_per_s.estimate, plain.sending_cpu_s_per_sample) == (1000.0, 0)
+    assert 0 < sending.sending_cpu_s_per_sample <= 5e-4
+    sent = capacity.with_sending([launch, lost], 5e-4)
+    assert [one.samples_per_s and one.samples_per_s.estimate for one in sent] == [pytest.approx(1000 / 1.5), None]
+    assert sending.workers[0].samples_per_s.estimate == pytest.approx(1000 / (1 + 1000 * sending.sending_cpu_s_per_sample))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
-from builders import make_capacity_model, make_cluster, make_consumption, make_graph, make_layout, make_plan
+from builders import make_cluster, make_consumption, make_graph, make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from page_runs import gaps, usual_run
 
 from cs_input_analyzer.planning.curves import (
-    current_prediction,
     feeding_curve,
     feeds,
     gap_bins,
@@ -22,7 +22,7 @@ from cs_input_analyzer.planning.curves import (
     wanted_gap_s,
 )
 from cs_input_analyzer.planning.recommend.verdict import chance
-from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.records import Estimate, Options
 
 
 @given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(2, 40), st.sets(st.integers(-5, 2 * 10**9), max_size=3))
@@ -56,11 +56,11 @@ def test_on_one_node_the_curve_goes_on_to_all_tasks_that_fit() -> None:
     assert [at.layout.tasks_per_node for at in throughput_curve(run)] == [2, 3, 4]
 
 
-def test_the_grid_holds_the_plan_and_the_launch_in_use() -> None:
+def test_the_grid_holds_the_plan_and_all_its_launches_have_its_cpus() -> None:
     run = usual_run()
     layouts = {at.layout for at in launch_grid(run)}
-    assert {run.recommendation.layout, run.options.current} <= layouts
-    assert max(layout.cpus_per_task for layout in layouts) <= run.capacity.largest_cpus_probed
+    assert run.recommendation.layout in layouts
+    assert {layout.cpus_per_task for layout in layouts} == {run.recommendation.cpus_per_task}
 
 
 def test_without_a_model_or_a_plan_there_is_nothing_to_ask() -> None:
@@ -75,13 +75,6 @@ def test_what_feeds_is_what_the_plan_says_of_itself() -> None:
     for prediction in at.values():
         assert feeds(prediction, run) == (chance(prediction.samples_per_s, Estimate.exact(7000 * 1.1)) >= 0.9)
     assert feeds(next(iter(at.values())), usual_run(consumption=None)) is None
-
-
-def test_a_launch_in_use_that_cannot_run_has_no_prediction() -> None:
-    run = usual_run()
-    assert current_prediction(run).layout == make_layout("2x4x2")
-    assert current_prediction(usual_run(cluster=make_cluster(nodes=1))) is None
-    assert current_prediction(usual_run(capacity=make_capacity_model(), options=type(run.options)())) is None
 
 
 @given(st.lists(st.floats(0, 1e4), max_size=300))
@@ -106,30 +99,29 @@ def test_the_gap_that_feeds_the_accelerator_follows_from_little() -> None:
 
 
 def test_a_fed_accelerator_takes_what_it_wants_and_pauses_once() -> None:
-    run = usual_run()
-    curve = feeding_curve(run, [gaps()])
+    curve = feeding_curve(usual_run(), [gaps()])
     assert curve is not None
-    length = curve.points[0].end_s - curve.points[0].begin_s
-    wanted = {round(point.wanted_samples_per_s) for point in curve.points}
-    assert max(wanted) == 7000
-    paused = sum((7000 - point.wanted_samples_per_s) * length for point in curve.points) / 7000
-    assert paused == pytest.approx(curve.pause_end_s - curve.pause_begin_s)
-    taken = sum(point.taken_samples_per_s * length for point in curve.points)
-    could = sum(point.wanted_samples_per_s * length for point in curve.points)
-    assert taken == pytest.approx(could, rel=0.03)
+    lengths, wanted = np.diff(curve.edges_s), np.array(curve.wanted_samples_per_s)
+    assert round(wanted.max()) == 7000
+    assert ((7000 - wanted) * lengths).sum() / 7000 == pytest.approx(curve.pause_end_s - curve.pause_begin_s)
+    assert (curve.taken_samples_per_s * lengths).sum() == pytest.approx((wanted * lengths).sum(), rel=0.03)
 
 
 def test_a_starving_one_takes_what_there_is() -> None:
-    run = usual_run(consumption=make_consumption(100_000.0))
-    curve = feeding_curve(run, [gaps()])
-    length = curve.points[0].end_s - curve.points[0].begin_s
-    rate = sum(point.taken_samples_per_s * length for point in curve.points) / curve.points[-1].end_s
+    curve = feeding_curve(usual_run(consumption=make_consumption(100_000.0)), [gaps()])
+    assert curve is not None
     # All of the supply, but for what the pause loses beyond the buffers.
-    assert 0.8 * 14_500 < rate < 1.05 * 14_500
+    assert 0.8 * 14_500 < np.mean(curve.taken_samples_per_s) < 1.05 * 14_500
 
 
 @pytest.mark.parametrize(
-    "run", [usual_run(consumption=None), usual_run(recommendation=None), usual_run(pipeline=make_graph(batch_size=None))]
+    "run",
+    [
+        usual_run(consumption=None),
+        usual_run(recommendation=None),
+        usual_run(pipeline=make_graph(batch_size=None)),
+        usual_run(options=Options(feed="first-come")),
+    ],
 )
 def test_without_both_sides_there_is_no_feeding(run: object) -> None:
     assert feeding_curve(run, [gaps()]) is None  # type: ignore[arg-type]
@@ -138,4 +130,4 @@ def test_without_both_sides_there_is_no_feeding(run: object) -> None:
 def test_traces_of_nothing_are_no_traces() -> None:
     assert feeding_curve(usual_run(), []) is None
     assert feeding_curve(usual_run(), [(), (0.0, 0.0)]) is None
-    assert math.isfinite(feeding_curve(usual_run(), [(0.0, 1.0)]).points[-1].end_s)
+    assert math.isfinite(feeding_curve(usual_run(), [(0.0, 1.0)]).edges_s[-1])

@@ -40,11 +40,9 @@ def test_what_lies_between_probes_far_apart_is_asked_about() -> None:
 
 def test_workers_that_gain_nothing_from_cpus_leave_no_doubt() -> None:
     """Workers of one CPU beat everything by far, and so many of them are the plan's to confirm."""
-    assert capacity.next_probe(probed(64, (1, 100), (8, 101), (64, 102), together=((4, 1),)), CLUSTER, 64) is None
-
-
-def test_how_far_one_launch_lies_from_another_makes_no_layout_faster() -> None:
     model = probed(64, (1, 100), (8, 101), (64, 102), together=((4, 1),))
+    assert capacity.next_probe(model, CLUSTER, 64) is None
+    # How far one launch lies from another makes no layout faster.
     assert capacity.next_probe(replace(model, launch_spread_ratio=0.5, spread_ratio=0.5), CLUSTER, 64) is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning import capacity, recommend
-from cs_input_analyzer.planning.capacity.worker import worker_rate
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import chance
 from cs_input_analyzer.records import (
@@ -184,17 +184,6 @@ def test_no_launch_of_all_is_better_than_the_plan(problem: dict[str, object], de
         assert found.probability == pytest.approx(sureness(mine, demand, options))
 
 
-@settings(max_examples=60, deadline=None)
-@given(problems)
-def test_tasks_have_all_cpus_of_their_node_but_where_fewer_are_clearly_faster(problem: dict[str, object]) -> None:
-    model, cluster, options, _ = unpacked(problem, None)
-    planned = PlanningProblem(model=model, consumption=None, cluster=cluster, options=replace(options, shared_nodes=False))
-    for tasks, cpus in zip(planned.tasks, planned.cpus, strict=True):
-        whole = min(cluster.cpus_per_node // tasks, model.largest_cpus_probed)
-        rates = {size: worker_rate(model, cluster, int(tasks), size)[0].estimate for size in {int(cpus), whole}}
-        assert cpus == whole or rates[int(cpus)] > 1.1 * rates[whole]
-
-
 def test_threads_that_share_a_lock_get_no_cpus_that_slow_them_down() -> None:
     slower = tuple(
         WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, count=3), cpu_s_per_sample=0.01)
@@ -238,14 +227,6 @@ def test_the_errors_of_the_demand_count_as_those_of_the_supply() -> None:
 
 
 # --- how a plan moves --------------------------------------------
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.floats(10, 4000), st.floats(1, 3))
-def test_a_larger_demand_never_gets_a_cheaper_plan(demand: float, factor: float) -> None:
-    before, after = plan(demand), plan(demand * factor)
-    assert after.nodes >= before.nodes
-    assert before.meets_demand is True or after.meets_demand is False
 
 
 def test_an_impossible_demand_gets_the_best_there_is_and_says_what_is_missing() -> None:
@@ -328,74 +309,12 @@ def test_utilization_is_the_share_of_the_demand_that_is_met() -> None:
 def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
     found = plan(2000)
     assert "2,200 samples/s" in found.why
-    assert "One node fewer would do so with a probability of only" in found.why
-    assert "fewer" not in plan(150).why
-
-
-@pytest.mark.parametrize(("apart", "demand", "is_named"), [(0.15, 150, True), (0.02, 150, False), (0.15, 2000, False)])
-def test_launches_that_differ_are_named_where_that_widens_the_interval(apart: float, demand: float, is_named: bool) -> None:
-    """Not of a plan of many nodes, over which hosts even out."""
-    found = plan(demand, a_model(launch_spread_ratio=apart))
-    assert ("one launch differs from the next by" in found.why) is is_named
-    assert (found.nodes == 1) is (demand == 150)
-
-
-def test_reasons_for_a_wide_interval_are_one_sentence() -> None:
-    unknown = a_cluster(nodes=1, speed_ratio=None, source="a file")
-    text = plan(100, a_model(launch_spread_ratio=0.15), unknown).why.partition("The interval is widened: ")[2]
-    assert text == "the speed of the nodes' CPUs is unknown and one launch differs from the next by 15 % on this host."
-    far = plan(600, a_model(launch_spread_ratio=0.15), unknown).why.partition("The interval is widened: ")[2]
-    assert far.startswith("it lies ")
-    assert ", the speed of the nodes' CPUs is unknown and one launch" in far
-
-
-@settings(max_examples=40, deadline=None)
-@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
-def test_why_not_one_node_fewer_is_true(problem: dict[str, object], demand: float | None) -> None:
-    model, cluster, options, consumption = unpacked(problem, demand)
-    launches = every_launch(model, consumption, cluster, options)
-    if not launches:
-        return
-    found = recommend.recommend(model, consumption, cluster, options)
-    fewer = [p for p in launches if p.layout.nodes == found.nodes - 1]
-    one = [p for p in launches if p.layout.nodes == 1]
-    if found.nodes == 1:
-        assert "would" not in found.why
-    elif fewer and demand is None:
-        assert "One node fewer would guarantee only" in found.why
-    elif fewer:
-        assert "One node fewer would do so with a probability of only" in found.why
-        assert not found.meets_demand or all(sureness(p, demand, options) < recommend.ENOUGH for p in fewer)
-    else:
-        assert "single-task nodes counted" in found.why
-        assert ("One node alone" in found.why) is (bool(one) and found.nodes > 2)
-
-
-def test_why_names_what_keeps_fewer_nodes_from_doing_it() -> None:
+    assert re.search(r"One node fewer would do so with a probability of only .* \(worker CPU\)", found.why)
     assert "(memory per node)" in plan(600, a_model(private_bytes=40 * GIB)).why
-    assert "(worker CPU)" in plan(2000).why
-
-
-def test_two_single_task_nodes_leave_one_node_to_compare_with() -> None:
-    found = plan(270, mode="weight_streaming", cluster=a_cluster(cpus_per_node=4))
-    assert (found.nodes, found.single_task_nodes) == (3, 2)
-    assert found.why.count("No launch runs on 2 nodes, single-task nodes counted.") == 1
-    assert "One node" not in found.why
-
-
-def test_assumptions_that_widened_the_interval_are_named_and_others_are_not() -> None:
-    calm = a_cluster(cpus_per_node=4)
-    assert "widened" not in plan(100, cluster=calm).why
-    assert "outside what was probed" in plan(2000).why
-    assert "speed of the nodes' CPUs is unknown" in plan(100, cluster=a_cluster(cpus_per_node=4, speed_ratio=None)).why
-    assert "speed of the nodes' CPUs" not in plan(100, cluster=a_cluster(source="this host", nodes=1, speed_ratio=None)).why
-    assert "threads per core are unknown" in plan(1e6, cluster=a_cluster(threads_per_core=None)).why
-    heavy = a_model(private_bytes=100 * GIB)  # one task a node
-    assert "3 CPUs per task lie between those that were probed" in plan(1e6, heavy, a_cluster(cpus_per_node=3)).why
-    assert "between those" not in plan(1e6, heavy, calm).why
-    alone = (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=Estimate.exact(1.0)),)
-    shared = a_cluster(cpus_per_node=4, threads_per_core=2)
-    assert "hardware threads" in plan(1e6, a_model(contention=alone, host_cpus=8), shared).why
+    assert "fewer" not in plan(150).why
+    streams = plan(270, mode="weight_streaming", cluster=a_cluster(cpus_per_node=4))
+    assert (streams.nodes, streams.single_task_nodes) == (3, 2)
+    assert streams.why.endswith(" No launch runs on 2 nodes, single-task nodes counted.")
 
 
 # --- alternatives --------------------------------------------
@@ -437,26 +356,13 @@ def test_a_node_that_buys_nothing_is_said_to_be_no_faster() -> None:
     assert another.note == f"{found.nodes} nodes -> {found.nodes + 1}, no faster: shared storage"
 
 
-def test_the_launch_in_use_today_comes_first() -> None:
-    found = plan(2000, current=Layout.parse("4x2x4"))
-    assert found.alternatives[0].note == "current launch"
-    assert str(found.alternatives[0].layout) == "4x2x4"
-    assert [row.note for row in plan(2000).alternatives].count("current launch") == 0
-
-
-def test_a_launch_of_today_that_cannot_be_says_why() -> None:
-    found = plan(2000, current=Layout.parse("4x9x4"))
-    assert "CPUs per node" in found.alternatives[0].note
-    assert found.alternatives[0].meets_demand is False
-
-
-def test_the_launch_in_use_today_may_have_more_nodes_than_the_cluster() -> None:
-    found = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("20x2x4")))
-    assert found.problem is None
-    assert found.input_workers == 38
-
-
-def test_a_current_launch_must_be_given_to_be_predicted() -> None:
+def test_the_launch_in_use_today_comes_first_and_may_have_more_nodes_than_the_cluster() -> None:
+    found = plan(2000, current=Layout.parse("20x2x4")).alternatives[0]
+    assert (found.note, str(found.layout), found.input_workers) == ("current launch", "20x2x4", 38)
+    broken = plan(2000, current=Layout.parse("4x9x4")).alternatives[0]
+    assert "CPUs per node" in broken.note
+    assert broken.meets_demand is False
+    assert not any(row.is_current for row in plan(2000).alternatives)
     with pytest.raises(UsageError, match="--current"):
         recommend.predict_current(a_model(), None, a_cluster(), Options())
 
@@ -484,24 +390,6 @@ def test_a_cluster_that_cannot_run_any_launch_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         plan(100, cluster=a_cluster(**cluster), **options)
-
-
-def test_ten_thousand_nodes_are_planned_without_looking_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = 0
-    plain = capacity.predict
-
-    def counted(*args: object, **kwargs: object) -> Prediction:
-        nonlocal calls
-        calls += 1
-        return plain(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(capacity, "predict", counted)
-    workers = (*a_model().workers, WorkerPoint(cpus=64, samples_per_s=make_estimate(2000.0), cpu_s_per_sample=0.01))
-    huge = a_cluster(nodes=10_000, cpus_per_node=64, storage_bytes_per_s=1e12)
-    found = plan(5e5, a_model(workers=workers), huge)
-    assert found.meets_demand is True
-    # 10,000 nodes times 280 pairs of tasks and CPUs are 2.8 million launches, and the what-if rows look at all of them again.
-    assert calls < 1000
 
 
 # --- judge --------------------------------------------
@@ -536,12 +424,8 @@ def test_the_verdict_is_about_the_whole_interval(supply: Estimate, verdict: str)
 @pytest.mark.parametrize("supply", [interval(900, 980, 1080), interval(1050, 1120, 1200), interval(500, 2000, 4000)])
 def test_a_statement_that_is_hardly_probable_is_not_made(supply: Estimate) -> None:
     assert recommend.judge(supply, make_consumption(1000), 0.1) == ("unknown", None)
-
-
-def test_an_unknown_demand_gives_no_verdict() -> None:
-    """An interval that reaches over two orders of magnitude, as that of a network that no public run covers."""
-    wide = replace(make_consumption(1000), samples_per_s=interval(100, 1000, 10_000))
-    assert recommend.judge(interval(900, 950, 990), wide, 0.1) == ("unknown", None)
+    unknown = replace(make_consumption(1000), samples_per_s=interval(100, 1000, 10_000))
+    assert recommend.judge(interval(900, 950, 990), unknown, 0.1) == ("unknown", None)
 
 
 @given(st.floats(1, 1e6), st.floats(0, 0.9), st.floats(1, 1e6), st.floats(0, 0.9), st.floats(0, 1))

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from builders import make_measurement
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, Scaling, WorkerResult
@@ -67,21 +65,6 @@ def test_a_flat_total_is_the_ceiling(ceiling_per_s: float, nodes: tuple[int, ...
     assert found.ceiling_bytes_per_s.low <= truth * 1.02
     assert found.ceiling_bytes_per_s.estimate >= truth * 0.9
     assert "shared storage gives" in found.note
-
-
-@given(st.floats(1e-3, 1e3), st.floats(6_000, 25_000))
-def test_the_ceiling_scales_with_what_is_read(factor: float, ceiling_per_s: float) -> None:
-    def scaled(measurement: Measurement) -> Measurement:
-        workers = tuple(replace(w, bytes_read_per_sample=BYTES_PER_SAMPLE * factor) for w in measurement.workers)
-        return replace(measurement, workers=workers)
-
-    launches = [launch(n, min(n * NODE_PER_S, ceiling_per_s)) for n in (1, 2, 4)]
-    one, other = capacity.scaling_of(launches, "as-is"), capacity.scaling_of([scaled(m) for m in launches], "as-is")
-    assert one is not None
-    assert other is not None
-    assert (one.ceiling_bytes_per_s is None) == (other.ceiling_bytes_per_s is None)
-    if one.ceiling_bytes_per_s is not None and other.ceiling_bytes_per_s is not None:
-        assert other.ceiling_bytes_per_s.estimate == pytest.approx(one.ceiling_bytes_per_s.estimate * factor, rel=0.02)
 
 
 def test_what_goes_into_the_run_queue_is_no_ceiling_of_the_storage() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import make_consumption, make_estimate
+from builders import make_consumption
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_recommend import GIB, Problem, a_cluster, a_model, check_choice, every_launch, plan, problems, unpacked
@@ -24,7 +24,6 @@ from cs_input_analyzer.records import (
     Limit,
     Options,
     WhatIf,
-    WorkerPoint,
 )
 
 demands = st.one_of(st.none(), st.floats(1, 10_000))
@@ -38,11 +37,7 @@ def row(found: LaunchPlan, name: str) -> WhatIf:
 def changed(problem: Problem, name: str) -> Problem:
     """The question behind a row, written out once more."""
     model, cluster, options, consumption = problem
-    if name == whatif.STORAGE:
-        own, shared = model.host_read_bytes_per_s, cluster.storage_bytes_per_s
-        model = replace(model, host_read_bytes_per_s=own and 2 * own)
-        cluster = replace(cluster, storage_bytes_per_s=shared and 2 * shared)
-    elif name == whatif.FILES:
+    if name == whatif.FILES:
         assert model.file_count is not None
         model = replace(model, file_count=2 * model.file_count)
     elif name == whatif.MEMORY:
@@ -88,31 +83,6 @@ def test_one_more_node_is_what_would_be_used_there(problem: dict[str, object], d
         assert rows[0].meets_demand is check_choice(mine, launches, demand, options)
 
 
-@settings(max_examples=25, deadline=None)
-@given(problems, demands)
-def test_no_row_is_worse_than_the_plan(problem: dict[str, object], demand: float | None) -> None:
-    model, cluster, options, consumption = unpacked(problem, demand)
-    if not every_launch(model, consumption, cluster, options):
-        return
-    found = recommend.recommend(model, consumption, cluster, options, gain=Estimate.exact(1.5), cached=Estimate.exact(1.3))
-    for what in found.what_if:
-        if demand is None:
-            continue
-        if what.name == whatif.NODE:
-            # Files that must go round may leave room for fewer tasks on each of more nodes; and a lone worker waits for no other.
-            assert (
-                what.limited_by == capacity.FILES
-                or found.input_workers == 1
-                or what.meets_demand
-                or what.predicted_samples_per_s.low >= found.predicted_samples_per_s.low * 0.979
-            )
-        elif found.meets_demand:
-            assert what.meets_demand
-            assert what.layout.nodes <= found.nodes
-        else:
-            assert what.meets_demand or what.predicted_samples_per_s.low >= found.predicted_samples_per_s.low * 0.979
-
-
 # --- the table ------------------------------------------------------------------------------------------------------------------
 
 
@@ -145,50 +115,13 @@ def names(model: CapacityModel, cluster: Cluster | None = None) -> set[str]:
 
 def test_what_is_not_known_has_no_row() -> None:
     assert names(a_model(private_bytes=None)) == {whatif.NODE}
-    assert whatif.STORAGE not in names(a_model(), a_cluster())
-    assert whatif.STORAGE in names(a_model(), a_cluster(storage_bytes_per_s=1e9))
-    assert whatif.STORAGE in names(a_model(host_read_bytes_per_s=1e9))
-    assert whatif.STORAGE not in names(a_model(bytes_read_per_sample=None), a_cluster(storage_bytes_per_s=1e9))
     assert whatif.FILES not in names(a_model(is_sharded=False, file_count=100))
     assert whatif.FILES in names(a_model(is_sharded=True, file_count=100))
     assert whatif.MEMORY in names(a_model())
-    assert not {whatif.FIXES, whatif.CACHED} & names(a_model())
+    assert whatif.FIXES not in names(a_model())
 
 
 # --- what they say --------------------------------------------------------------------------------------------------------------
-
-
-def test_twice_the_storage_bandwidth_helps_what_waits_for_storage_and_nothing_else() -> None:
-    bound = plan(1500, cluster=a_cluster(storage_bytes_per_s=1e8))
-    assert (bound.limited_by, bound.meets_demand) == (capacity.STORAGE, False)
-    better = row(bound, whatif.STORAGE)
-    assert better.meets_demand is True
-    assert better.note.startswith("meets the demand")
-    assert better.layout.nodes > bound.nodes
-    idle = row(plan(1500, cluster=a_cluster(storage_bytes_per_s=1e12)), whatif.STORAGE)
-    assert idle.note == "changes nothing"
-    assert idle.layout == plan(1500).layout
-
-
-def test_workers_that_waited_for_the_storage_say_nothing_of_twice_as_much_unless_they_were_seen_without() -> None:
-    waiting = (
-        WorkerPoint(cpus=1, samples_per_s=make_estimate(100.0, count=3), cpu_s_per_sample=0.002),
-        WorkerPoint(cpus=4, samples_per_s=make_estimate(110.0, count=3), cpu_s_per_sample=0.002),
-    )
-    large = 3 * a_cluster().memory_bytes_per_node // 4  # one worker fits a node
-    model = a_model(
-        workers=waiting, contention=(), host_read_bytes_per_s=1.1e7, bytes_out_per_sample=None, private_bytes=large, shared_bytes=0
-    )
-    nodes = a_cluster(nodes=2)
-    assert whatif.STORAGE not in names(model, nodes)
-
-    def rate(cached: float) -> Estimate:
-        found = recommend.recommend(model, make_consumption(1e6), nodes, Options(), cached=Estimate.exact(cached))
-        return row(found, whatif.STORAGE).predicted_samples_per_s
-
-    before = plan(1e6, model, nodes).predicted_samples_per_s.estimate
-    assert rate(1.3).estimate == pytest.approx(1.3 * before)
-    assert rate(5.0).estimate == pytest.approx(2 * before)
 
 
 def test_twice_the_files_and_twice_the_memory_help_what_lacks_them() -> None:
@@ -220,40 +153,6 @@ def test_fixes_lift_what_a_single_worker_cannot_exceed() -> None:
     found = recommend.recommend(model, make_consumption(1e6), a_cluster(), Options(), gain=Estimate.exact(2.0))
     faster = row(found, whatif.FIXES)
     assert faster.predicted_samples_per_s.estimate == pytest.approx(2 * found.predicted_samples_per_s.estimate)
-
-
-def test_a_cached_dataset_is_read_neither_from_storage_nor_over_the_network() -> None:
-    cluster = a_cluster(storage_bytes_per_s=1e8, network_bytes_per_s_per_node=1e8)
-    slow = a_model(host_read_bytes_per_s=3e7, bytes_out_per_sample=None)
-    found = recommend.recommend(slow, make_consumption(2000), cluster, Options(), cached=Estimate.exact(1.0))
-    assert found.meets_demand is False
-    cached = row(found, whatif.CACHED)
-    assert cached.meets_demand is True
-    assert cached.layout == plan(2000).layout
-
-
-def test_workers_with_their_files_in_memory_are_no_faster_than_their_cpus_allow() -> None:
-    """Cold, all wait for the storage; the widest gains most, and says nothing of what one CPU could take."""
-    points = tuple(
-        WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, count=3), cpu_s_per_sample=0.004)
-        for cpus, rate in ((1, 100.0), (4, 110.0))
-    )
-    model = a_model(workers=points, contention=(), bytes_out_per_sample=None)
-
-    def rate(gain: float) -> Estimate:
-        found = recommend.recommend(model, make_consumption(1e6), a_cluster(nodes=2), Options(), cached=Estimate.exact(gain))
-        return row(found, whatif.CACHED).predicted_samples_per_s
-
-    on_one_cpu = 8 * 250  # 8 CPUs of a node that streams, by 1 / 0.004 s
-    assert rate(2.0).estimate == pytest.approx(8 * 200, rel=0.05)
-    assert rate(9.0).estimate == pytest.approx(on_one_cpu, rel=0.05)
-
-
-def test_what_limits_memory_still_limits_workers_with_cached_files() -> None:
-    cluster = a_cluster(memory_bandwidth_bytes_per_s_per_node=3e7)
-    model = a_model(moved_bytes_per_sample=1e5)
-    found = recommend.recommend(model, make_consumption(1e6), cluster, Options(), cached=Estimate.exact(3.0))
-    assert row(found, whatif.CACHED).predicted_samples_per_s.estimate <= 300 * cluster.nodes
 
 
 def test_a_measured_ceiling_of_the_storage_hands_its_interval_on() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builders import (
+    make_alternative,
     make_analysis,
     make_bare_analysis,
     make_capacity_model,
@@ -71,7 +72,8 @@ def test_colours_are_those_of_the_page(root: Any) -> None:
 
 
 def test_the_curve_rises_to_the_whole_cluster_and_marks_the_plan_and_the_demand() -> None:
-    run = usual_run()
+    today = make_alternative("2x4x2", is_current=True)
+    run = usual_run(recommendation=make_plan(alternatives=(today,), confirmed_by=2))
     chart = charts_of(run)["supply-demand"]
     rows = values(chart, "line")
     workers = [row["workers"] for row in rows]
@@ -79,10 +81,10 @@ def test_the_curve_rises_to_the_whole_cluster_and_marks_the_plan_and_the_demand(
     assert all(row["low"] <= row["rate"] <= row["high"] for row in rows)
     points = {row["launch"]: row["rate"] for row in values(chart, "point")}
     assert points[str(run.recommendation.layout)] == run.recommendation.predicted_samples_per_s.estimate
-    assert "2x4x2" in points
+    assert points["2x4x2"] == today.predicted_samples_per_s.estimate
     (demand,) = [row for row in values(chart, "rule") if str(row.get("label", "")).startswith("demand")]
     assert demand["rate"] == run.consumption.samples_per_s.estimate
-    free = charts_of(usual_run(consumption=None, verdict="unknown"))
+    free = charts_of(usual_run(consumption=None, verdict="unknown", recommendation=run.recommendation))
     assert {row["label"] for row in values(free["supply-demand"], "text")} == {"plan 2x16x2", "in use today"}
     assert "timeline" not in free
     assert {row["what"] for row in values(free["layouts"], "rect")} <= {"can run", "cannot run"}

@@ -35,11 +35,9 @@ LAUNCH_SPREAD_ERRORS = 2.0
 LAUNCH_SPREAD_WEIGHT = 4
 MOST_ASSUMED_SPREAD_RATIO = 0.4
 
-# The model's own error, natural logarithm: how far measurements lay outside of the intervals of whole pipelines that had no part in
-# it (`benchmarks/prediction_error`: 454 launches of 14 pipelines gave 0.001 inside what was probed and 0.013 for a doubling beyond;
-# of 206 later ones, 187 lay inside). For every doubling more it is assumed: no launch so far outside was measured.
-MODEL_ERROR_LOG = 0.01
-MODEL_ERROR_LOG_PER_DOUBLING = 0.015
+# The model's own error, natural logarithm, for each doubling of the size beyond twice what was probed: it is assumed, as no launch
+# so far outside was measured. Nearer, 454 launches of 14 pipelines that had no part in the model lay outside of its intervals by
+# 0.001 inside what was probed, and by 0.013 for a doubling (`benchmarks/prediction_error`).
 FAR_ERROR_LOG_PER_DOUBLING = 0.17
 SHAPE_ERROR_LOG = 0.06
 
@@ -47,9 +45,8 @@ SHAPE_ERROR_LOG = 0.06
 UNKNOWN_SPEED_RATIO = 1.15
 
 # The second hardware thread of a core adds so much of the core's rate: median of 31 CPU models whose servers were scored with and
-# without it (HEPscore23, `benchmarks/cpu_speeds`; the middle 90 % are 14 to 33 %). Assumption: never less or more than these.
+# without it (HEPscore23, `benchmarks/cpu_speeds`; the middle 90 % are 14 to 33 %).
 SMT_GAIN_RATIO = 0.17
-SMT_GAINS = (0.1, 0.4)
 # Assumption: where a core's hardware threads are unknown they are at most so many, as on x86 servers.
 MOST_LIKELY_THREADS = 2
 

@@ -14,12 +14,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.pipeline.threads import may_wait_in_pool
 from cs_input_analyzer.planning.capacity.assumptions import (
     LAUNCH_SPREAD_ERRORS,
     LAUNCH_SPREAD_WEIGHT,
@@ -162,23 +160,22 @@ def fit(
         whole, on_shards = on_shards, []
     window_error_ratio = _window_error_ratio(measured)
     model = _fit(pipeline, whole, host_cpus, window_error_ratio)
-    whole_slowest_ratio, here = model.slowest_ratio, host_ratio(measured, quiet)
-    known = partial(replace, whole_slowest_ratio=whole_slowest_ratio, host_ratio=here, sending_cpu_s_per_sample=sending_s)
-    model = known(model)
-    if not on_shards:
-        return model
-    values = _shard_ratio(model, on_shards)
-    ratio = estimate_of_draws(values, len(on_shards))
-    slowest = min(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)
-    # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
-    if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
-        again = _fit(pipeline, [*whole, *on_shards], host_cpus, window_error_ratio)
-        return known(again)
+    whole_slowest_ratio = model.slowest_ratio
+    if on_shards:
+        values = _shard_ratio(model, on_shards)
+        ratio = estimate_of_draws(values, len(on_shards))
+        slowest = min(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)
+        # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
+        if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
+            model = _fit(pipeline, [*whole, *on_shards], host_cpus, window_error_ratio)
+        else:
+            slowest = min(model.slowest_ratio, slowest)
+            model = replace(model, shard_ratio=ratio, shard_replicates=stored(values), slowest_ratio=slowest)
     return replace(
         model,
-        shard_ratio=ratio,
-        shard_replicates=stored(values),
-        slowest_ratio=min(model.slowest_ratio, slowest),
+        whole_slowest_ratio=whole_slowest_ratio,
+        host_ratio=host_ratio(measured, quiet),
+        sending_cpu_s_per_sample=sending_s,
     )
 
 
@@ -217,8 +214,7 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int,
         )
     launch_spread = launch_spread_ratio([*by_layout.values()], window_error_ratio)
     rates = _rates_that_fall(by_layout, launch_spread)
-    waits = may_wait_in_pool(pipeline.ops)
-    points = tuple(_worker_point(cpus, by_layout[1, cpus], rates[1, cpus], waits) for cpus in lone_cpus)
+    points = tuple(_worker_point(cpus, by_layout[1, cpus], rates[1, cpus]) for cpus in lone_cpus)
     together = {key: runs for key, runs in by_layout.items() if key[0] > 1}
     beside = {key: runs for key, runs in together.items() if key[1] in lone_cpus}
     kept_by_lone = tuple(_contention_point(points, key, runs, rates[key], host_cpus) for key, runs in sorted(beside.items()))
@@ -260,7 +256,7 @@ def _with_sizes_seen_together(
             share = kept(points, contention, neighbours_ratio)
             values = rates[tasks, cpus] / np.maximum(share, LEAST_SHARE_RATIO * share[0])
             values = np.maximum(alone(points, cpus), values)
-            found[cpus] = _worker_point(cpus, together[tasks, cpus], values, points[0].waits_in_pool)
+            found[cpus] = _worker_point(cpus, together[tasks, cpus], values)
     return tuple(found[cpus] for cpus in sorted(found))
 
 
@@ -302,14 +298,13 @@ def _falling(values: Vector, weights: Vector) -> Vector:
     return np.stack([isotonic_regression(column, weights=weights, increasing=False).x for column in values.T], axis=1)
 
 
-def _worker_point(cpus: int, runs: Sequence[Sequence[WorkerResult]], values: Vector, waits_in_pool: bool) -> WorkerPoint:
+def _worker_point(cpus: int, runs: Sequence[Sequence[WorkerResult]], values: Vector) -> WorkerPoint:
     workers = [worker for run in runs for worker in run]
     return WorkerPoint(
         cpus=cpus,
         samples_per_s=estimate_of_draws(values, len(workers)),
         cpu_s_per_sample=_mean(w.cpu_s_per_sample for w in workers),
         replicates=stored(values),
-        waits_in_pool=waits_in_pool,
     )
 
 

@@ -62,6 +62,10 @@ class Rates(NamedTuple):
     low: Floats
     high: Floats
 
+    @classmethod
+    def of(cls, rate: Estimate) -> Rates:
+        return cls(np.array(rate.estimate), np.array(rate.low), np.array(rate.high))
+
     def scaled(self, factor: npt.NDArray[np.floating[Any]] | float) -> Rates:
         return Rates(self.estimate * factor, self.low * factor, self.high * factor)
 
@@ -136,8 +140,7 @@ def predict(
     else:
         text = None
         worker, extrapolation = worker_rate(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
-        alone = Rates(np.array(worker.estimate), np.array(worker.low), np.array(worker.high))
-        middle, low, high = map(float, supply(model, cluster, launch, alone, feed))
+        middle, low, high = map(float, supply(model, cluster, launch, Rates.of(worker), feed))
         rate = Estimate(estimate=middle, low=low, high=high, count=worker.count)
         hard = [Limit(name=name, samples_per_s=float(most.estimate)) for name, most in _hard_limits(model, cluster, launch)]
         slowest = float(slowest_ratio(model, workers)) if feed == "round-robin" else 1.0
@@ -224,7 +227,7 @@ def _hard_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> 
     if storage is None and cluster.storage_bytes_per_s is not None:
         storage = Estimate.exact(cluster.storage_bytes_per_s)
     if storage is not None and read:
-        limits.append((STORAGE, Rates(*(np.array(end / read) for end in (storage.estimate, storage.low, storage.high)))))
+        limits.append((STORAGE, Rates.of(storage).scaled(1 / read)))
     for limit in model.ceilings:
         # Inside of what was probed, the probes ran into them.
         most = np.where(launches.cpus > model.largest_cpus_probed, limit.samples_per_s * launches.input_workers, np.inf)

@@ -8,31 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-import numpy as np
-import numpy.typing as npt
-
 from cs_input_analyzer.planning.capacity.assumptions import PROCESS_SPREAD_RATIO
 from cs_input_analyzer.records import CacheChoice, Estimate, Measurement, Scaling, ScalingPoint, WorkerResult
-from cs_input_analyzer.stats.estimates import NORMAL_95, draws, estimate_of_draws, mean_of, product
+from cs_input_analyzer.stats.estimates import NORMAL_95, mean_of, product, quotient
 from cs_input_analyzer.units import format_bytes_per_s, format_ratio
 
-SEED = 5
 # Nodes that keep at least this part of their rate scale; what the rest lose is looked into.
 SCALES_RATIO = 0.9
 # At least this part of the time that a sample takes longer must be waiting (not CPU, not the run queue) to be the storage's.
 WAITED_SHARE_RATIO = 0.5
-# How soft the knee is: X = n b / (1 + (n b / C)^k)^(1/k) is 16 % below both asymptotes of the bottleneck law where they cross.
-KNEE = 4.0
-# The fit looks for b and C on a grid: enough steps for 1 % of each.
-STEPS = 120
 
 
 def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scaling | None:
     """The launches of one shape over different numbers of nodes; None without at least two such numbers.
 
-    The total over nodes is fitted by the bottleneck law with a soft knee: n nodes read n·b until the storage's C. C is given only
-    where nodes did lose rate, and their workers spent the lost time waiting: what workers lose to each other's CPUs, or to a slow
-    node, is no ceiling of the storage.
+    By the bottleneck law n nodes read n times what one does until they read what the storage gives. That ceiling is told only where
+    nodes did lose rate, and their workers spent the lost time waiting: what workers lose to each other's CPUs, or to a slow node,
+    is no ceiling of the storage.
 
     Args:
         cache: launches whose files were in this state count.
@@ -45,11 +37,9 @@ def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scali
         by_nodes[measurement.layout.nodes].append(measurement)
     points = tuple(_point(nodes, launches) for nodes, launches in sorted(by_nodes.items()))
     first, last = points[0], points[-1]
-    draw = np.random.default_rng(SEED)
-    kept = draws(last.samples_per_s, draw) / last.nodes / (draws(first.samples_per_s, draw) / first.nodes)
-    kept_ratio = estimate_of_draws(kept, min(last.samples_per_s.count or 1, first.samples_per_s.count or 1))
+    kept_ratio = quotient(last.samples_per_s, first.samples_per_s).scaled(first.nodes / last.nodes)
     medians = {nodes: _median_rate(launches) for nodes, launches in by_nodes.items()}
-    ceiling = _ceiling(points, draw) if kept_ratio.high < SCALES_RATIO and _is_storage(points, medians) else None
+    ceiling = _ceiling(points) if kept_ratio.high < SCALES_RATIO and _is_storage(points, medians) else None
     return Scaling(points=points, kept_ratio=kept_ratio, ceiling_bytes_per_s=ceiling, note=_note(points, kept_ratio, ceiling))
 
 
@@ -116,25 +106,10 @@ def _median_rate(launches: Sequence[Measurement]) -> float:
     return median(worker.samples_per_s.estimate for m in launches for worker in m.workers if worker.samples_per_s is not None)
 
 
-def _ceiling(points: Sequence[ScalingPoint], draw: np.random.Generator) -> Estimate | None:
-    """C of the fitted law, bytes/s; with its interval from drawing the points anew. Not below what was read at once."""
+def _ceiling(points: Sequence[ScalingPoint]) -> Estimate | None:
+    """The most that nodes read at once, bytes/s: they waited for it, so more of them would get no more."""
     rates = [point.bytes_per_s for point in points if point.bytes_per_s is not None]
-    if len(rates) < len(points):
-        return None
-    totals = np.stack([draws(rate, draw) for rate in rates])  # [points, 1 + replicates]
-    nodes = np.array([point.nodes for point in points], dtype=np.float64)
-    most = max(rate.estimate for rate in rates)
-    per_node = np.geomspace((totals / nodes[:, None]).max(axis=0).min() * 0.8, most * 20, STEPS)
-    ceilings = np.geomspace(most * 0.9, most * 10, STEPS)
-    offered = nodes[:, None, None] * per_node[None, :, None]
-    law = np.log(offered / (1 + (offered / ceilings[None, None, :]) ** KNEE) ** (1 / KNEE))  # [points, b, C]
-    found = np.array([_best(law, np.log(totals[:, column]), ceilings) for column in range(totals.shape[1])])
-    return estimate_of_draws(found, len(points))
-
-
-def _best(law: npt.NDArray[np.float64], totals: npt.NDArray[np.float64], ceilings: npt.NDArray[np.float64]) -> float:
-    errors = ((law - totals[:, None, None]) ** 2).sum(axis=0)
-    return float(ceilings[int(errors.argmin()) % len(ceilings)])
+    return max(rates, key=lambda rate: rate.estimate, default=None)
 
 
 def _note(points: Sequence[ScalingPoint], kept: Estimate, ceiling: Estimate | None) -> str:

@@ -5,80 +5,42 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
 from cs_input_analyzer.planning.capacity.assumptions import (
     ALIKE_BUSY_RATIO,
     FAR_ERROR_LOG_PER_DOUBLING,
-    MODEL_ERROR_LOG,
-    MODEL_ERROR_LOG_PER_DOUBLING,
     MOST_LIKELY_THREADS,
     SHAPE_ERROR_LOG,
     SMT_GAIN_RATIO,
-    SMT_GAINS,
     THIS_HOST,
     UNKNOWN_SPEED_RATIO,
 )
 from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
 from cs_input_analyzer.stats.estimates import REPLICATES, SMALLEST_LOW_RATIO, Vector, draws, estimate_of_draws
 
-__all__ = [
-    "alone",
-    "cost_at",
-    "kept",
-    "model_error_log",
-    "probe_distances",
-    "rate_alone",
-    "smt_ratios",
-    "used_cpus",
-    "worker_rate",
-    "worker_rates",
-]
-
-GROWTH_SEED, SPEED_SEED, SMT_SEED, BUSY_SEED = 11, 12, 13, 14
-# Threads that hand locks around slow each other down: one CPU was seen to be up to 1.36 times as fast as two (Python functions in
-# parallel calls, which share the interpreter's lock).
-FEWER_FASTER_EXPONENT = 0.45
+GROWTH_SEED, SPEED_SEED, SMT_SEED = 11, 12, 13
 
 
 def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
-    """Rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far that lies outside what was probed (>= 1)."""
-    values, extrapolation = worker_rates(model, cluster, tasks, cpus)
-    factor = math.exp(model_error_log(extrapolation, *probe_distances(model, tasks, cpus)))
-    inner = estimate_of_draws(values, model.workers[0].samples_per_s.count)
+    """Rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far that lies outside what was probed (>= 1).
+
+    Its interval holds the errors of the lone rate, of the contention, of the shards, of the nodes' speed and of hardware threads;
+    what two of them have in common cancels. The error of the model itself is added.
+    """
+    neighbours_ratio = (tasks - 1) * used_cpus(model.workers, cpus) / cluster.cpus_per_node
+    rate = alone(model.workers, cpus) * kept(model.workers, model.contention, neighbours_ratio)
+    rate = rate * vector(model.shard_ratio, model.shard_replicates, GROWTH_SEED)
+    rate = rate * _where_busy(model.workers, cpus, _speed(model, cluster) * _threads(model, cluster, tasks, cpus))
+    inner, extrapolation = estimate_of_draws(rate, model.workers[0].samples_per_s.count), _extrapolation(model, tasks, cpus)
+    factor = math.exp(model_error_log(extrapolation) + shape_error_log(model, tasks, cpus))
     return replace(inner, low=max(inner.low / factor, SMALLEST_LOW_RATIO * inner.estimate), high=inner.high * factor), extrapolation
 
 
-def model_error_log(extrapolation: float, below: float = 0.0, above: float = 0.0) -> float:
-    """The model's own error, natural logarithm, of a launch `extrapolation` times outside what was probed.
-
-    Args:
-        below, above: doublings between its CPUs per task and the nearest probes; 0 at a probe. Straight lines, those of the
-            logarithms and Amdahl's law through the same two probes lie apart by this much at most: 6 % halfway where the probes are
-            a factor 4 apart, 24 % where 16.
-    """
-    doublings = math.log2(extrapolation)
-    near, far = min(doublings, 1.0), max(doublings - 1.0, 0.0)
-    outside = MODEL_ERROR_LOG_PER_DOUBLING * near + FAR_ERROR_LOG_PER_DOUBLING * far
-    return MODEL_ERROR_LOG + outside + SHAPE_ERROR_LOG * below * above
-
-
-@lru_cache(maxsize=4096)
-def worker_rates(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Vector, float]:
-    """The same before the model's own error is added: the estimate and its replicates.
-
-    They hold the errors of the lone rate, of the contention, of the shards, of the nodes' speed and of hardware threads; what two
-    of them have in common cancels.
-    """
-    rate = alone(model.workers, cpus)
-    neighbours_ratio = (tasks - 1) * used_cpus(model.workers, cpus) / cluster.cpus_per_node
-    rate = rate * kept(model.workers, model.contention, neighbours_ratio)
-    rate = rate * vector(model.shard_ratio, model.shard_replicates, GROWTH_SEED)
-    rate = rate * _where_busy(model.workers, cpus, _speed(model, cluster) * _threads(model, cluster, tasks, cpus))
-    rate.setflags(write=False)
-    return rate, _extrapolation(model, tasks, cpus)
+def model_error_log(extrapolation: float) -> float:
+    """The model's own error, natural logarithm, of a launch `extrapolation` times outside what was probed."""
+    return FAR_ERROR_LOG_PER_DOUBLING * max(math.log2(extrapolation) - 1, 0.0)
 
 
 def _extrapolation(model: CapacityModel, tasks: int, cpus: int) -> float:
@@ -91,17 +53,19 @@ def _busy_probed(model: CapacityModel, cpus: int) -> int:
     return max((min(point.tasks * point.cpus, model.host_cpus) for point in model.contention), default=cpus)
 
 
-def probe_distances(model: CapacityModel, tasks: int, cpus: int) -> tuple[float, float]:
-    """Doublings from these CPUs per task down and up to the nearest that were probed; (0, 0) at a probe, and outside of them, where
-    the extrapolation counts.
+def shape_error_log(model: CapacityModel, tasks: int, cpus: int) -> float:
+    """What is not known of a size between two probes, natural logarithm; 0 at a probe, and outside of them, where the extrapolation
+    counts.
 
-    Workers that ran together are probes of their size, too: what they kept is relative to the curve, whose error cancels there.
+    Straight lines, those of the logarithms and Amdahl's law through the same two probes lie apart by this much at most: 6 % halfway
+    where the probes are a factor 4 apart, 24 % where 16. Workers that ran together are probes of their size, too: what they kept is
+    relative to the curve, whose error cancels there.
     """
     if not model.workers[0].cpus < cpus < model.largest_cpus_probed:
-        return 0.0, 0.0
+        return 0.0
     probed = {point.cpus for point in model.workers} | {point.cpus for point in model.contention if tasks > 1}
     below, above = max(size for size in probed if size <= cpus), min(size for size in probed if size >= cpus)
-    return math.log2(cpus / below), math.log2(above / cpus)
+    return SHAPE_ERROR_LOG * math.log2(cpus / below) * math.log2(above / cpus)
 
 
 # --- another machine -------------------------------------------------------------------------------------------------------------
@@ -110,16 +74,12 @@ def probe_distances(model: CapacityModel, tasks: int, cpus: int) -> tuple[float,
 def _where_busy(points: tuple[WorkerPoint, ...], cpus: int, cpu_speed: Vector) -> Vector:
     """What a rate is multiplied by where CPUs run at `cpu_speed` times the probed speed: waiting takes as long as before.
 
-    Of the time T of a sample a share u is CPU time that the speed s changes: T (u / s + 1 - u) (Amdahl's law). The utilization of
-    the worker's CPUs bounds u between two ends. Idle CPUs may all wait for data: then u is the utilization. Or one thread
-    computes what the others wait for: then u is 1 as soon as one CPU's worth is busy. On one CPU both are the same; where the cost
-    is unknown, u may be anything. The estimate is of the slower end, so that no plan rests on what may not be: the smaller u of
-    faster CPUs, which cannot speed up waiting, the larger u of slower ones. Replicates are of any u between.
+    Of the time T of a sample a share u is CPU time that the speed s changes: T (u / s + 1 - u) (Amdahl's law). Idle CPUs may all
+    wait for data: then u is their utilization, which counts where CPUs are faster. Or one thread computes what the others wait for:
+    then u is 1 as soon as one CPU's worth is busy, which counts where they are slower. So no plan rests on what may not be.
     """
     used = used_cpus(points, cpus)
-    least, most = (0.0, 1.0) if cost_at(points, cpus) is None else (used / cpus, min(1.0, used))
-    draws = np.random.default_rng(BUSY_SEED).uniform(least, most, size=REPLICATES)
-    busy = np.concatenate([[least if cpu_speed[0] > 1 else most], draws])
+    busy = np.where(cpu_speed > 1, used / cpus, min(1.0, used))
     return np.asarray(cpu_speed / (busy + (1 - busy) * cpu_speed))
 
 
@@ -135,19 +95,16 @@ def _speed(model: CapacityModel, cluster: Cluster) -> Vector:
 
 
 def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> Vector:
-    """Speed of a busy CPU over one that has its core to itself, as a hardware thread is not a core; exactly 1 where that makes no
-    difference.
-
-    With a known number of threads per core the estimate is that of `SMT_GAIN_RATIO` and the replicates those of gains between the
-    ends of `SMT_GAINS`. Unknown: anything between one thread per core and two.
-    """
-    middle, low, high = smt_ratios(model, cluster, tasks, cpus)
-    draws = np.random.default_rng(SMT_SEED).uniform(size=REPLICATES)
-    return np.concatenate([[middle], low + (high - low) * draws])
+    """Speed of a busy CPU over one that has its core to itself; where the threads per core are unknown, anything between one and
+    two of them."""
+    ratio = hardware_thread_ratio(model, cluster, tasks, cpus)
+    if cluster.threads_per_core is not None:
+        return np.full(1 + REPLICATES, ratio)
+    return np.concatenate([[math.sqrt(ratio)], np.random.default_rng(SMT_SEED).uniform(ratio, 1.0, size=REPLICATES)])
 
 
-def smt_ratios(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[float, float, float]:
-    """Speed of a busy CPU over one that has its core to itself: expected, worst and best.
+def hardware_thread_ratio(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> float:
+    """Speed of a busy CPU over one that has its core to itself, as a hardware thread is not a core.
 
     1 while there are no more busy CPUs than cores, and where the probes paid for it already: they kept as many CPUs and as large a
     share of their host busy, and there, too, cores were shared.
@@ -158,14 +115,8 @@ def smt_ratios(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) ->
     probed = ALIKE_BUSY_RATIO * _kept_busy(model, cpus)
     is_probed = busy <= probed and busy / cluster.cpus_per_node <= probed / model.host_cpus
     if busy <= cores or (is_probed and _shared_cores(model, cluster)):
-        return 1.0, 1.0, 1.0
-
-    def ratio(gain: float) -> float:
-        return (cores + gain * (busy - cores)) / busy
-
-    if cluster.threads_per_core is None:
-        return math.sqrt(ratio(SMT_GAIN_RATIO)), ratio(SMT_GAIN_RATIO), 1.0
-    return ratio(SMT_GAIN_RATIO), ratio(SMT_GAINS[0]), ratio(SMT_GAINS[1])
+        return 1.0
+    return (cores + SMT_GAIN_RATIO * (busy - cores)) / busy
 
 
 def _kept_busy(model: CapacityModel, cpus: int) -> float:
@@ -199,12 +150,13 @@ def alone(points: tuple[WorkerPoint, ...], cpus: int) -> Vector:
     """Rate of a lone worker at any CPU count: between probes, straight lines of log rate over log2(CPUs), which never overshoot.
 
     Beyond the largest probe the estimate follows Amdahl's law (Gunther's universal scalability law without coherency) through the
-    first and the last point, below the smallest it is the slower bound; the interval is all between the bounds of `_changes`.
+    first and the last point, below the smallest the rate is in proportion to the CPUs; the interval is all between that proportion
+    and the rate of the nearest probe.
     """
     first, last = points[0], points[-1]
     if cpus < first.cpus or cpus > last.cpus:
         nearest = first if cpus < first.cpus else last
-        least, most = _changes(nearest, cpus)
+        least, most = sorted((1.0, cpus / nearest.cpus))
         # Either bound may be the truth, and not only what lies between: half of the replicates are of each.
         at_most = np.random.default_rng(GROWTH_SEED).permutation(REPLICATES) % 2 == 1
         return np.asarray(_rates(nearest) * np.concatenate([[_change(points, cpus)], np.where(at_most, most, least)]))
@@ -236,25 +188,7 @@ def _rates(point: WorkerPoint) -> Vector:
 
 def _change(points: tuple[WorkerPoint, ...], cpus: int) -> float:
     """Rate over that of the nearest probe outside of what was probed, as estimated; exactly 1 at that probe."""
-    first, last = points[0], points[-1]
-    if cpus <= first.cpus:
-        return _changes(first, cpus)[0]
-    return min(_amdahl_growth(points, cpus), _changes(last, cpus)[1])
-
-
-def _changes(point: WorkerPoint, cpus: int) -> tuple[float, float]:
-    """Rate with `cpus` CPUs over that of the probe, at least and at most: what its utilization leaves open.
-
-    A probe of C CPUs that used u = X · D of them had all of them busy for a share u / C of its time at most, and only that share
-    depends on their number. With c of them it takes C / c times as long if it was all parallel work, and stays where what it needs
-    is one thread, or is cheaper with fewer CPUs. What waits takes as long as before, unless calls that wait hold threads of the
-    pool, of which there is one for each CPU: then, and where the cost is unknown, all of the time may depend on the CPUs.
-    """
-    size = cpus / point.cpus
-    used = point.cpus if point.cpu_s_per_sample is None else point.samples_per_s.estimate * point.cpu_s_per_sample
-    share = 1.0 if point.waits_in_pool else min(1.0, used / point.cpus)
-    bound = 1 / (1 + share * (1 / size - 1))
-    return (bound, size ** (-FEWER_FASTER_EXPONENT * min(1.0, used))) if size < 1 else (1.0, bound)
+    return cpus / points[0].cpus if cpus <= points[0].cpus else _amdahl_growth(points, cpus)
 
 
 def _amdahl_growth(points: tuple[WorkerPoint, ...], cpus: int) -> float:

@@ -13,7 +13,6 @@ import math
 from dataclasses import replace
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.assumptions import THIS_HOST
 from cs_input_analyzer.planning.recommend.alternatives import alternatives
 from cs_input_analyzer.planning.recommend.launches import choose
@@ -21,6 +20,7 @@ from cs_input_analyzer.planning.recommend.problem import (
     STREAMING_SINGLE_TASK_NODES,
     PlanningProblem,
     predicted,
+    predicted_launch,
     single_task_nodes,
     streams_weights,
 )
@@ -64,7 +64,6 @@ def recommend(
     *,
     storage: StorageBasis | None = None,
     gain: Estimate | None = None,
-    cached: Estimate | None = None,
 ) -> LaunchPlan:
     """The launch of the fewest nodes that reaches the demand × (1 + headroom); without a demand, the highest rate per node.
 
@@ -75,7 +74,7 @@ def recommend(
     Args:
         storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
             node that is the measuring host itself (its probes read the same files), else `unverified`.
-        gain, cached: for the what-if rows; as in `whatif.what_if`.
+        gain: for the what-if rows; as in `whatif.what_if`.
 
     Raises:
         UsageError: no launch can run on this cluster at all.
@@ -114,7 +113,7 @@ def recommend(
         expected_accelerator_utilization=None if consumption is None else utilization(best.samples_per_s, consumption),
         alternatives=alternatives(problem, choice, today),
         why=why(problem, choice),
-        what_if=what_if(problem, choice, gain=gain, cached=cached),
+        what_if=what_if(problem, choice, gain=gain),
     )
 
 
@@ -138,9 +137,8 @@ def predict_current(model: CapacityModel, consumption: Consumption | None, clust
     current = options.current
     if current is None:
         raise UsageError("no current launch was given: add --current NODESxTASKSxCPUS")
-    single = single_task_nodes(current.nodes, consumption, options)
     wide_enough = replace(cluster, nodes=max(cluster.nodes, current.nodes))
-    return capacity.predict(model, wide_enough, current, single_task_nodes=single, feed=options.feed)
+    return predicted_launch(model, consumption, wide_enough, options, current)
 
 
 def check_cluster(cluster: Cluster, options: Options) -> None:

@@ -126,13 +126,16 @@ class PlanningProblem:
 
 
 def predicted(problem: PlanningProblem, nodes: int, tasks: int, cpus: int) -> Prediction:
-    return capacity.predict(
-        problem.model,
-        problem.cluster,
-        Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus),
-        single_task_nodes=single_task_nodes(nodes, problem.consumption, problem.options),
-        feed=problem.options.feed,
-    )
+    layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
+    return predicted_launch(problem.model, problem.consumption, problem.cluster, problem.options, layout)
+
+
+def predicted_launch(
+    model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options, layout: Layout
+) -> Prediction:
+    """What a launch delivers with as many single-task nodes as the options and the demand ask for."""
+    single = single_task_nodes(layout.nodes, consumption, options)
+    return capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
 
 
 def single_task_nodes(nodes: int, consumption: Consumption | None, options: Options) -> int:

@@ -35,7 +35,7 @@ def needed_per_s(consumption: Consumption, headroom_ratio: float) -> Estimate:
 
 def chance(supply: Estimate, needed: Estimate) -> float:
     """P(supply >= needed)."""
-    return float(chances(Rates(*(np.array(end) for end in (supply.estimate, supply.low, supply.high))), needed))
+    return float(chances(Rates.of(supply), needed))
 
 
 def chances(supply: Rates, needed: Estimate) -> npt.NDArray[np.float64]:

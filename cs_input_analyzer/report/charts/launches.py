@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.planning.curves import current_prediction, feeds, launch_grid, throughput_curve
-from cs_input_analyzer.records import Analysis, Estimate, LaunchPlan, Prediction
+from cs_input_analyzer.planning.curves import feeds, launch_grid, throughput_curve
+from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Prediction
 from cs_input_analyzer.report.charts.view import Chart, Row, Spec, axis, coloured, field, labels, layer, shown, tooltip
 from cs_input_analyzer.report.tables import YES_OR_NO
 from cs_input_analyzer.report.wording import one_line
@@ -59,10 +59,10 @@ def _supply_layers(analysis: Analysis, plan: LaunchPlan, rows: list[Row], demand
         beside = {"align": "right", "baseline": "bottom", "dx": -2, "dy": -5}
         layers += labels([row], "var(--soft)", mark=beside, y=rate, x={"value": "width"})
     marked = [(_point(plan, plan.meets_demand), f"plan {plan.layout}", "var(--plan)", {"shape": "diamond", "size": 220})]
-    current = current_prediction(analysis)
-    if current is not None and current.layout != plan.layout:
-        dot = {"shape": "circle", "size": 110}
-        marked.append((_point(current, feeds(current, analysis)), "in use today", "var(--ink)", dot))
+    dot = {"shape": "circle", "size": 110}
+    others = [at for at in plan.alternatives if at.is_current and at.layout != plan.layout]
+    can_run = [at for at in others if at.predicted_samples_per_s.estimate > 0]
+    marked += [(_point(at, at.meets_demand), "in use today", "var(--ink)", dot) for at in can_run]
     for point, label, color, shape in marked:
         row, look = point | {"label": label}, {"color": color, "filled": True, "opacity": 1, "stroke": "var(--card)", **shape}
         layers.append(layer([row], "rule", {"color": color, "strokeWidth": 2}, x=x, y=field("low"), y2={"field": "high"}))
@@ -74,7 +74,7 @@ def _supply_layers(analysis: Analysis, plan: LaunchPlan, rows: list[Row], demand
     return layers
 
 
-def _point(at: Prediction | LaunchPlan, meets: bool | None) -> Row:
+def _point(at: Prediction | LaunchPlan | Alternative, meets: bool | None) -> Row:
     rate = at.samples_per_s if isinstance(at, Prediction) else at.predicted_samples_per_s
     return {
         "workers": at.input_workers,
@@ -100,21 +100,16 @@ def layouts(analysis: Analysis) -> Chart | None:
     if plan is None or not grid:
         return None
     highest = max(at.samples_per_s.estimate for at in grid)
-    # What no node has CPUs for is most of the grid.
-    fitting = [_cell(at, highest, analysis) for at in grid if at.layout.cpus_per_node <= analysis.cluster.cpus_per_node]
-    rows = [row for row in fitting if row["cpus"] == plan.cpus_per_task]
-    if not rows:
-        return None
+    rows = [_cell(at, highest, analysis) for at in grid]
     asked = "" if analysis.consumption is None else " It feeds the accelerator where it is sure of the demand with headroom."
     return Chart(
         name="layouts",
         title="Which launches feed it",
         caption=f"Each cell is a launch of {counted(plan.cpus_per_task, 'CPU')} a task: the stronger its colour, the higher its "
-        f"predicted rate.{asked} The outlined cell is the recommended one; numbers between those shown were left out, evenly. "
-        "The table has other numbers of CPUs, too.",
+        f"predicted rate.{asked} The outlined cell is the recommended one; numbers between those shown were left out, evenly.",
         layers=_grid_layers(rows, str(plan.layout)),
         height=CELL_HEIGHT * len({row["tasks"] for row in rows}) + 10,
-        table=shown("Which launches feed it", fitting, "launch", "what", "predicted", "limited by"),
+        table=shown("Which launches feed it", rows, "launch", "what", "predicted", "limited by"),
         key=tuple((what, COLORS[what]) for what in ((RUNS, CANNOT) if analysis.consumption is None else (FEEDS, SHORT, CANNOT))),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from cs_input_analyzer.planning.curves import FeedingCurve, GapBin, feeding_curve, gap_bins, wanted_gap_s
 from cs_input_analyzer.records import Analysis, Measurement, WorkerResult
 from cs_input_analyzer.report.charts.view import (
@@ -139,14 +141,16 @@ def timeline(analysis: Analysis) -> Chart | None:
         return None
     rows: list[Row] = [
         {
-            "time": (point.begin_s + point.end_s) / 2,
-            "taken": point.taken_samples_per_s,
-            "wanted": point.wanted_samples_per_s,
-            "when": f"{format_seconds(point.begin_s)} to {format_seconds(point.end_s)}",
-            "got": format_rate(point.taken_samples_per_s),
-            "would take": format_rate(point.wanted_samples_per_s),
+            "time": (begin_s + end_s) / 2,
+            "taken": taken,
+            "wanted": wanted,
+            "when": f"{format_seconds(begin_s)} to {format_seconds(end_s)}",
+            "got": format_rate(taken),
+            "would take": format_rate(wanted),
         }
-        for point in curve.points
+        for (begin_s, end_s), taken, wanted in zip(
+            pairwise(curve.edges_s), curve.taken_samples_per_s, curve.wanted_samples_per_s, strict=True
+        )
     ]
     few, all_of_them = format_count(curve.simulated_workers), format_count(plan.input_workers)
     return Chart(

@@ -12,7 +12,6 @@ from cs_input_analyzer.records import (
     Analysis,
     CacheChoice,
     CapacityModel,
-    Cluster,
     Decomposition,
     Estimate,
     FsspecReads,
@@ -29,7 +28,6 @@ from cs_input_analyzer.records import (
     Station,
     Storage,
 )
-from cs_input_analyzer.stats.estimates import quotient
 from cs_input_analyzer.worker.costs import CACHED_RATIO
 from cs_input_analyzer.worker.summary import between_processes_ratio
 
@@ -196,21 +194,6 @@ class Results:
         if self.cache != "cold" or not drawn or bottlenecks.is_growing(drawn):
             return None
         return max(*drawn.values(), *(_bytes_per_s(m) for m in self.alike), 0.0)
-
-    def cached_gain(self, cluster: Cluster) -> Estimate | None:
-        """Rate of a worker whose files are in memory over that of the same worker reading them, where the plan rests on cold files.
-
-        None where the user did not ask for cold ones (then a node cannot keep its part of the dataset, and cached ones are no
-        question), where the nodes could not keep them, or where no layout was measured both ways.
-        """
-        files = self.pipeline.files if self.pipeline else None
-        nodes = cluster.nodes if self.is_sharded else 1
-        if self.options.cache != "cold" or files is None or files.bytes > nodes * cluster.memory_bytes_per_node:
-            return None
-        alone = [m for m in self.measurements if m.layout.tasks == m.num_workers == 1]
-        cold = {m.layout: m.samples_per_s for m in alone if m.samples_per_s is not None and m.cache_state == "cold"}
-        warm = {m.layout: m.samples_per_s for m in alone if m.samples_per_s is not None and m.cache_state == "warm"}
-        return next((quotient(warm[layout], cold[layout]) for layout in warm if layout in cold), None)
 
     def scaling(self) -> Scaling | None:
         """What launches over several nodes said of the storage; None where there were none."""
