@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from cs_input_analyzer.pipeline.op_kinds import THREADED
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, option
 from cs_input_analyzer.pipeline.threads import as_run, costliest, inside, python_ops, reader_ops, segments
-from cs_input_analyzer.planning.capacity import UNEVEN_RATIO
+from cs_input_analyzer.planning.capacity.assumptions import UNEVEN_RATIO
 from cs_input_analyzer.records import (
     CapacityModel,
     Feed,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS, kinds_with
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
-from cs_input_analyzer.planning.capacity import WORKER_CPU, dataset_bytes_per_node
+from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
+from cs_input_analyzer.planning.capacity.assumptions import WORKER_CPU
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, widest_cpus
 from cs_input_analyzer.records import Case, Finding, Measurement, Scalar, WorkerResult
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning import capacity, recommend
+from cs_input_analyzer.planning.capacity import assumptions as limits
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import chance
 from cs_input_analyzer.records import (
@@ -234,19 +235,19 @@ def test_an_impossible_demand_gets_the_best_there_is_and_says_what_is_missing() 
     assert found.meets_demand is False
     assert found.headroom_ratio is not None
     assert found.headroom_ratio < -0.99
-    assert found.limited_by == capacity.WORKER_CPU
+    assert found.limited_by == limits.WORKER_CPU
     assert found.nodes == 8
     assert "No launch" in found.why
-    assert capacity.WORKER_CPU in found.why
+    assert limits.WORKER_CPU in found.why
 
 
 @pytest.mark.parametrize(
     ("model", "cluster", "limit"),
     [
-        (a_model(is_sharded=True, file_count=5), a_cluster(), capacity.FILES),
-        (a_model(private_bytes=40 * GIB), a_cluster(), capacity.MEMORY),
-        (a_model(), a_cluster(network_bytes_per_s_per_node=2e7), capacity.NETWORK_OUT),
-        (a_model(slowest_ratio=0.5), a_cluster(), capacity.ROUND_ROBIN),
+        (a_model(is_sharded=True, file_count=5), a_cluster(), limits.FILES),
+        (a_model(private_bytes=40 * GIB), a_cluster(), limits.MEMORY),
+        (a_model(), a_cluster(network_bytes_per_s_per_node=2e7), limits.NETWORK_OUT),
+        (a_model(slowest_ratio=0.5), a_cluster(), limits.ROUND_ROBIN),
     ],
 )
 def test_a_plan_that_falls_short_names_the_resource_to_add(model: CapacityModel, cluster: Cluster, limit: str) -> None:

@@ -163,6 +163,9 @@ def interleaved(**parameters: Any) -> tuple[Op, ...]:
 
 
 FOUR = python(num_parallel_calls=4)
+ONE_AFTER_THE_OTHER = (*PARALLEL_READ[:2], op("interleave", "Interleave", "files", cycle_length=4), PARALLEL_READ[3])
+TWO_OF_SIXTEEN = interleaved(cycle_length=2, num_parallel_calls=16)
+SIXTEEN = interleaved(cycle_length=16, num_parallel_calls=16)
 TWO_FUNCTIONS = (*FOUR[:2], op("map_2", "ParallelMap", "map", calls=("EagerPyFunc",), num_parallel_calls=4))
 WHOLE_FILES = (op("read", "ParallelMap", calls=("ReadFile",), num_parallel_calls="AUTOTUNE"),)
 TWO_READERS = (op("a", "TFRecord"), op("b", "TFRecord"), op("zip", "Zip", "a", "b"))
@@ -174,6 +177,9 @@ COLD_READS = make_storage(
     evicted=True,
     source_samples_per_s=None,
 )
+READ_ALONE = reading({1: 10e6, 8: 80e6}, 5_000.0)
+EVICTED = {"storage": COLD_READS, "measured": {"cache_state": "cold"}}
+NOT_EVICTED = {"storage": reading({1: 4.2e6}, evicted=False), "measured": {"cache_state": "cold"}}
 REFUTED_S, LOCK_REFUTED_S = 0.001 * REFUTED_RATIO, 0.001 * PYTHON_REFUTED_RATIO
 SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Python (GIL)", "storage bandwidth", "storage latency"
 
@@ -202,18 +208,8 @@ SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Pyt
         (fixed("AUTOTUNE"), {"map_2": (19e-4, 0)}, {}, {"CPU": 2 / 19e-4}),
         (fixed(8), {"map_2": (2e-4, 77e-4)}, {}, {FIXED: 8 / 79e-4, "CPU": 2 / 2e-4}),
         (fixed(8), {"map_2": (18e-4, 1e-4)}, {}, {"CPU": 2 / 18e-4}),
-        (
-            interleaved(num_parallel_calls=16, cycle_length=2),
-            {"read": (1e-4, 17e-4), "interleave": (1e-4, 0)},
-            {"cpus": 8},
-            {FIXED: 2 / 19e-4, "CPU": 8 / 2e-4},
-        ),
-        (
-            (*PARALLEL_READ[:2], op("interleave", "Interleave", "files", cycle_length=4), PARALLEL_READ[3]),
-            {"read": (1e-4, 8e-4)},
-            {},
-            {SERIAL: 1 / 9e-4, "CPU": 2 / 1e-4},
-        ),
+        (TWO_OF_SIXTEEN, {"read": (1e-4, 17e-4), "interleave": (1e-4, 0)}, {"cpus": 8}, {FIXED: 2 / 19e-4, "CPU": 8 / 2e-4}),
+        (ONE_AFTER_THE_OTHER, {"read": (1e-4, 8e-4)}, {}, {SERIAL: 1 / 9e-4, "CPU": 2 / 1e-4}),
         # Python: in parallel each call waits for the others' lock; on one thread, or one call at a time, that is the limit.
         (FOUR, {"map": (9.8e-4, 30e-4)}, {"cpu_s": 11e-4}, {LOCK: 1 / 9.8e-4, FIXED: 4 / 39.8e-4, "CPU": 2 / 11e-4}),
         (python("Map"), {"map": (10.5e-4, 0)}, {"cpu_s": 11e-4}, {SERIAL: 1000, LOCK: 1000, "CPU": 2 / 11e-4}),
@@ -248,18 +244,8 @@ SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Pyt
             {LATENCY: 4.4e6 / 4096, SERIAL: 1 / 9.5e-4, "readers": 1060, BANDWIDTH: 34e6 / 4096, "CPU": 2 / 5e-5},
         ),
         # More streams than were tried leave the bandwidth open, unless it was level already.
-        (
-            interleaved(cycle_length=16, num_parallel_calls=16),
-            {"read": (1e-5, 0)},
-            {"storage": GROWING},
-            {LATENCY: 160e6 / 4096, "CPU": 2 / 1e-5},
-        ),
-        (
-            interleaved(cycle_length=16, num_parallel_calls=16),
-            {"read": (1e-4, 0)},
-            {"storage": LEVEL},
-            {BANDWIDTH: 40e6 / 4096, "CPU": 2 / 1e-4},
-        ),
+        (SIXTEEN, {"read": (1e-5, 0)}, {"storage": GROWING}, {LATENCY: 160e6 / 4096, "CPU": 2 / 1e-5}),
+        (SIXTEEN, {"read": (1e-4, 0)}, {"storage": LEVEL}, {BANDWIDTH: 40e6 / 4096, "CPU": 2 / 1e-4}),
         # Streams are those that TensorFlow chose; of two readers their number is not known.
         (
             WHOLE_FILES,
@@ -271,22 +257,12 @@ SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Pyt
         (
             TWO_READERS,
             {"a": (1e-4, 0)},
-            {"storage": reading({1: 10e6, 8: 80e6}, 5_000.0)},
+            {"storage": READ_ALONE},
             {"readers": 5000, SERIAL: 1e4, BANDWIDTH: 80e6 / 4096, "CPU": 2 / 1e-4},
         ),
         # Windows are compared with reads in the same state of the cache, or with what could not be emptied.
-        (
-            FLAT,
-            {"read": (1e-4, 0)},
-            {"storage": COLD_READS, "measured": {"cache_state": "cold"}},
-            {BANDWIDTH: 4.2e6 / 4096, SERIAL: 1e4, "CPU": 2 / 1e-4},
-        ),
-        (
-            FLAT,
-            {"read": (1e-4, 0)},
-            {"storage": reading({1: 4.2e6}, evicted=False), "measured": {"cache_state": "cold"}},
-            {BANDWIDTH: 4.2e6 / 4096, SERIAL: 1e4, "CPU": 2 / 1e-4},
-        ),
+        (FLAT, {"read": (1e-4, 0)}, EVICTED, {BANDWIDTH: 4.2e6 / 4096, SERIAL: 1e4, "CPU": 2 / 1e-4}),
+        (FLAT, {"read": (1e-4, 0)}, NOT_EVICTED, {BANDWIDTH: 4.2e6 / 4096, SERIAL: 1e4, "CPU": 2 / 1e-4}),
     ],
 )
 def test_a_station_by_its_law(ops: tuple[Op, ...], times: Times, options: dict[str, Any], expected: dict[str, float]) -> None:
@@ -303,7 +279,7 @@ def test_a_station_is_named_by_its_op_and_line() -> None:
     assert {str(station.layout) for station in stations} == {"1x1x2"}
     held = found(PARALLEL_READ, {"read": (0.0002, 0.0)}, storage=reading({}, 1_050.0))
     assert (held[0].kind, held[0].op) == ("readers", "interleave")  # by what holds them
-    of_two = found(TWO_READERS, {"a": (1e-4, 0)}, storage=reading({1: 10e6, 8: 80e6}, 5_000.0))
+    of_two = found(TWO_READERS, {"a": (1e-4, 0)}, storage=READ_ALONE)
     assert the("readers", of_two).op is None
     assert the(LOCK, found(TWO_FUNCTIONS, {"map": (4e-4, 0), "map_2": (5e-4, 0)})).op is None
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from test_recommend import GIB, Problem, a_cluster, a_model, check_choice, every_launch, plan, problems, unpacked
 
 from cs_input_analyzer.planning import capacity, recommend
+from cs_input_analyzer.planning.capacity import assumptions as limits
 from cs_input_analyzer.planning.recommend import whatif
 from cs_input_analyzer.planning.recommend.launches import rates_on
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem, predicted
@@ -126,9 +127,9 @@ def test_what_is_not_known_has_no_row() -> None:
 
 def test_twice_the_files_and_twice_the_memory_help_what_lacks_them() -> None:
     few = plan(1e6, a_model(is_sharded=True, file_count=5))
-    assert few.limited_by == capacity.FILES
+    assert few.limited_by == limits.FILES
     assert row(few, whatif.FILES).predicted_samples_per_s.low > 1.5 * few.predicted_samples_per_s.low
-    assert row(few, whatif.FILES).limited_by == capacity.FILES
+    assert row(few, whatif.FILES).limited_by == limits.FILES
     small = plan(1e6, a_model(private_bytes=40 * GIB))
     assert row(small, whatif.MEMORY).predicted_samples_per_s.low > 1.1 * small.predicted_samples_per_s.low
     assert row(plan(1e6), whatif.MEMORY).note == "changes nothing"

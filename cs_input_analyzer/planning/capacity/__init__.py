@@ -18,22 +18,6 @@ predict from it, `probes` names the layouts to measure, `scaling` finds the ceil
 
 from __future__ import annotations
 
-from cs_input_analyzer.planning.capacity.assumptions import (
-    CPUS,
-    FILES,
-    HOST_STORAGE,
-    INPUT_WORKERS,
-    MEMORY,
-    MEMORY_BANDWIDTH,
-    NETWORK_IN,
-    NETWORK_OUT,
-    NODES,
-    ROUND_ROBIN,
-    STORAGE,
-    UNEVEN_RATIO,
-    WORKER_CPU,
-    WORKER_SERIAL,
-)
 from cs_input_analyzer.planning.capacity.fitting import fit, with_sending
 from cs_input_analyzer.planning.capacity.prediction import dataset_bytes_per_node, predict
 from cs_input_analyzer.planning.capacity.probes import first_probes, next_probe
@@ -41,20 +25,6 @@ from cs_input_analyzer.planning.capacity.quiet import at_other_hours, at_quiet_l
 from cs_input_analyzer.planning.capacity.scaling import scaling_of
 
 __all__ = [
-    "CPUS",
-    "FILES",
-    "HOST_STORAGE",
-    "INPUT_WORKERS",
-    "MEMORY",
-    "MEMORY_BANDWIDTH",
-    "NETWORK_IN",
-    "NETWORK_OUT",
-    "NODES",
-    "ROUND_ROBIN",
-    "STORAGE",
-    "UNEVEN_RATIO",
-    "WORKER_CPU",
-    "WORKER_SERIAL",
     "at_other_hours",
     "at_quiet_level",
     "dataset_bytes_per_node",

@@ -48,8 +48,6 @@ from cs_input_analyzer.stats.estimates import (
     total,
 )
 
-__all__ = ["fit"]
-
 SIGNIFICANT_DIGITS = 6
 
 
@@ -229,7 +227,7 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int,
         launch_spread_ratio=launch_spread,
         spread_ratio=spread_ratio([run for runs in by_layout.values() for run in runs]),
         host_cpus=host_cpus,
-        private_bytes=max((_private(w) for w in everyone if _private(w)), default=0) or None,
+        private_bytes=max((w.private_bytes or w.peak_rss_bytes or 0 for w in everyone), default=0) or None,
         shared_bytes=max((m.shared_bytes for m in probes if m.shared_bytes is not None), default=None),
         bytes_read_per_sample=_mean(w.bytes_read_per_sample for w in everyone),
         bytes_out_per_sample=_mean(w.bytes_out_per_sample for w in everyone),
@@ -338,10 +336,6 @@ def _persistent_slowest_ratio(run: Sequence[WorkerResult]) -> float:
     if seen <= noise:
         return 1.0
     return 1 - (1 - min(r.estimate for r in rates) / mean) * math.sqrt(1 - noise / seen)
-
-
-def _private(worker: WorkerResult) -> int:
-    return worker.private_bytes or worker.peak_rss_bytes or 0
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -19,8 +19,6 @@ from dataclasses import replace
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, QuietLoop, WorkerResult
 from cs_input_analyzer.stats.estimates import NORMAL_95, from_log, log_error, student_t, total
 
-__all__ = ["at_other_hours", "at_quiet_level", "host_ratio", "slowed_log", "with_known_loops"]
-
 FELT_EXPONENT, FELT_ERROR = 0.75, 0.15
 # Of what others had, such a share is not known to have been the worker's loss: one standard deviation.
 OTHERS_ERROR_RATIO = 0.1

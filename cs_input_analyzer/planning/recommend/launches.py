@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.planning.capacity import assumptions as limits
 from cs_input_analyzer.planning.capacity.prediction import Rates, supply
 from cs_input_analyzer.planning.recommend.problem import Floats, Ints, PlanningProblem, predicted
 from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance, chances
@@ -38,7 +38,7 @@ EQUAL_RATIO, EQUAL_TASKS_RATIO = 0.999, 0.98
 """Where no launch meets the demand, rates within 0.1 % of the best count as equal, and the one with fewer nodes wins; on these
 nodes those within 2 %, and the one with fewer tasks wins. More sureness than 2 % is not bought by tasks, either."""
 
-PER_NODE_LIMITS = (capacity.MEMORY_BANDWIDTH, capacity.HOST_STORAGE, capacity.NETWORK_IN, capacity.NETWORK_OUT)
+PER_NODE_LIMITS = (limits.MEMORY_BANDWIDTH, limits.HOST_STORAGE, limits.NETWORK_IN, limits.NETWORK_OUT)
 """What a busy node lets through whoever streams on it."""
 
 
@@ -120,11 +120,11 @@ def limit_on(problem: PlanningProblem, prediction: Prediction) -> str:
 def _binding(problem: PlanningProblem, best: Prediction, fastest_of: Callable[[PlanningProblem], Prediction | None]) -> str:
     """What to add for more than `best`, the fastest of its kind: the term of the law that binds, or the files or the memory without
     whose limit another launch of that kind would be faster."""
-    if best.limited_by == capacity.STORAGE or best.limited_by in PER_NODE_LIMITS:
+    if best.limited_by == limits.STORAGE or best.limited_by in PER_NODE_LIMITS:
         return best.limited_by
     without_files = replace(problem, model=replace(problem.model, file_count=None))
     without_memory = replace(problem, model=replace(problem.model, private_bytes=None))
-    others = ((capacity.FILES, fastest_of(without_files)), (capacity.MEMORY, fastest_of(without_memory)))
+    others = ((limits.FILES, fastest_of(without_files)), (limits.MEMORY, fastest_of(without_memory)))
     lows = [(name, found.samples_per_s.low) for name, found in others if found is not None]
     name, low = max(lows, key=lambda pair: pair[1], default=(best.limited_by, 0.0))
     return name if low * EQUAL_TASKS_RATIO > best.samples_per_s.low else best.limited_by
