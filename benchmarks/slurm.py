@@ -1,11 +1,10 @@
 """What Slurm as the engine costs, on a private cluster of virtual nodes on this host.
 
     overhead     of one launch: from its start to its result, without TensorFlow's import and the sampling itself (target: 5 s)
-    skew         between the first and the last of 4 nodes × 4 workers to begin, after the barrier (target: 100 ms)
     collecting   the results of 10,000 workers from the shared folder (target: 2 s, and memory that does not grow with them)
     storage      a pipeline that only reads, over 1 to 3 nodes on one slow file system: its ceiling against the truth
 
-Virtual nodes share this host's CPUs, so the first two say at most what a cluster would. Needs Slurm's daemons (`tests/slurm`).
+Virtual nodes share this host's CPUs, so the first says at most what a cluster would. Needs Slurm's daemons (`tests/slurm`).
 """
 
 from __future__ import annotations
@@ -27,11 +26,12 @@ from pydantic import TypeAdapter
 from benchmarks import slowfs
 from benchmarks.paired import save, show
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
-from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher
+from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.slurm.agent import RESULT
 from cs_input_analyzer.engines.slurm.results import read_results
+from cs_input_analyzer.machines.cluster import discover
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, SteadyState, WorkerResult
+from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, Options, SteadyState, WorkerResult
 from cs_input_analyzer.worker.summary import measurement_of
 from tests.slurm.private_slurm import missing, private_slurm
 
@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parents[1]
 READS = f"{ROOT}/tests/slurm/shared_reader.py:reads"
 BUSY = f"{ROOT}/tests/functional/input_functions.py:endless"
 BYTES_PER_S = 12e6
-PARTS = ("overhead", "skew", "collecting", "storage")
+PARTS = ("overhead", "collecting", "storage")
 
 
 def main() -> None:
@@ -58,9 +58,6 @@ def main() -> None:
     if "overhead" in wanted:
         with launcher(cpus=2, nodes=1) as engine:
             result["overhead_s"] = [overhead_s(engine) for _ in range(options.times)]
-    if "skew" in wanted:
-        with launcher(cpus=4, nodes=4) as engine:
-            result["skew_s"] = [skew_s(engine) for _ in range(max(1, options.times // 2))]
     if "storage" in wanted:
         result["storage"] = storage(options.times)
     show("Slurm as the engine", ("what", "middle", "worst", "target"), list(rows(result)))
@@ -68,9 +65,9 @@ def main() -> None:
 
 
 def rows(result: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    for name, what, target in (("overhead_s", "overhead of a launch, s", "5"), ("skew_s", "begin of 16 workers, s", "0.1")):
-        if name in result:
-            yield what, f"{statistics.median(result[name]):.3f}", f"{max(result[name]):.3f}", target
+    if "overhead_s" in result:
+        seconds = result["overhead_s"]
+        yield "overhead of a launch, s", f"{statistics.median(seconds):.3f}", f"{max(seconds):.3f}", "5"
     if "collecting" in result:
         found = result["collecting"]
         yield f"collecting {found['workers']:,} workers, s", f"{found['seconds']:.2f}", "", "2"
@@ -97,18 +94,8 @@ def launcher(*, cpus: int, nodes: int) -> Iterator[SlurmLauncher]:
     try:
         with private_slurm(place, nodes=max(4, nodes), cpus=cpus) as slurm:
             os.environ["SLURM_CONF"] = str(slurm.conf)
-            engine = SlurmLauncher(
-                AllocationRequest(
-                    nodes=nodes,
-                    most_nodes=None,
-                    partition="main",
-                    exclude=("wafer", "broken"),
-                    sbatch_args=(),
-                    queue_s=60.0,
-                    measure_s=1800.0,
-                    shared_dir=place,
-                )
-            )
+            options = Options(slurm_nodes=nodes, queue_timeout_s=60.0, max_seconds=1800.0, shared_dir=str(place))
+            engine = SlurmLauncher(options, discover().cluster)
             try:
                 yield engine
             finally:
@@ -147,12 +134,6 @@ def overhead_s(engine: SlurmLauncher, window_s: float = 3.0) -> float:
     return time.monotonic() - began_s - found.starting_s - window_s
 
 
-def skew_s(engine: SlurmLauncher) -> float:
-    found = launched(engine, BUSY, "4x4x1", 2.0).measurement
-    assert found.start_skew_s is not None, [worker.message for worker in found.workers]
-    return found.start_skew_s
-
-
 def storage(times: int) -> dict[str, Any]:
     """The truth is what the file system was told to give."""
     source = Path(tempfile.mkdtemp(prefix="files_"))
@@ -182,17 +163,17 @@ def collecting(workers: int) -> dict[str, Any]:
     """Reads simulated files, as agents write them for a launch of so many."""
     folder = Path(tempfile.mkdtemp(prefix="results_"))
     try:
-        told: list[int | None] = []
+        file_bytes = 0
         for rank in range(workers):
             text = TypeAdapter(WorkerResult).dump_json(simulated(rank))
             place = folder / f"worker-{rank}"
             place.mkdir()
             (place / RESULT).write_bytes(text)
-            told.append(len(text))
+            file_bytes += len(text)
         process = psutil.Process()
         before_bytes = process.memory_info().rss
         began_s = time.monotonic()
-        found = [result for result in read_results(folder, told) if result is not None]
+        found = [result for result in read_results(folder, range(workers)) if result is not None]
         whole = measurement_of(Layout(nodes=workers // 16 or 1, tasks_per_node=16, cpus_per_task=1), workers, found)
         taken_s = time.monotonic() - began_s
         assert len(whole.workers) == workers
@@ -203,7 +184,7 @@ def collecting(workers: int) -> dict[str, Any]:
             "seconds": taken_s,
             "kept_bytes": kept_bytes,
             "peak_bytes": max(kept_bytes, peak_bytes),
-            "file_bytes": sum(size or 0 for size in told),
+            "file_bytes": file_bytes,
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -218,7 +218,6 @@ def make_noise(**overrides: Any) -> Noise:
         overrides,
         run_queue_wait_ratio=0.012,
         steal_ratio=0.0,
-        pressure_ratio=0.031,
         reference_ratio=0.985,
         between_processes_ratio=0.014,
     )

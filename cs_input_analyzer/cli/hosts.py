@@ -27,10 +27,10 @@ def reference(cpus: int | None) -> int:
 
     The loop runs for a second, on one CPU of every core at once.
     """
-    from cs_input_analyzer.machines import cluster, host, node_speed
+    from cs_input_analyzer.machines import host, node_speed
 
     here = host.read_host(cpus)
     cores = node_speed.one_cpu_per_core(here.cpu_budget)
-    print_text(cluster.format_reference(node_speed.node_rate(cores), here.python_version))
+    print_text(node_speed.format_reference(node_speed.node_rate(cores), here.python_version))
     complain(f"steps in a CPU second, the loop on {len(cores)} core(s) at once; on the host that measures: --node-reference")
     return 0

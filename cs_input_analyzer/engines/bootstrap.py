@@ -1,12 +1,14 @@
-"""How a process of ours is started: the command line that finds the package, and the environment it gets."""
+"""How a process of ours is started: the command line that finds the package, the environment it gets, and its ends."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import cs_input_analyzer
+from cs_input_analyzer.errors import LaunchError
 
 # Names the folder of the command that a process was started for.
 MARK = "CS_INPUT_ANALYZER_FOLDER"
@@ -37,3 +39,21 @@ def environment(folder: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",  # the user's folders stay as they are
     }
+
+
+def started(line: list[str], scratch: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """A process with pipes, for the command with the private folder `scratch`.
+
+    Temporary files go to its own `folder`: AutoGraph's would outlive a process that is killed.
+    """
+    try:
+        return subprocess.Popen(
+            line,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**environment(scratch), "TMPDIR": str(folder)},
+            start_new_session=True,  # Ctrl-C is the parent's to handle; and the whole group can be ended at once
+        )
+    except OSError as error:
+        raise LaunchError(f"a process could not be started: {error}") from error

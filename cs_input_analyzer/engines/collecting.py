@@ -7,10 +7,13 @@ import signal
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from pydantic import TypeAdapter
 
 from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure
+from cs_input_analyzer.engines.scratch import Scratch
+from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Layout, PipelineGraph, ReadRate, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
@@ -33,10 +36,8 @@ _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To 
 
 def results_of(plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], node: str) -> tuple[WorkerResult, ...]:
     """The results of the workers of one host, in the window that they share."""
-    # A worker that met its end early says nothing about how long the others may be looked at.
-    whole = [journal for journal in journals if journal.last("done") and not journal.last("data_error")]
-    ends = [float(journal.stamps_s[-1]) for journal in whole if len(journal.stamps_s)]
-    until_s = min(ends, default=None)
+    whole_s = [journal.whole_s for journal in journals]
+    until_s = min((seconds for seconds in whole_s if seconds is not None), default=None)
     return tuple(
         _blaming_storage(worker_result(journal, ending, index=index, node=node, until_s=until_s), ending)
         for journal, ending, index in zip(journals, endings, plan.worker_indices, strict=True)
@@ -141,6 +142,14 @@ def _blaming_storage(result: WorkerResult, ending: Ending) -> WorkerResult:
     """Adds the reason to the result of a worker that could not write its journal; what it had written before is kept."""
     unwritten = _unwritten(ending)
     return result if unwritten is None or result.status == "done" else replace(result, status="lost", message=unwritten)
+
+
+def temporary_scratch() -> Scratch:
+    """A private folder where temporary files are kept. Raises LaunchError with advice where there can be none."""
+    try:
+        return Scratch(Path(tempfile.gettempdir()))
+    except OSError as error:
+        raise LaunchError(f"no temporary folder can be made: {storage_advice(error.strerror or str(error))}") from None
 
 
 def storage_advice(reason: str) -> str:

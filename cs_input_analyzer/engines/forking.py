@@ -30,20 +30,15 @@ class ForkedProcess:
         self.returncode: int | None = None
         self._server = server
 
-    def poll(self) -> int | None:
-        self._receive(0.0)
+    def poll(self, timeout_s: float = 0.0) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._server.returncode_of(self.pid, timeout_s)
         return self.returncode
 
     def wait(self) -> int:
-        while self.returncode is None:
-            self._receive(1.0)
-        return self.returncode
-
-    def _receive(self, timeout_s: float) -> None:
-        if self.returncode is None:
-            self._server.receive(timeout_s)
-        if self.returncode is None and self._server.is_gone:  # also one that ended before it could report the end of this worker
-            self.returncode = -signal.SIGKILL
+        while (returncode := self.poll(1.0)) is None:
+            pass
+        return returncode
 
 
 class ForkServer:
@@ -69,8 +64,7 @@ class ForkServer:
         finally:
             theirs.close()
         self._socket = ours
-        self._workers: dict[int, ForkedProcess] = {}
-        self._ended: dict[int, int] = {}  # by processes whose ForkedProcess is not made yet
+        self._ended: dict[int, int] = {}
         self._forked: dict[str, int] = {}
         self._is_ready: bool | None = None
 
@@ -83,10 +77,12 @@ class ForkServer:
             self.receive(timeout_s=0.5)
         return self._is_ready
 
-    @property
-    def is_gone(self) -> bool:
-        """It forks no workers; those that it had forked died with it."""
-        return self._is_ready is False
+    def returncode_of(self, pid: int, timeout_s: float) -> int | None:
+        """Of a worker that has ended; once, as its number may then be another's."""
+        self.receive(timeout_s)
+        if self._is_ready is False:  # its workers died with it, those too whose end it could not report any more
+            self._ended.setdefault(pid, -signal.SIGKILL)
+        return self._ended.pop(pid, None)
 
     def start(self, folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> ForkedProcess:
         """A new worker, on these CPUs, that keeps its journal in `folder`; isolated: it writes nothing else for real.
@@ -107,9 +103,7 @@ class ForkServer:
             os.close(to_worker[0])
             os.close(from_worker[1])
         stdin, stdout = os.fdopen(to_worker[1], "wb", buffering=0), os.fdopen(from_worker[0], "rb", buffering=0)
-        worker = self._workers[pid] = ForkedProcess(self, pid, stdin, stdout)
-        worker.returncode = self._ended.pop(pid, None)
-        return worker
+        return ForkedProcess(self, pid, stdin, stdout)
 
     def _pid_of(self, name: str) -> int:
         deadline_s = time.monotonic() + FORK_PATIENCE_S
@@ -135,11 +129,7 @@ class ForkServer:
         elif "ready" in message:
             self._is_ready = message["ready"]
         elif "returncode" in message:
-            worker_over = self._workers.pop(message["pid"], None)
-            if worker_over is None:
-                self._ended[message["pid"]] = message["returncode"]
-            else:
-                worker_over.returncode = message["returncode"]
+            self._ended[message["pid"]] = message["returncode"]
         else:
             self._forked[message["worker"]] = message["pid"]
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_input_analyzer.engines.collecting import launch_result, results_of, storage_advice
+from cs_input_analyzer.engines.collecting import launch_result, results_of, storage_advice, temporary_scratch
 from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
 from cs_input_analyzer.engines.memory_watch import ProcessTree
-from cs_input_analyzer.engines.scratch import Scratch, remove
-from cs_input_analyzer.engines.tf_config import free_ports, tf_config_of
+from cs_input_analyzer.engines.scratch import remove
+from cs_input_analyzer.engines.tf_config import announced_addresses, tf_config_of
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, fresh_process, memory_limit
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.host import cpu_sets
@@ -62,10 +61,7 @@ class LocalLauncher:
         self._start_timeout_s = start_timeout_s
         self._cpu_budget = cpu_budget
         self._worker_memory_bytes = worker_memory_bytes
-        try:
-            self._scratch = Scratch(Path(tempfile.gettempdir()))
-        except OSError as error:
-            raise LaunchError(f"no temporary folder can be made: {storage_advice(error.strerror or str(error))}") from None
+        self._scratch = temporary_scratch()
         self.folder = self._scratch.folder
         self._started: list[WorkerProcess] = []
         self._tree = ProcessTree()
@@ -143,7 +139,7 @@ class LocalLauncher:
         # All that were started: a neighbour that still imports would take the CPUs from those that are measured.
         self._wait([process for process in self._started if not process.is_over], ("imported", "failed"), latest_s, "start")
         limit_bytes = memory_limit(self._worker_memory_bytes, len(processes))
-        addresses = [f"localhost:{port}" for port in free_ports(plan.num_workers + 1)]
+        addresses = announced_addresses(["localhost"], plan.num_workers)
         for process, index in zip(processes, plan.worker_indices, strict=True):
             order = Order(
                 plan=plan,

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+
+import psutil
 
 from cs_input_analyzer.machines.counters import read_start
 
-PROC = Path("/proc")
 # Children are looked for this often, and less often where looking takes long: at most this part of the time goes into it.
 LOOK_S = 1.0
 LOOK_RATIO = 0.01
 # The same for adding up what is shared, which the kernel does page by page (tens of milliseconds for some gigabytes).
-WEIGH_S = 1.0
 WEIGH_RATIO = 0.05
 
 Clock = Callable[[], float]
@@ -53,52 +51,38 @@ class MemoryWatch:
 
     def __init__(self, pid: int, tree: ProcessTree, clock: Clock = time.monotonic) -> None:
         self._pid, self._tree, self._clock = pid, tree, clock
-        self._children: tuple[int, ...] = ()
-        self._look_again_s = self._weigh_again_s = self._rested_s = float("-inf")
-        self._cleared_bytes = 0
+        self._weigh_again_s = float("-inf")
 
     def is_above(self, limit_bytes: int) -> bool:
         """Cheap while what is resident, added up, is below the limit.
 
         Above it that proves nothing: pages that children share with the worker they were forked from are counted for each. What is
-        held then is the sum of proportional shares (PSS), added up anew when more has become resident than was left, and now and
-        then, as children that write to shared pages make them their own.
+        held then is the sum of proportional shares (PSS).
         """
-        now_s = self._clock()
-        if now_s >= self._look_again_s:
-            self._look_again_s = now_s + LOOK_S
-            self._children = self._tree.descendants(self._pid)
-        family = (self._pid, *self._children)
-        resident_bytes = sum(map(rss_bytes, family))
-        not_before_s = self._weigh_again_s if resident_bytes <= self._cleared_bytes else self._rested_s
-        if resident_bytes <= limit_bytes or now_s < not_before_s:
+        began_s = self._clock()
+        family = (self._pid, *self._tree.descendants(self._pid))
+        if began_s < self._weigh_again_s or sum(map(rss_bytes, family)) <= limit_bytes:
             return False
         held_bytes = sum(map(pss_bytes, family))
-        after_s = self._clock()
-        self._weigh_again_s = after_s + max(WEIGH_S, (after_s - now_s) / WEIGH_RATIO)
-        self._rested_s = after_s + (after_s - now_s)
-        self._cleared_bytes = resident_bytes + limit_bytes - held_bytes
+        ended_s = self._clock()
+        self._weigh_again_s = ended_s + (ended_s - began_s) / WEIGH_RATIO
         return held_bytes > limit_bytes
 
 
 def rss_bytes(pid: int) -> int:
     """Resident memory of a process, shared or not; 0 for one that is gone."""
-    fields = read_start(f"{PROC}/{pid}/statm").split()
+    fields = read_start(f"/proc/{pid}/statm").split()
     return int(fields[1]) * resource.getpagesize() if len(fields) > 1 else 0
 
 
 def pss_bytes(pid: int) -> int:
     """Proportional resident memory: each page divided by the processes that map it; all of it where that is not reported."""
-    found = re.search(rb"^Pss:\s+(\d+) kB", read_start(f"{PROC}/{pid}/smaps_rollup"), re.MULTILINE)
+    found = re.search(rb"^Pss:\s+(\d+) kB", read_start(f"/proc/{pid}/smaps_rollup"), re.MULTILINE)
     return int(found[1]) * 1024 if found else rss_bytes(pid)
 
 
 def _children_of_all() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
-    for name in os.listdir(PROC):
-        if name.isdigit():
-            # After the command in brackets, which may hold anything: state, parent.
-            fields = read_start(f"{PROC}/{name}/stat").rpartition(b")")[2].split(None, 2)
-            if len(fields) > 1:
-                children.setdefault(int(fields[1]), []).append(int(name))
+    for process in psutil.process_iter(["ppid"]):
+        children.setdefault(process.info["ppid"], []).append(process.pid)
     return children

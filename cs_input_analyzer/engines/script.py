@@ -5,18 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cs_input_analyzer.engines.bootstrap import command, environment
-from cs_input_analyzer.engines.collecting import how_it_ended
-from cs_input_analyzer.engines.scratch import Scratch
+from cs_input_analyzer.engines.bootstrap import command, started
+from cs_input_analyzer.engines.collecting import how_it_ended, temporary_scratch
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
-from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, UsageError
+from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.journal import Journal, read_journal
@@ -56,10 +53,7 @@ def find_captures(
         LaunchError: the process could not be started, or its folder not be written.
     """
     began_s = time.monotonic()
-    try:
-        scratch = Scratch(Path(tempfile.gettempdir()))
-    except OSError as error:
-        raise LaunchError(f"no temporary folder can be made: {error.strerror or error}") from None
+    scratch = temporary_scratch()
     try:
         ending, journal, hung = _run(script, seconds, worker_memory_bytes, scratch.folder, (str(last or 0), *packages))
     finally:
@@ -100,18 +94,7 @@ def _run(
     """How the process ended, what it wrote down, and where it hung. `more`: further arguments."""
     arguments = (str(folder), str(os.getpid()), str(seconds), script.target, *more)
     line = command("cs_input_analyzer.worker.script_run", *arguments, isolated_in=folder)
-    try:
-        started = subprocess.Popen(
-            line,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**environment(folder), "TMPDIR": str(folder)},
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise LaunchError(f"the script could not be started: {error}") from error
-    process = WorkerProcess(folder, started, memory_limit(worker_memory_bytes))
+    process = WorkerProcess(folder, started(line, folder, folder), memory_limit(worker_memory_bytes))
     began_s = time.monotonic()
     deadline_s, has_found = began_s + seconds + STACK_S, False
     try:

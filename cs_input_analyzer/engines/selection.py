@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from cs_input_analyzer.engines import LocalLauncher
-from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher
+from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
 from cs_input_analyzer.machines import cluster, history, host, node_speed
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
-
-# Beside the budget of the run a job must last while the last launch is collected.
-SPARE_RATIO = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +35,7 @@ def check(options: Options, mistakes: Mistakes, *, declared: Cluster | None = No
         _check_probes(options, this_host)
     with mistakes:
         if options.node_reference is not None:
-            cluster.read_reference(options.node_reference, this_host.python_version)
+            node_speed.read_reference(options.node_reference, this_host.python_version)
     with mistakes:
         nodes = cluster.resolve(replace(options, node_reference=None), this_host, declared=declared)
         recommend.check_single_task_nodes(nodes, options)
@@ -102,11 +97,7 @@ def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[s
     nodes = cluster.resolve(options, this_host, declared=found.cluster if is_theirs else declared, loop=_no_loop)
     recommend.check_cluster(nodes, options)  # before a job is submitted
     try:
-        extra = shlex.split(options.sbatch_args or "")
-    except ValueError as error:
-        raise UsageError(f"--sbatch-args is not a readable command line ({error}): {options.sbatch_args!r}") from None
-    try:
-        launcher = _slurm_launcher(options, found, tuple(extra), on_status, isolates)
+        launcher = SlurmLauncher(options, found.cluster, on_status=on_status, isolates=isolates)
     except KeyboardInterrupt:
         raise Interrupted("interrupted before Slurm gave its nodes") from None
     if is_measured and nodes.speed_ratio is None:
@@ -131,28 +122,6 @@ def _no_loop() -> Estimate:
         "--node-reference, or node_reference in the cluster file, compares a node with the machine that this was started on, but "
         "with --launcher slurm nodes of Slurm measure: run `reference` on one of them, too, and give the ratio as --node-speed "
         "(none is needed to plan for the nodes that measure)"
-    )
-
-
-def _slurm_launcher(
-    options: Options, found: cluster.SlurmNodes, sbatch_args: tuple[str, ...], on_status: Callable[[str], None], isolates: bool
-) -> SlurmLauncher:
-    return SlurmLauncher(
-        AllocationRequest(
-            nodes=options.slurm_nodes,
-            most_nodes=min(len(found.usable), found.cluster.nodes),
-            partition=found.cluster.partition,
-            exclude=found.cluster.excluded_nodes,
-            sbatch_args=sbatch_args,
-            queue_s=options.queue_timeout_s,
-            measure_s=options.start_timeout_s + options.max_seconds * SPARE_RATIO,
-            shared_dir=None if options.shared_dir is None else Path(options.shared_dir),
-        ),
-        cpus=options.cpus,
-        worker_memory_bytes=options.worker_memory_bytes,
-        on_status=on_status,
-        start_timeout_s=options.start_timeout_s,
-        isolates=isolates,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import signal
 import subprocess
@@ -14,10 +13,9 @@ from typing import IO
 
 import psutil
 
-from cs_input_analyzer.engines.bootstrap import command, environment
+from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.forking import ForkedProcess
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree
-from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.worker.journal import EventTail
 from cs_input_analyzer.worker.redirect import AWAY
 from cs_input_analyzer.worker.summary import Ending, Killed
@@ -55,8 +53,7 @@ class WorkerProcess:
         self._look_again_s = 0.0
         self._is_cleared = False
         self._ending: Ending | None = None
-        self._tail: collections.deque[bytes] = collections.deque()
-        self._tail_bytes = 0
+        self._tail = b""
         self._drain = threading.Thread(target=self._keep_tail, args=(process.stdout,), daemon=True)
         self._drain.start()
 
@@ -137,7 +134,7 @@ class WorkerProcess:
         self._process.wait()
         self._clear_away()
         self._drain.join(timeout=1.0)
-        tail = b"".join(self._tail)[-OUTPUT_TAIL_BYTES:].decode(errors="replace")
+        tail = self._tail.decode(errors="replace")
         self._ending = Ending(returncode=self._process.returncode, killed_for=self.killed_for, output_tail=tail)
         return self._ending
 
@@ -168,10 +165,7 @@ class WorkerProcess:
         if stream is None:
             return
         while block := os.read(stream.fileno(), 1 << 16):
-            self._tail.append(block)
-            self._tail_bytes += len(block)
-            while self._tail_bytes > 2 * OUTPUT_TAIL_BYTES and len(self._tail) > 1:
-                self._tail_bytes -= len(self._tail.popleft())
+            self._tail = (self._tail + block)[-OUTPUT_TAIL_BYTES:]
 
 
 def memory_limit(asked_bytes: int | None, workers: int = 1) -> int:
@@ -211,16 +205,7 @@ def _bytes_below(folder: Path) -> int:
 
 
 def fresh_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> subprocess.Popen[bytes]:
-    """A worker by command line. Temporary files go to its folder: AutoGraph's would outlive a process that is killed."""
+    """A worker by command line."""
     arguments = (str(folder), ",".join(map(str, cpus)), str(os.getpid()))
-    try:
-        return subprocess.Popen(
-            command("cs_input_analyzer.worker.process", *arguments, isolated_in=folder if is_isolated else None),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**environment(folder.parent), "TMPDIR": str(folder)},
-            start_new_session=True,  # Ctrl-C is the parent's to handle; and the whole group can be ended at once
-        )
-    except OSError as error:
-        raise LaunchError(f"a worker process could not be started: {error}") from error
+    line = command("cs_input_analyzer.worker.process", *arguments, isolated_in=folder if is_isolated else None)
+    return started(line, folder.parent, folder)

@@ -16,7 +16,6 @@ from cs_input_analyzer.machines.reference import SpeedWatch
 
 PROC = Path("/proc")
 NANOSECONDS = 1e-9
-MICROSECONDS = 1e-6
 # Finding the descendants means reading every process of the host: milliseconds, on a busy node tens of them.
 CHILD_SCAN_S = 2.0
 # Lines of a thousand CPUs.
@@ -34,8 +33,6 @@ class Counters:
         read_bytes: asked for by read calls (`rchar`), but for what was read to count; `physical_read_bytes`: fetched from storage.
         run_s, queued_s: time the threads alive now ran, and waited for a CPU (schedstat).
         host_cpu_s, host_steal_s: CPU time of the whole host, and what its hypervisor took.
-        host_pressure_s: time in which some task of the host waited for a CPU (PSI `some`); threads of this process that queue
-            on its own CPU set are among them.
         rss_bytes: not a total but the memory held now.
         at_s: when these were read, monotonic clock.
         switches: times that a thread gave up its CPU, or lost it; `preempted_switches`: lost it while it had work.
@@ -52,7 +49,6 @@ class Counters:
     queued_s: float | None
     host_cpu_s: float | None
     host_steal_s: float | None
-    host_pressure_s: float | None = None
     rss_bytes: int | None = None
     at_s: float | None = None
     switches: int | None = None
@@ -107,7 +103,6 @@ class CounterReader:
             queued_s=queued_s,
             host_cpu_s=host_cpu_s,
             host_steal_s=host_steal_s,
-            host_pressure_s=self._host_pressure_s(),
             # Since Linux 6.2 exact only to some pages per CPU: good for a slope over a minute, not for a difference of megabytes.
             rss_bytes=int(statm[1]) * resource.getpagesize() if len(statm) > 1 else None,
             at_s=self._clock(),
@@ -163,12 +158,6 @@ class CounterReader:
         idle = sum(sum(fields[3:5]) for fields in own) / _TICKS_PER_S
         busy = None if whole is None else whole - idle
         return sum(host) / _TICKS_PER_S, host[7] / _TICKS_PER_S if len(host) > 7 else None, whole, busy
-
-    def _host_pressure_s(self) -> float | None:
-        """`some avg10=… total=MICROSECONDS` (Linux 4.20 and later, where not switched off)."""
-        line = self._text("pressure/cpu").split(b"\n", 1)[0]
-        total = line.rpartition(b"total=")[2]
-        return int(total) * MICROSECONDS if line.startswith(b"some ") and total.isdigit() else None
 
     def _live_children_cpu_s(self) -> float:
         """CPU of the descendants alive now, and of those that they reaped."""

@@ -19,7 +19,6 @@ from cs_input_analyzer.records import Host
 CGROUP = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 CPUS = Path("/sys/devices/system/cpu")
-KERNEL = Path("/proc/sys/kernel")
 
 
 def read_host(cpus: int | None = None) -> Host:
@@ -76,10 +75,10 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
     return min(quotas, default=None)  # the tightest level binds
 
 
-def thread_limit(groups: Path = OWN_GROUPS, root: Path = CGROUP, kernel: Path = KERNEL) -> tuple[int | None, str]:
+def thread_limit(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> tuple[int | None, str]:
     """Threads that the processes of this user, or of our control group, may have together, and what says so; the tightest."""
     own = _own_groups(groups)
-    limits = [(int(text), f"kernel.{name}") for name in ("threads-max", "pid_max") if (text := _read(kernel / name)).isdigit()]
+    limits: list[tuple[int, str]] = []
     soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if soft != resource.RLIM_INFINITY and os.geteuid() != 0:  # root is not held to it
         limits.append((soft, "ulimit -u"))
@@ -104,16 +103,10 @@ def oom_kills(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> int:
 def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> tuple[tuple[int, ...], ...]:
     """CPU numbers for each worker, side by side from the `first` on; they wrap around, and so share, once the budget is spent."""
     allowed = budget_cpus(budget)
-    sets = []
-    for worker in range(workers):
-        start = first + worker * cpus_per_task
-        sets.append(tuple(sorted({allowed[(start + offset) % len(allowed)] for offset in range(cpus_per_task)})))
-    return tuple(sets)
+    return tuple(_neighbours(allowed, first + worker * cpus_per_task, cpus_per_task) for worker in range(workers))
 
 
-def worker_cpus(
-    allowed: Sequence[int], tasks_per_node: int, cpus_per_task: int, local_rank: int, threads_per_core: int
-) -> tuple[int, ...]:
+def worker_cpus(allowed: Sequence[int], cpus_per_task: int, local_rank: int, threads_per_core: int) -> tuple[int, ...]:
     """The CPUs of one task: those that Slurm bound it to, or, where it binds nothing, its part of what there is.
 
     Slurm binds to whole cores, so a task of one CPU may have both threads of a core: that is what it gets in training, too. Where
@@ -122,8 +115,11 @@ def worker_cpus(
     rounded = -(-cpus_per_task // threads_per_core) * threads_per_core
     if len(allowed) <= rounded:
         return tuple(allowed)
-    first = local_rank * cpus_per_task
-    return tuple(sorted({allowed[(first + offset) % len(allowed)] for offset in range(cpus_per_task)}))
+    return _neighbours(allowed, local_rank * cpus_per_task, cpus_per_task)
+
+
+def _neighbours(allowed: Sequence[int], first: int, count: int) -> tuple[int, ...]:
+    return tuple(sorted({allowed[(first + offset) % len(allowed)] for offset in range(count)}))
 
 
 def budget_cpus(budget: int) -> list[int]:
@@ -134,17 +130,15 @@ def budget_cpus(budget: int) -> list[int]:
 def threads_per_core(cpus: Collection[int] | None = None, *, root: Path = CPUS) -> int | None:
     """Hardware threads that a core of this machine has (its first core, taken for all); of `cpus`, how many share a core, which are
     fewer where not all its threads are among them. None where the kernel does not tell, or where that is not the same for all."""
-    counts = set()
-    for cpu in (0,) if cpus is None else cpus:
-        siblings = _cpu_list(_read(root / f"cpu{cpu}" / "topology" / "thread_siblings_list"))
-        counts.add(len(siblings if cpus is None else siblings.intersection(cpus)))
+    of_each = [threads_of_core(cpu, root) for cpu in ((0,) if cpus is None else cpus)]
+    counts = {len(threads if cpus is None else threads.intersection(cpus)) for threads in of_each}
     return counts.pop() or None if len(counts) == 1 else None
 
 
-def _cpu_list(text: str) -> frozenset[int]:
-    """`0,64` or `0-1` as the kernel writes them -> CPU numbers; empty where it is neither."""
+def threads_of_core(cpu: int, root: Path = CPUS) -> frozenset[int]:
+    """The CPUs that share a core with this one, and this one, out of `0,64` or `0-1` as the kernel writes them; else empty."""
     found: set[int] = set()
-    for part in text.split(","):
+    for part in _read(root / f"cpu{cpu}" / "topology" / "thread_siblings_list").split(","):
         first, _, last = part.partition("-")
         if not (first.isdigit() and (last or first).isdigit()):
             return frozenset()

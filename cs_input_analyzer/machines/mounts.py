@@ -4,39 +4,26 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from importlib.resources import files
-from pathlib import Path
 
+import psutil
 import yaml
 
-MOUNTINFO = Path("/proc/self/mountinfo")
 
-_ESCAPE = re.compile(r"\\([0-7]{3})")
-
-
-def file_system_of(path: str, mountinfo: Path = MOUNTINFO) -> tuple[str | None, bool | None]:
+def file_system_of(path: str) -> tuple[str | None, bool | None]:
     """The type of the file system that holds `path`, links resolved, and whether it is a network or cluster file system.
 
     (None, None) where the list of mounts cannot be read. Sharing is None for types that may be either: layers (`overlay`), unknown
     FUSE programs, folders of a virtual machine's host.
     """
     real = os.path.realpath(path)
-    best: tuple[int, str] | None = None
     try:
-        lines = mountinfo.read_text(errors="surrogateescape").splitlines()
+        above = [mount for mount in psutil.disk_partitions(all=True) if is_below(real, mount.mountpoint)]
     except OSError:
         return None, None
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        fields, kinds = before.split(" "), after.split(" ")
-        if len(fields) < 5 or not kinds[0]:
-            continue
-        point = _unescaped(fields[4])
-        # At the same point the later mount lies over the earlier one, as a triggered automount does.
-        if is_below(real, point) and (best is None or len(point) >= best[0]):
-            best = len(point), _unescaped(kinds[0])
-    return (best[1], is_shared(best[1])) if best else (None, None)
+    # At the same point the later mount lies over the earlier one, as a triggered automount does.
+    best = max(reversed(above), key=lambda mount: len(mount.mountpoint), default=None)
+    return (best.fstype, is_shared(best.fstype)) if best is not None else (None, None)
 
 
 def is_shared(kind: str) -> bool | None:
@@ -59,7 +46,3 @@ def _known_types() -> dict[str, dict[str, list[str]]]:
 def is_below(path: str, point: str) -> bool:
     """Whether `path` is the folder `point`, or in it."""
     return path == point or path.startswith(point.rstrip("/") + "/")
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda match: chr(int(match.group(1), 8)), text)

@@ -26,11 +26,11 @@ from pathlib import Path
 import yaml
 
 from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.machines.host import CPUS, threads_of_core
 from cs_input_analyzer.machines.reference import STEPS, time_reference
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.units import parse_estimate
 
-CPUS = Path("/sys/devices/system/cpu")
 SECONDS = 1.0
 # Starting Python takes longer on the last of a hundred CPUs; what follows is SECONDS of work.
 PATIENCE_S = 60.0
@@ -51,13 +51,9 @@ _WITH_PYTHON = re.compile(r"(?P<rate>[^@]+?)\s*(?:@\s*(?P<python>[0-9]+\.[0-9]+)
 
 def one_cpu_per_core(budget: int, *, allowed: Sequence[int] | None = None, root: Path = CPUS) -> tuple[int, ...]:
     """The first CPU of each core that this process may use, at most `budget` of them. Where the kernel does not tell: every CPU."""
-    cores: dict[str, int] = {}
+    cores: dict[frozenset[int], int] = {}
     for cpu in sorted(os.sched_getaffinity(0) if allowed is None else allowed):
-        try:
-            core = (root / f"cpu{cpu}" / "topology" / "thread_siblings_list").read_text().strip()
-        except OSError:
-            core = f"cpu{cpu}"
-        cores.setdefault(core, cpu)
+        cores.setdefault(threads_of_core(cpu, root) or frozenset({cpu}), cpu)
     return tuple(cores.values())[:budget]
 
 

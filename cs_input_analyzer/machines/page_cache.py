@@ -17,7 +17,7 @@ import os
 import random
 import stat
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +27,6 @@ import numpy as np
 
 Clock = Callable[[], float]
 Item = TypeVar("Item", bound=Hashable)
-Span = tuple[int, int]  # offset, length
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # Above these a sample is asked about: opening a file over a network takes a millisecond, walking cached pages 15 ms a gigabyte.
@@ -35,14 +34,10 @@ SAMPLED_FILES = 2000
 SAMPLED_BYTES = 4 << 30
 RANGE_BYTES = 1 << 20
 MIN_RANGES = 16
-# How finely `absent_spans` looks. At multiples of it in the file, because the kernel drops a large page only as a whole.
-SPAN_BYTES = 4 << 20
 # What may be left for the cache to count as empty: pages that another process maps, or is reading right now.
 EMPTY_RATIO = 0.02
 # Looking at a file is mostly waiting for it to open: over a network that takes a while, but many do it side by side.
-LOOKING_THREADS = 8
-EVICTING_THREADS = 8
-WARMING_THREADS = 4
+THREADS = 8
 
 
 def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic) -> float | None:
@@ -61,7 +56,7 @@ def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf, clock: C
         with opened(path) as file:
             return None if file is None else (file.size_bytes, _file_ratio(file, ranges))
 
-    with ThreadPoolExecutor(LOOKING_THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         seen = [found for found in pool.map(look, chosen) if found is not None]
     size_bytes = sum(size for size, _ in seen)
     told = [(size, ratio) for size, ratio in seen if ratio is not None]
@@ -82,16 +77,14 @@ def evict(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = 
     where the kernel does not tell."""
     unique = tuple(dict.fromkeys(paths))
 
-    def drop(path: str) -> bool:
+    def reach(path: str) -> bool:
         if clock() >= deadline_s:
             return False
-        with opened(path) as file:
-            if file is not None:
-                _drop(file)
+        drop(path)
         return True
 
-    with ThreadPoolExecutor(EVICTING_THREADS) as pool:
-        is_reached = all(list(pool.map(drop, unique)))
+    with ThreadPoolExecutor(THREADS) as pool:
+        is_reached = all(list(pool.map(reach, unique)))
     left_ratio = cached_ratio(unique, deadline_s=deadline_s, clock=clock)
     return False if not is_reached else None if left_ratio is None else left_ratio <= EMPTY_RATIO
 
@@ -111,56 +104,22 @@ def warm(paths: Sequence[str], deadline_s: float, clock: Clock = time.monotonic)
             except OSError:
                 return
 
-    with ThreadPoolExecutor(WARMING_THREADS) as pool:
+    with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(read, dict.fromkeys(paths)))
 
 
-def absent_spans(
-    paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic
-) -> dict[str, tuple[Span, ...]]:
-    """Of each file the parts of which less than half is cached, neighbours joined; none where the kernel does not tell.
-
-    Files that were not looked at by the deadline are left out.
-    """
-
-    def look(path: str) -> tuple[Span, ...] | None:
-        return None if clock() >= deadline_s else _absent_spans(path)
-
-    unique = tuple(dict.fromkeys(paths))
-    with ThreadPoolExecutor(LOOKING_THREADS) as pool:
-        return {path: spans for path, spans in zip(unique, pool.map(look, unique), strict=True) if spans is not None}
-
-
-def _absent_spans(path: str) -> tuple[Span, ...]:
-    spans: list[Span] = []
+def is_absent(path: str, offset: int, length: int) -> bool:
+    """Whether less than half of this part of a file is cached; False where the kernel does not tell."""
     with opened(path) as file:
-        if file is None:
-            return ()
-        for offset in range(0, file.size_bytes, SPAN_BYTES):
-            length = min(SPAN_BYTES, file.size_bytes - offset)
-            cached = cached_bytes(file.fd, offset, length)
-            if cached is None or cached * 2 >= length:
-                continue
-            begin = spans.pop()[0] if spans and sum(spans[-1]) == offset else offset
-            spans.append((begin, offset + length - begin))
-    return tuple(spans)
+        cached = None if file is None else cached_bytes(file.fd, offset, length)
+    return cached is not None and cached * 2 < length
 
 
-def drop_spans(spans: Mapping[str, Sequence[Span]]) -> None:
-    """Drops these parts of these files from the cache again: for what we brought in ourselves."""
-    with ThreadPoolExecutor(EVICTING_THREADS) as pool:
-        list(pool.map(_drop_spans, spans.keys(), spans.values()))
-
-
-def _drop_spans(path: str, spans: Sequence[Span]) -> None:
+def drop(path: str, offset: int = 0, length: int = 0) -> None:
+    """Drops this part of a file from the cache, of no length all from there on."""
     with opened(path) as file:
-        if file is None:
-            return
-        for offset, length in spans:
-            try:
-                os.posix_fadvise(file.fd, offset, length, os.POSIX_FADV_DONTNEED)
-            except OSError:
-                return
+        if file is not None:
+            _drop(file, offset, length)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,13 +151,13 @@ def evenly(items: Sequence[Item], count: int) -> list[Item]:
     return [unique[index * len(unique) // count] for index in range(count)]
 
 
-def _drop(file: OpenFile) -> None:
+def _drop(file: OpenFile, offset: int, length: int) -> None:
     try:
         os.fsync(file.fd)  # dirty pages are not dropped
     except OSError:  # a read-only mount has none
         pass
     try:
-        os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fd, offset, length, os.POSIX_FADV_DONTNEED)
     except OSError:
         return
 
@@ -230,9 +189,8 @@ def _libc() -> ctypes.CDLL:
 
 def _is_told(fd: int) -> bool:
     """The kernel's own rule (`can_do_mincore`): the owner of a file, or who may write it."""
-    can = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
     try:
-        return os.fstat(fd).st_uid == os.geteuid() or os.access(f"/proc/self/fd/{fd}", os.W_OK, **can)
+        return os.fstat(fd).st_uid == os.geteuid() or os.access(f"/proc/self/fd/{fd}", os.W_OK, effective_ids=True)
     except OSError:
         return False
 

@@ -6,6 +6,7 @@ stream finds nothing left, so that all streams were busy throughout. Python's `p
 
 from __future__ import annotations
 
+import collections
 import csv
 import io
 import math
@@ -122,14 +123,18 @@ def read_window(
     """
     if not 0 < streams <= len(pieces):
         return Window(rate=None, read=(), hangs=False)
-    left = iter(pieces)
-    lock, go, over = threading.Lock(), threading.Event(), threading.Event()
+    left = collections.deque(pieces)
+    go, over = threading.Event(), threading.Event()
     records = [_Stream() for _ in range(streams)]
     end_s = math.inf
 
     def stream(record: _Stream) -> None:
         go.wait()
-        while not over.is_set() and clock() < end_s and (piece := _next(left, lock)) is not None:
+        while not over.is_set() and clock() < end_s:
+            try:
+                piece = left.popleft()
+            except IndexError:  # nothing is left
+                break
             _read_piece(piece, reader or mounted, record, lambda: over.is_set() or clock() >= end_s, clock)
         over.set()
         record.ended_s = clock()
@@ -147,11 +152,6 @@ def read_window(
     ended_s = clock() if hangs else max(record.ended_s or began_s for record in records)
     read = tuple(piece for record in records for piece in tuple(record.read))
     return Window(rate=_rate(records, streams, ended_s - began_s, state), read=read, hangs=hangs)
-
-
-def _next(left: Iterator[Piece], lock: threading.Lock) -> Piece | None:
-    with lock:
-        return next(left, None)
 
 
 @contextmanager

@@ -11,16 +11,10 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from cs_input_analyzer.machines.mounts import file_system_of
-from cs_input_analyzer.machines.page_cache import (
-    Clock,
-    Span,
-    absent_spans,
-    drop_spans,
-    evenly,
-    evict,
-)
+from cs_input_analyzer.machines.page_cache import THREADS, Clock, drop, evenly, evict, is_absent
 from cs_input_analyzer.machines.raw_reads import Piece, pieces_of, read_window
 from cs_input_analyzer.records import CacheChoice, ReadRate, Storage
 
@@ -58,7 +52,7 @@ def probe_storage(
     seconds_each = min(MAX_WINDOW_S, max(MIN_WINDOW_S, (deadline_s - clock()) / max(1, len(streams))))
     reads: tuple[ReadRate, ...] = ()
     if cache != "warm":
-        reads = (_cold_rates if cache == "cold" else _untouched_rates)(pieces, streams, seconds_each, deadline_s, clock)
+        reads = _rates(pieces, cache, streams, seconds_each, deadline_s, clock)
     folders = Counter(os.path.dirname(os.path.abspath(path)) for path in sizes)
     file_system, is_shared = file_system_of(folders.most_common(1)[0][0])
     return Storage(
@@ -72,48 +66,54 @@ def probe_storage(
     )
 
 
-def _untouched_rates(
-    pieces: tuple[Piece, ...], streams: Sequence[int], seconds_each: float, deadline_s: float, clock: Clock
+def _rates(
+    pieces: tuple[Piece, ...],
+    cache: CacheChoice,
+    streams: Sequence[int],
+    seconds_each: float,
+    deadline_s: float,
+    clock: Clock,
 ) -> tuple[ReadRate, ...]:
-    """Each window finds the cache as the first one found it: it has its own data, and what was not cached is dropped again.
+    """By a window for each number of streams. Cold ones begin with their files out of the cache, and leave it so. The others find
+    it as the first one found it: each has its own data, and what was not cached is dropped again."""
+    is_cold = cache == "cold"
+    absent = dict.fromkeys(pieces, False) if is_cold else _looked_at(pieces, deadline_s, clock)
+    lengths = {(piece.path, piece.offset): piece.length for piece, is_absent_now in absent.items() if is_absent_now}
+    rates: list[ReadRate] = []
+    touched: list[tuple[str, int, int]] = []
+    for count, part in zip(streams, _dealt(tuple(absent), streams, is_own=not is_cold), strict=True):
+        if clock() >= deadline_s:
+            break
+        is_evicted = is_cold and evict([piece.path for piece in part], deadline_s=deadline_s, clock=clock) is not False
+        window = read_window(part, count, seconds_each, "cold" if is_evicted else "as-is", clock)
+        places = [(piece.path, piece.offset) for piece in window.read]
+        touched += [(*place, lengths[place]) for place in places if place in lengths]
+        _drop_all(touched)
+        if window.rate is not None:
+            rates.append(window.rate)
+        if window.hangs:
+            return tuple(rates)
+    _drop_all(touched)  # read-ahead that was still on its way
+    if is_cold:  # the windows filled it; who measures next asked for a cold cache
+        evict([piece.path for piece in pieces], clock=clock)
+    return tuple(rates)
 
-    Looking at the files takes half of the time at most; those that were not come to are not read.
-    """
+
+def _looked_at(pieces: Sequence[Piece], deadline_s: float, clock: Clock) -> dict[Piece, bool]:
+    """Which pieces are not in the cache. Looking takes half of the time at most; those that were not come to are left out."""
     now_s = clock()
-    absent = absent_spans([piece.path for piece in pieces], deadline_s=now_s + (deadline_s - now_s) / 2, clock=clock)
-    pieces = tuple(piece for piece in pieces if piece.path in absent)
-    rates: list[ReadRate] = []
-    touched: dict[str, tuple[Span, ...]] = {}
-    for count, part in zip(streams, _dealt(pieces, streams, is_own=True), strict=True):
-        if clock() >= deadline_s:
-            break
-        window = read_window(part, count, seconds_each, "as-is", clock)
-        read = {piece.path: absent[piece.path] for piece in window.read}
-        drop_spans(read)
-        touched |= read
-        if window.rate is not None:
-            rates.append(window.rate)
-        if window.hangs:
-            return tuple(rates)
-    drop_spans(touched)  # read-ahead that was still on its way
-    return tuple(rates)
+    half_s = now_s + (deadline_s - now_s) / 2
+
+    def look(piece: Piece) -> bool | None:
+        return None if clock() >= half_s else is_absent(piece.path, piece.offset, piece.length)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return {piece: found for piece, found in zip(pieces, pool.map(look, pieces), strict=True) if found is not None}
 
 
-def _cold_rates(
-    pieces: tuple[Piece, ...], streams: Sequence[int], seconds_each: float, deadline_s: float, clock: Clock
-) -> tuple[ReadRate, ...]:
-    rates: list[ReadRate] = []
-    for count, part in zip(streams, _dealt(pieces, streams, is_own=False), strict=True):
-        if clock() >= deadline_s:
-            break
-        is_cold = evict([piece.path for piece in part], deadline_s=deadline_s, clock=clock) is not False
-        window = read_window(part, count, seconds_each, "cold" if is_cold else "as-is", clock)
-        if window.rate is not None:
-            rates.append(window.rate)
-        if window.hangs:
-            return tuple(rates)
-    evict([piece.path for piece in pieces], clock=clock)  # the windows filled it; who measures next asked for a cold cache
-    return tuple(rates)
+def _drop_all(parts: Iterable[tuple[str, int, int]]) -> None:
+    for part in parts:
+        drop(*part)
 
 
 def _dealt(pieces: tuple[Piece, ...], streams: Sequence[int], *, is_own: bool) -> list[tuple[Piece, ...]]:
@@ -129,12 +129,11 @@ def _dealt(pieces: tuple[Piece, ...], streams: Sequence[int], *, is_own: bool) -
 
 def _sizes(paths: Iterable[str]) -> dict[str, int]:
     """Sizes of the files that hold something and that we may read."""
-    can = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
     found = {}
     for path in paths:
         try:
             status = os.stat(path)
-            if stat.S_ISREG(status.st_mode) and status.st_size and os.access(path, os.R_OK, **can):
+            if stat.S_ISREG(status.st_mode) and status.st_size and os.access(path, os.R_OK, effective_ids=True):
                 found[path] = status.st_size
         except (OSError, ValueError):  # a NUL in the name is a ValueError
             continue

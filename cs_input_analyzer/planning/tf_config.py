@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.node_list import expand_nodelist
@@ -34,11 +35,7 @@ def tf_config(environ: Mapping[str, str]) -> str:
         raise UsageError(
             f"SLURM_PROCID is {rank}, but the step has {len(hosts)} tasks: run this inside an srun task, on the step's variables"
         )
-    taken: dict[str, int] = {}
-    addresses = []
-    for host in hosts:
-        addresses.append(f"{host}:{FIRST_PORT + taken.get(host, 0)}")
-        taken[host] = taken.get(host, 0) + 1
+    addresses = addresses_of(hosts)
     first_worker = max(1, single_task_nodes)
     cluster = {"chief": addresses[:1], "worker": addresses[first_worker:]}
     if rank == 0:
@@ -48,6 +45,16 @@ def tf_config(environ: Mapping[str, str]) -> str:
     else:
         task = {"type": "worker", "index": rank - first_worker}
     return json.dumps({"cluster": {kind: tasks for kind, tasks in cluster.items() if tasks}, "task": task})
+
+
+def addresses_of(hosts: Sequence[str]) -> list[str]:
+    """The address of each task, given the host of each: ports count up on each host."""
+    taken: Counter[str] = Counter()
+    addresses = []
+    for host in hosts:
+        addresses.append(f"{host}:{FIRST_PORT + taken[host]}")
+        taken[host] += 1
+    return addresses
 
 
 def _task_hosts(environ: Mapping[str, str]) -> tuple[list[str], int]:

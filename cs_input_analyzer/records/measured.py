@@ -75,7 +75,6 @@ class Noise:
     Attributes:
         run_queue_wait_ratio: time the worker's threads waited for a CPU over the time they ran (schedstat); None if unreadable.
         steal_ratio: share of CPU time that the hypervisor took; None if unreadable.
-        pressure_ratio: share of the window in which some task of the host waited for a CPU (PSI `some`); None if unreadable.
         reference_ratio: speed of a fixed loop that ran beside the pipeline, on its CPUs, over its speed when nothing slowed it down
             (of release 0.1: over its speed at the start of the run); None if not run. `reference_s`: CPU seconds of the loop, mean
             of the window; `undisturbed_s`: when nothing slowed it down.
@@ -87,7 +86,6 @@ class Noise:
 
     run_queue_wait_ratio: float | None
     steal_ratio: float | None
-    pressure_ratio: float | None = None
     reference_ratio: float | None = None
     between_processes_ratio: float | None = None
     preempted_ratio: float | None = None
@@ -123,7 +121,6 @@ class WorkerResult:
         pss_bytes: its memory with shared pages divided among their holders.
         buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
         threads: of its process, at the end of the window.
-        clock_ahead_s: the clock of its node minus the launcher's, where they are on different machines and it was measured.
     """
 
     index: int
@@ -154,16 +151,12 @@ class WorkerResult:
     pss_bytes: int | None = None
     buffered_bytes: int | None = None
     threads: int | None = None
-    clock_ahead_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One layout, run. `num_workers` is the worker count that TF_CONFIG announced, which may exceed the workers started; `why` says
-    what this layout was to show.
-
-    `start_skew_s`: from the first worker's first look to the last one's, clocks of nodes made equal; None where they do not begin
-    together. `notes`: what the engine had to say of this launch.
+    what this layout was to show; `notes`: what the engine had to say of this launch.
     """
 
     layout: Layout
@@ -178,7 +171,6 @@ class Measurement:
     noise: Noise | None = None
     steady_state: SteadyState | None = None
     why: str = ""
-    start_skew_s: float | None = None
     notes: tuple[str, ...] = ()
 
     @property

@@ -251,7 +251,6 @@ def _noise(noise: Noise) -> str:
     parts = {
         "threads waited for a CPU {} of the time they ran": noise.run_queue_wait_ratio,
         "the hypervisor took {}": noise.steal_ratio,
-        "some task of the host waited for one {} of the window (PSI)": noise.pressure_ratio,
         "others had {} of the worker's CPUs": noise.others_ratio,
         "its CPUs ran at {} of their full speed": noise.reference_ratio,
         "fresh processes differ by {} (standard deviation)": noise.between_processes_ratio,

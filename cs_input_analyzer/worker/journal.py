@@ -158,6 +158,18 @@ class Journal:
     def last(self, kind: str) -> Mapping[str, Any] | None:
         return next((event for event in reversed(self.events) if event["event"] == kind), None)
 
+    @property
+    def told_s(self) -> float:
+        """When it was told to sample, on the clock of its stamps: the one moment that workers on several nodes have in common."""
+        told = self.last("go")
+        return float(told["at_s"]) if told else 0.0
+
+    @property
+    def whole_s(self) -> float | None:
+        """Seconds from that to its last batch; None of one that ended early, and says nothing of how long others may be seen."""
+        is_whole = self.last("done") is not None and self.last("data_error") is None and len(self.stamps_s) > 0
+        return float(self.stamps_s[-1]) - self.told_s if is_whole else None
+
     def chunk_counters(self) -> tuple[tuple[int, Counters], ...]:
         """(batches so far, counters then) at each chunk's end; the first entry is the start of sampling."""
         found = []

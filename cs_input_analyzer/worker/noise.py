@@ -19,7 +19,6 @@ def noise_of(journal: Journal, begin: Counters, end: Counters) -> Noise:
 
 def noise_between(begin: Counters, end: Counters, undisturbed_s: float | None) -> Noise:
     """The same of two readings. `undisturbed_s`: a reference loop that nothing slowed down."""
-    pressure = grown_ratio(begin.host_pressure_s, end.host_pressure_s, begin.at_s, end.at_s)
     queued = grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s)
     preempted = grown_ratio(begin.preempted_switches, end.preempted_switches, begin.switches, end.switches)
     loop_s = grown_ratio(begin.reference_s, end.reference_s, begin.reference_loops, end.reference_loops)
@@ -28,7 +27,6 @@ def noise_between(begin: Counters, end: Counters, undisturbed_s: float | None) -
     return Noise(
         run_queue_wait_ratio=queued,
         steal_ratio=grown_ratio(begin.host_steal_s, end.host_steal_s, begin.host_cpu_s, end.host_cpu_s),
-        pressure_ratio=min(1.0, pressure) if pressure is not None else None,  # read a moment before the time is
         reference_ratio=undisturbed_s / loop_s if loop_s and undisturbed_s else None,
         preempted_ratio=queued * preempted if queued is not None and preempted is not None else None,
         reference_s=loop_s or None,  # a clock too coarse for the loop says nothing

@@ -4,7 +4,7 @@ happens, as a worker that hangs or is killed does not reach an end."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -33,7 +33,7 @@ STOP_CHECK_S = 0.5
 class Sampling:
     """What is to be sampled, and for how long. `iterator`: its first element may have been taken; `target_error_ratio`: half-width
     of the rate's interval at which sampling stops; `files`: paths and sizes when the pipeline was built; `fsspec`: what Python
-    functions read besides; `wait_for_start` returns whether to begin, as workers of several nodes begin together."""
+    functions read besides."""
 
     dataset: Any
     iterator: Any
@@ -46,7 +46,6 @@ class Sampling:
     files: Sequence[tuple[str, int]] = ()
     fsspec: FsspecWatch = field(default_factory=FsspecWatch)
     inherited_shared_bytes: int = 0
-    wait_for_start: Callable[[], bool] | None = None
 
 
 def sample(journal: JournalWriter, given: Sampling) -> None:
@@ -54,8 +53,6 @@ def sample(journal: JournalWriter, given: Sampling) -> None:
     counted_in, rows = given.samples.counted_in, given.samples.rows
     loop = sampling_loop(given.dataset.element_spec, counted_in=counted_in, rows=rows)
     loop(given.iterator, 0)  # traces it now: in the window it would be a pause, and a burst after it
-    if given.wait_for_start is not None and not given.wait_for_start():  # the parent needs this worker no more
-        return
     sampler = _Sampler(journal=journal, given=given, loop=loop, iterator=given.iterator)
     sampler.begin()
     stopped_by = None

@@ -70,21 +70,21 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
     if started is None or not window:
         return False
     iterator, samples = started
-    window_s, *barrier = window.split()
+    journal.event("go", at_s=time.time())
+    window_s = float(window)
     sampling = Sampling(
         dataset=built.dataset,
         iterator=iterator,
         ops=built.ops,
         samples=samples,
         # Side by side all sample for the same time: one that stopped early would leave its CPUs to the others.
-        min_window_s=min(order.plan.min_window_s, float(window_s)) if order.is_alone else float(window_s),
-        max_window_s=float(window_s),
+        min_window_s=min(order.plan.min_window_s, window_s) if order.is_alone else window_s,
+        max_window_s=window_s,
         target_error_ratio=order.plan.target_error_ratio,
         want_costs=order.is_first,
         files=built.files,
         fsspec=built.fsspec,
         inherited_shared_bytes=inherited_shared_bytes,
-        wait_for_start=partial(_wait_for_start, journal, orders) if barrier else None,
     )
     sample(journal, sampling)
     return True
@@ -229,16 +229,6 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
     seen = {"bytes": bytes_of(first), "samples": samples_in(first, samples), "digest": digest_of(first)}
     journal.event("first_batch", first_batch_s=first_batch_s, **seen)
     return iterator, samples
-
-
-def _wait_for_start(journal: JournalWriter, orders: TextIO) -> bool:
-    """Until the moment (epoch seconds) that the parent names once every worker is ready; False where it names none."""
-    journal.event("ready")
-    line = orders.readline()
-    if not line:
-        return False
-    time.sleep(max(0.0, float(line) - time.time()))
-    return True
 
 
 def _end_forked_child(own_pid: int) -> None:

@@ -59,10 +59,10 @@ class Ending:
 
 
 def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, until_s: float | None = None) -> WorkerResult:
-    """One worker's numbers. `until_s` cuts the stamps to the window that all workers of a launch share (epoch seconds)."""
+    """One worker's numbers. `until_s`, since it was told to sample, cuts the stamps to the window that all of a launch share."""
     status, message = status_of(journal, ending)
     imported, built, first = journal.last("imported"), journal.last("built"), journal.last("first_batch")
-    stamps = journal.stamps_s if until_s is None else journal.stamps_s[journal.stamps_s <= until_s]
+    stamps = journal.stamps_s if until_s is None else journal.stamps_s[journal.stamps_s - journal.told_s <= until_s]
     window = _steady_window(journal, stamps)
     memory = journal.memory()
     base = WorkerResult(
@@ -114,7 +114,7 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
 def stage_of(journal: Journal) -> str:
     """What the worker was doing when it wrote its last event."""
     stages = dict.fromkeys(("chunk", "epoch", "tuned", "reference", "costs", "sampling"), "sampling") | {
-        "ready": "waiting to sample",
+        "go": "waiting to sample",
         "first_batch": "waiting to sample",
         "built": "waiting for the first batch",
         "building": "building the pipeline in the input function",

@@ -17,7 +17,7 @@ from cs_input_analyzer.records import Cluster, Estimate, Host, Layout, Options
 SLURMS = Cluster(
     nodes=3, cpus_per_node=8, memory_bytes_per_node=1 << 34, name="lab", source="Slurm", partition="big", excluded_nodes=("wafer",)
 )
-FOUND = cluster.SlurmNodes(cluster=SLURMS, usable=("n1", "n2", "n3"), alike=("n1", "n2", "n3", "n4"))
+FOUND = cluster.SlurmNodes(cluster=SLURMS, alike=("n1", "n2", "n3", "n4"))
 LAB = "nodes: 4\ncpus_per_node: 64\nmemory_per_node: 128GiB\n"
 
 
@@ -27,7 +27,7 @@ class NodesOfSlurm:
     opened = 0
     model = "AMD EPYC 7702P"
 
-    def __init__(self, wish: Any, **choices: Any) -> None:
+    def __init__(self, *wish: Any, **choices: Any) -> None:
         type(self).opened += 1
         self.host: Host = make_host(hostname="n1", cpu_budget=8, cpu_model=self.model)
 
@@ -35,14 +35,12 @@ class NodesOfSlurm:
 @pytest.fixture
 def on_slurm(monkeypatch: pytest.MonkeyPatch) -> type[NodesOfSlurm]:
     """A login node of another kind than the nodes of its Slurm."""
-
-    class Fresh(NodesOfSlurm):
-        opened = 0
-
+    monkeypatch.setattr(NodesOfSlurm, "opened", 0)
+    monkeypatch.setattr(NodesOfSlurm, "model", "AMD EPYC 7702P")
     monkeypatch.setattr(cluster, "discover", lambda partition, exclude: FOUND)
-    monkeypatch.setattr(engine, "SlurmLauncher", Fresh)
+    monkeypatch.setattr(engine, "SlurmLauncher", NodesOfSlurm)
     monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(hostname="login", cpu_budget=2))
-    return Fresh
+    return NodesOfSlurm
 
 
 def opened(**options: Any) -> Cluster:
@@ -134,15 +132,12 @@ def layouts(*texts: str) -> tuple[Layout, ...]:
     return tuple(Layout.parse(text) for text in texts)
 
 
-def test_a_task_of_more_cpus_than_may_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_share_cpus_but_none_has_more_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    here(monkeypatch, probe_layouts=layouts("1x1x1", "1x64x1", "1x3x2", "1x1x2"))
     with pytest.raises(UsageError, match=r"--probe-layouts 1x1x64: needs 64 CPUs for a task, and 2 may be used here \(affinity\)"):
         here(monkeypatch, probe_layouts=layouts("1x1x1", "1x1x64"))
     with pytest.raises(UsageError, match="1x1x2: needs 2 CPUs for a task, and 1 may be used"):
         here(monkeypatch, probe_layouts=layouts("1x1x1", "1x1x2"), cpus=1)
-
-
-def test_more_tasks_than_cpus_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    here(monkeypatch, probe_layouts=layouts("1x1x1", "1x64x1", "1x3x2", "1x1x2"))
 
 
 def test_single_task_nodes_leave_one_that_streams(monkeypatch: pytest.MonkeyPatch) -> None:

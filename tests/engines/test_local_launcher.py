@@ -13,7 +13,6 @@ import pytest
 from builders import make_work_plan
 
 from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
-from cs_input_analyzer.engines.tf_config import free_ports, tf_config_of
 from cs_input_analyzer.engines.worker_process import OUTPUT_TAIL_BYTES
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Layout
@@ -37,39 +36,14 @@ def launched(launcher: LocalLauncher, function: str, layout: str = "1x1x1", **ch
     return launcher.run(launcher.start(Layout.parse(layout)), plan_for(function, launcher, **choices))
 
 
-# --- without TensorFlow ------------------------------------------------------------------------------------------------------
-
-
-def test_a_launch_on_several_nodes_is_not_for_this_host() -> None:
-    launcher = LocalLauncher(cpu_budget=BUDGET)
-    try:
-        with pytest.raises(LaunchError, match="one node"):
-            launcher.start(Layout.parse("2x1x1"))
-    finally:
-        launcher.close()
-
-
-def test_ports_are_free_and_differ() -> None:
-    ports = free_ports(5)
-    assert len(set(ports)) == 5
-    assert all(1024 <= port < 65536 for port in ports)
-
-
-def test_many_workers_that_are_only_announced_have_ports_too() -> None:
-    config = json.loads(tf_config_of([f"localhost:{port}" for port in free_ports(1001)], 7))
-    assert len(config["cluster"]["worker"]) == 1000
-    assert len(config["cluster"]["chief"]) == 1
-    assert config["task"] == {"type": "worker", "index": 7}
-
-
 @pytest.mark.parametrize("forks", [True, False])
 def test_workers_that_were_never_ordered_are_gone_after_close(forks: bool) -> None:
     launcher = LocalLauncher(cpu_budget=BUDGET, forks=forks)
     handle = launcher.start(Layout.parse("1x2x1"))
-    workers = [psutil.Process(process.pid) for process in handle.processes]
     started = psutil.Process().children(recursive=True)
-    assert len(workers) == 2
-    assert set(workers) <= set(started)
+    assert len({process.pid for process in handle.processes} & {process.pid for process in started}) == 2
+    with pytest.raises(LaunchError, match="one node"):
+        launcher.start(Layout.parse("2x1x1"))
     launcher.close()
     assert not any(process.is_running() for process in started)
     assert not launcher.folder.exists()
@@ -147,6 +121,20 @@ def test_a_pickled_function_that_somebody_has_replaced_is_not_run(launcher: Loca
     found = launched(launcher, "local_function", pickled=str(file))
     assert "is not the input function that was sent" in found.failure.message
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("cpus", range(1, BUDGET + 1))
+def test_autotune_has_the_cpus_of_the_launch_and_not_the_hosts(launcher: LocalLauncher, tmp_path: Path, cpus: int) -> None:
+    """An interleave would be an exception: its `parallelism` is bounded by `cycle_length`, whatever the CPUs."""
+    params = json.dumps({"to": str(tmp_path / "seen.json")})
+    found = launched(launcher, "tells_what_autotune_sees", f"1x1x{cpus}", params_json=params)
+    assert found.failure is None
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert (len(seen["cpus"]), seen["budgets"]) == (cpus, [cpus])
+    (worker,) = found.measurement.workers
+    chosen = [tuned.value for tuned in worker.tuned if tuned.parameter == "parallelism"]
+    assert 0 < max(chosen) <= cpus
+    assert max(seen["parallelism"]) <= cpus
 
 
 # --- how workers end ---------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from cs_input_analyzer.engines import scratch
 from cs_input_analyzer.engines.scratch import OWNER, PREFIX, Scratch
 
 PATIENCE_S = 20.0
+Owner = tuple[psutil.Process, Path, psutil.Process, psutil.Process]
 
 # Starts what user code may: a program in a session of its own, and one more whose parent has ended.
 OWN = """
@@ -38,7 +39,7 @@ time.sleep(60)
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Iterator[tuple[psutil.Process, Path, psutil.Process, psutil.Process]]:
+def owner(tmp_path: Path) -> Iterator[Owner]:
     """A process with a folder, the folder, its guard, and an orphan that was started for it."""
     with subprocess.Popen([sys.executable, "-c", OWN, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         folder, guard, orphan = process.stdout.readline().split()
@@ -64,7 +65,7 @@ def comes(what: Callable[[], bool]) -> bool:
 
 
 def test_an_owner_that_is_killed_leaves_no_folder_and_no_process(
-    owner: tuple[psutil.Process, Path, psutil.Process, psutil.Process],
+    owner: Owner,
 ) -> None:
     process, folder, _, orphan = owner
     assert folder.is_dir()
@@ -74,9 +75,7 @@ def test_an_owner_that_is_killed_leaves_no_folder_and_no_process(
     assert comes(lambda: not is_running(orphan))
 
 
-def test_the_next_command_tidies_up_where_the_guard_was_killed_too(
-    owner: tuple[psutil.Process, Path, psutil.Process, psutil.Process], tmp_path: Path
-) -> None:
+def test_the_next_command_tidies_up_where_the_guard_was_killed_too(owner: Owner, tmp_path: Path) -> None:
     process, folder, guard, orphan = owner
     guard.kill()
     process.kill()
@@ -93,9 +92,7 @@ def test_the_next_command_tidies_up_where_the_guard_was_killed_too(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_whose_owner_lives_is_left_alone(
-    owner: tuple[psutil.Process, Path, psutil.Process, psutil.Process], tmp_path: Path
-) -> None:
+def test_a_folder_whose_owner_lives_is_left_alone(owner: Owner, tmp_path: Path) -> None:
     _, folder, _, orphan = owner
     Scratch(tmp_path).close()
     assert (folder / "worker").is_dir()

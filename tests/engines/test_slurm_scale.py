@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from cs_input_analyzer.engines import LaunchResult
-from cs_input_analyzer.engines.slurm import AllocationRequest, SlurmLauncher, jobs, results
+from cs_input_analyzer.engines.slurm import SlurmLauncher, jobs, results
 from cs_input_analyzer.engines.slurm import step as job_step
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Layout
-from tests.builders import make_work_plan
+from cs_input_analyzer.records import Layout, Options
+from tests.builders import make_cluster, make_work_plan
 from tests.engines import stub_slurm
 
 CPUS = 64
@@ -48,10 +48,7 @@ def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
             monkeypatch.setattr(job_step, "BEGIN_PATIENCE_S", 10.0)
         monkeypatch.setenv("SLURM_JOB_NUM_NODES", str(shape.nodes))
         monkeypatch.setenv("STUB_SLURM", json.dumps({"seed": 0, "faults": {}, "step": "whole", **chosen}))
-        request = AllocationRequest(
-            nodes=None, most_nodes=None, partition=None, exclude=(), sbatch_args=(), queue_s=9, measure_s=9, shared_dir=shared
-        )
-        launcher = SlurmLauncher(request, silence_s=silence_s)
+        launcher = SlurmLauncher(Options(shared_dir=str(shared)), make_cluster(), silence_s=silence_s)
         try:
             handle = launcher.start(shape)
             return launcher.run(handle, make_work_plan("data.py:f", shape.tasks, deadline_s=launcher.now_s() + 60.0))

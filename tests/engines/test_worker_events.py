@@ -208,8 +208,6 @@ def test_each_chunk_has_its_counters(passes: Journal) -> None:
     assert all(reading.rss_bytes is not None and reading.rss_bytes > 0 for reading in readings)
     result = result_of(passes)
     assert result.pss_bytes > 50e6  # TensorFlow is in it
-    if Path("/proc/pressure/cpu").exists():
-        assert 0 <= result.noise.pressure_ratio <= 1
 
 
 # --- bytes of files -------------------------------------------------------------------------------------------------------------

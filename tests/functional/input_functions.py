@@ -256,3 +256,31 @@ def permutes() -> Any:
 
 def caches_in_a_file() -> Any:
     return Dataset.range(1 << 40).map(_busy).cache("cache/store").batch(8, drop_remainder=True)
+
+
+def tells_what_autotune_sees(params: dict[str, Any]) -> Any:
+    """Runs its own pipeline until AUTOTUNE has been through its first rounds, and writes down what its model said."""
+
+    def busy(x: Any) -> Any:
+        square = tf.random.stateless_uniform([100, 100], [1, 2]) + tf.cast(x, tf.float32) * 0
+        for _ in range(3):
+            square = tf.linalg.matmul(square, square) * 1e-3
+        return x + tf.cast(tf.reduce_sum(square) * 0, x.dtype)
+
+    def pipeline() -> Any:
+        mapped = tf.data.Dataset.range(1 << 40).map(busy, num_parallel_calls=-1)
+        return mapped.batch(4, num_parallel_calls=-1, drop_remainder=True).prefetch(-1)
+
+    iterator = iter(pipeline())
+    budgets, parallelism = set(), set()
+    end_s = time.monotonic() + 1.2
+    while time.monotonic() < end_s:
+        next(iterator)
+        model = tf.data.experimental.get_model_proto(iterator)
+        budgets.add(model.optimization_params.cpu_budget)
+        for node in model.nodes.values():
+            parallelism |= {p.state_value for p in node.parameters if p.tunable and p.name == "parallelism"}
+    with open(params["to"], "w") as file:
+        cpus = sorted(os.sched_getaffinity(0))
+        json.dump({"cpus": cpus, "budgets": sorted(budgets), "parallelism": sorted(parallelism)}, file)
+    return pipeline()

@@ -71,8 +71,6 @@ def test_what_a_file_leaves_out_is_unknown_and_not_zero(tmp_path: Path) -> None:
         ("nodes: 2\n", "misses cpus_per_node, memory_per_node"),
         (SMALLEST.replace("nodes: 2", "nodes: null"), "misses nodes"),
         (SMALLEST.replace("nodes: 2", "nodes: 0"), "0 nodes"),
-        (SMALLEST.replace("nodes: 2", "nodes: -3"), "-3 nodes"),
-        (SMALLEST.replace("nodes: 2", "nodes: two"), "whole number"),
         (SMALLEST.replace("nodes: 2", "nodes: 2.5"), "whole number"),
         (SMALLEST.replace("nodes: 2", f"nodes: 1{'0' * 400}"), "more than 1,000,000 nodes"),
         (SMALLEST.replace("nodes: 2", f"nodes: 1{'0' * 5000}"), "not YAML"),
@@ -80,11 +78,9 @@ def test_what_a_file_leaves_out_is_unknown_and_not_zero(tmp_path: Path) -> None:
         (SMALLEST.replace("1000000000", "1e300GiB"), "positive, finite"),
         (SMALLEST.replace("nodes: 2", "nodes: yes"), "whole number"),
         (SMALLEST.replace("1000000000", "128G"), "powers of 1000 or of 1024"),
-        (SMALLEST.replace("1000000000", "-1GiB"), "positive"),
         (SMALLEST + "threads_per_core: 0\n", "0 threads per core"),
         (SMALLEST + "threads_per_core: 8\n", "do not fit"),
         (SMALLEST + "network_per_node: fast\n", "not a bandwidth"),
-        (SMALLEST + "storage_bandwidth: .nan\n", "not a bandwidth"),
         (SMALLEST + "storage_bandwidth: 0\n", "positive"),
     ],
 )
@@ -97,13 +93,14 @@ def test_a_wrong_file_says_which_file_and_what_is_wrong(tmp_path: Path, text: st
 
 
 def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nowhere\.yaml"):
-        resolve(cluster=str(tmp_path / "nowhere.yaml"))
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match=r"binary\.yaml"):
-        resolve(cluster=str(tmp_path / "binary.yaml"))
+    for name in ("nowhere.yaml", "binary.yaml"):
+        with pytest.raises(UsageError, match=name):
+            resolve(cluster=str(tmp_path / name))
     with pytest.raises(UsageError, match="cannot read"):
         cluster.from_file(tmp_path)
+    with pytest.raises(UsageError, match="andromeda"):
+        resolve(cluster="andromda")
 
 
 def test_slurm_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -130,7 +127,10 @@ HERE = {"nodes": 1, "cpus_per_node": 6, "memory_bytes_per_node": 64 * GIB, "cpu_
         ({"nodes": 4}, HERE | {"nodes": 4, "source": "this host, with nodes from flags"}),
         (FLAGS, FLAGS | {"source": "flags", "cpu_model": None}),
         (LARGEST, LARGEST),
-        ({"cluster": "andromeda", "nodes": 16}, {"nodes": 16, "cpus_per_node": 64}),
+        (
+            {"cluster": "andromeda", "nodes": 16},
+            {"nodes": 16, "cpus_per_node": 64, "name": "andromeda"},
+        ),
     ],
     ids=["this host", "local", "nodes like it", "flags", "largest", "preset"],
 )
@@ -147,18 +147,8 @@ def test_nodes_like_this_host_have_its_threads_and_others_do_not(threads: int | 
         return cluster.resolve(Options(**options), host).threads_per_core  # type: ignore[arg-type]
 
     assert found() == found(nodes=4) == found(memory_bytes_per_node=GIB) == threads
-    assert found(cpus_per_node=64) is None
-    assert found(cpus_per_node=1) is None
-    assert found(cpus_per_node=64, threads_per_core=4) == 4
-    assert found(threads_per_core=1) == 1
-    assert found(cluster="andromeda") == cluster.preset("andromeda").threads_per_core
-
-
-def test_flags_win_over_a_file(tmp_path: Path) -> None:
-    path = str(write(tmp_path, LAB))
-    found = resolve(cluster=path, nodes=3, storage_bytes_per_s=1e9)
-    assert (found.nodes, found.cpus_per_node, found.storage_bytes_per_s, found.name) == (3, 64, 1e9, "lab")
-    assert found.source.startswith(path)
+    assert found(cpus_per_node=64) is found(cpus_per_node=1) is None
+    assert (found(cpus_per_node=64, threads_per_core=4), found(threads_per_core=1)) == (4, 1)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +164,7 @@ def test_flags_win_over_a_file(tmp_path: Path) -> None:
         {"storage_bytes_per_s": 0.0},
         {"storage_bytes_per_s": float("nan")},
         {"network_bytes_per_s_per_node": float("inf")},
+        *({"cluster": "andromeda", "threads_per_core": threads} for threads in (0, -1, 128)),
     ],
 )
 def test_impossible_flags_are_refused(options: dict[str, object]) -> None:
@@ -206,10 +197,3 @@ def test_the_published_clusters_are_there() -> None:
     assert (andromeda.nodes, andromeda.cpus_per_node, andromeda.network_bytes_per_s_per_node) == (284, 64, 25e9)
     assert cluster.preset("alcf-cs2-01").nodes == 9
     assert cluster.preset("alcf-cs2-02").cpus_per_node == 80
-
-
-def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(UsageError, match="alcf-cs2-01"):
-        cluster.preset("cs-9")
-    with pytest.raises(UsageError, match="andromeda"):
-        resolve(cluster="andromda")

@@ -25,20 +25,13 @@ def clock_of(*runs_s: float) -> list[float]:
 @given(st.integers(0, 200), st.integers(0, 200), st.integers(0, 2**64 - 1))
 def test_every_step_depends_on_the_one_before(some: int, more: int, seed: int) -> None:
     assert spin(some + more, seed) == spin(more, spin(some, seed))
-
-
-def test_no_two_steps_are_the_same_work() -> None:
-    assert len({spin(steps) for steps in range(1000)}) == 1000
+    assert len({spin(steps, seed) for steps in range(100)}) == 100
 
 
 @settings(max_examples=15)  # each runs the loop
 @given(st.lists(times, min_size=RUNS, max_size=RUNS))
 def test_it_tells_the_median(cpu: list[float]) -> None:
     assert time_reference(iter(clock_of(*cpu)).__next__) == pytest.approx(sorted(cpu)[RUNS // 2], abs=1e-9)
-
-
-def test_the_real_clock_moves() -> None:
-    assert time_reference() > 0
 
 
 @given(st.floats(1e-6, 1e-2), st.integers(LEAST_LOOPS, 200), st.integers(0, 100), st.floats(1.2, 10))

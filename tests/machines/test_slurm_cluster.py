@@ -15,15 +15,12 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, cluster_of, discover
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
 from cs_input_analyzer.machines.cluster.slurm_text import (
-    Limits,
     NodeFacts,
     PartitionFacts,
     is_accelerator,
     is_usable,
-    limits_from_text,
     nodes_from_text,
     partitions_from_text,
-    setting,
 )
 
 MIB = 1 << 20
@@ -73,7 +70,7 @@ def partition(name: str = "main", **changes: Any) -> PartitionFacts:
 
 
 def found(*nodes: NodeFacts, **changes: Any) -> SlurmNodes:
-    choices: dict[str, Any] = {"wanted": None, "exclude": (), "limits": Limits(), "name": "lab", "version": "slurm 22.05.8"}
+    choices: dict[str, Any] = {"wanted": None, "exclude": (), "version": "slurm 22.05.8"}
     partitions = changes.pop("partitions", (partition(),))
     return cluster_of(nodes, partitions, **{**choices, **changes})
 
@@ -124,44 +121,11 @@ def test_partitions_and_their_limits() -> None:
     assert short.max_memory_bytes_per_node == 64000 * MIB
 
 
-def test_limits_are_those_of_the_user_and_the_largest_of_several_associations() -> None:
-    text = """Association Records
-
-ClusterName=lab Account=root UserName= Partition= Priority=0 ID=1
-    GrpTRES=cpu=N(4),node=1(0)
-    MaxTRESPJ=
-ClusterName=lab Account=a UserName=me(100) Partition= ID=2
-    GrpTRES=cpu=128(64),mem=N(5),node=N(2)
-    MaxTRESPJ=cpu=64,node=2
-ClusterName=lab Account=b UserName=me(100) Partition= ID=3
-    GrpTRES=cpu=N(64)
-    MaxTRESPJ=node=4
-ClusterName=lab Account=c UserName=other(101) Partition= ID=4
-    MaxTRESPJ=node=9
-
-QOS Records
-
-QOS=normal(1)
-    MaxTRESPJ=node=1
-"""
-    assert limits_from_text(text, "me") == Limits(nodes=4, cpus=None)
-    assert limits_from_text(text, "other") == Limits(nodes=9, cpus=None)
-    assert limits_from_text(text, "nobody") == Limits()
-
-
-def test_settings() -> None:
-    text = "ClusterName             = lab\nAccountingStorageEnforce = associations,limits\nPrologFlags = (null)\n"
-    assert setting(text, "ClusterName") == "lab"
-    assert setting(text, "PrologFlags") is None
-    assert setting(text, "Cluster") is None
-
-
 @given(st.text(max_size=200))
 def test_whatever_is_printed_something_is_read(text: str) -> None:
     nodes_from_text(text)
     nodes_from_text(f"NodeName={text}")
     partitions_from_text(f"PartitionName={text}")
-    limits_from_text(text, "me")
 
 
 def test_variables_of_an_outer_job_do_not_reach_the_next_call() -> None:
@@ -183,23 +147,19 @@ def test_what_can_be_used_is_counted_and_the_rest_named() -> None:
         node("n5"),
         exclude=("n5",),
     )
-    assert cluster.usable == ("n1", "n2")
     assert cluster.alike == ("n1", "n2", "n3", "n4", "n5")
-    assert (cluster.cluster.partition, cluster.cluster.excluded_nodes) == ("main", ("wafer", "n5"))
-    assert (cluster.cluster.nodes, cluster.cluster.cpus_per_node, cluster.cluster.memory_bytes_per_node) == (2, 16, 64 << 30)
-    assert cluster.cluster.name == "lab"
+    facts = cluster.cluster
+    assert (facts.partition, facts.excluded_nodes, facts.nodes) == ("main", ("wafer", "n5"), 2)
+    assert (facts.cpus_per_node, facts.memory_bytes_per_node) == (16, 64 << 30)
+    assert "other" not in facts.source
     for word in ("22.05.8", "2 of 6 nodes", "n3", "n4", "wafer", "--exclude-nodes"):
-        assert word in cluster.cluster.source
-    assert "other" not in cluster.cluster.source
+        assert word in facts.source
 
 
 def test_of_several_kinds_the_one_with_most_cpus_is_taken_with_its_smallest_memory() -> None:
-    small = [node(f"s{i}", cpus=8) for i in range(3)]
-    large = [node("l1", cpus=64), node("l2", cpus=64, memory_bytes=32 << 30)]
-    cluster = found(*small, *large)
-    assert cluster.usable == ("l1", "l2")
-    assert cluster.cluster.cpus_per_node == 64
-    assert cluster.cluster.memory_bytes_per_node == 32 << 30
+    cluster = found(*(node(f"s{i}", cpus=8) for i in range(3)), node("l1", cpus=64), node("l2", cpus=64, memory_bytes=32 << 30))
+    assert cluster.alike == ("l1", "l2")
+    assert (cluster.cluster.cpus_per_node, cluster.cluster.memory_bytes_per_node) == (64, 32 << 30)
     assert set(cluster.cluster.excluded_nodes) == {"s0", "s1", "s2"}
 
 
@@ -221,47 +181,18 @@ DOWN = frozenset({"DOWN"})
 )
 def test_what_is_down_today_may_be_up_at_the_launch_and_must_be_of_the_kind(other: NodeFacts, is_excluded: bool) -> None:
     cluster = found(node("n1"), node("n2"), other)
-    assert cluster.usable == ("n1", "n2")
+    assert cluster.cluster.nodes == 2
     assert ("x" in cluster.cluster.excluded_nodes) is is_excluded
     assert not set(cluster.cluster.excluded_nodes) & set(cluster.alike)
 
 
-KINDS = st.builds(
-    node,
-    cpus=st.sampled_from((8, 16)),
-    memory_bytes=st.sampled_from((32 << 30, 64 << 30)),
-    states=st.sampled_from((frozenset({"IDLE"}), DOWN)),
-    gres=st.sampled_from(((), (), ("cs",))),
-)
-
-
-@given(st.lists(KINDS, min_size=1, max_size=8), st.sets(st.integers(0, 7), max_size=2))
-def test_whatever_is_not_excluded_is_at_least_what_was_planned_with(nodes: list[NodeFacts], left_out: set[int]) -> None:
-    named = [replace(each, name=f"n{index}") for index, each in enumerate(nodes)]
-    exclude = tuple(f"n{index}" for index in left_out if index < len(named))
-    try:
-        cluster = found(*named, exclude=exclude)
-    except UsageError:
-        return
-    assert set(cluster.usable) <= set(cluster.alike)
-    assert set(cluster.usable).isdisjoint(cluster.cluster.excluded_nodes)
-    assert set(exclude) <= set(cluster.cluster.excluded_nodes)
-    for each in named:
-        if each.name not in cluster.cluster.excluded_nodes:
-            assert not is_accelerator(each)
-            assert each.cpus == cluster.cluster.cpus_per_node
-            assert each.memory_bytes >= cluster.cluster.memory_bytes_per_node
-
-
-PROGRAMS = {
-    "scontrol": """case "$*" in
+SCONTROL = """#!/bin/sh
+case "$*" in
 --version) echo slurm 20.11.9 ;;
 *node) printf 'NodeName=%s CPUTot=8 RealMemory=1000 State=IDLE ThreadsPerCore=1 Partitions=%s\\n' a main b big c big ;;
 *partition) echo PartitionName=main Default=YES State=UP; echo PartitionName=big Default=NO State=UP ;;
-*config) echo ClusterName = lab ;;
 esac
-""",
-}
+"""
 
 
 @pytest.mark.parametrize(
@@ -270,32 +201,20 @@ esac
 def test_inside_a_job_its_partition_is_the_one_unless_another_is_named(
     asked: str | None, job: str | None, partition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in PROGRAMS.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
-        (tmp_path / name).chmod(0o755)
+    (tmp_path / "scontrol").write_text(SCONTROL)
+    (tmp_path / "scontrol").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     if job is not None:
         monkeypatch.setenv("SLURM_JOB_PARTITION", job)
     cluster = discover(asked)
     assert cluster.cluster.partition == partition
-    assert cluster.usable == (("a",) if partition == "main" else ("b", "c"))
+    assert cluster.alike == (("a",) if partition == "main" else ("b", "c"))
 
 
-@pytest.mark.parametrize(
-    ("limits", "main", "nodes"),
-    [
-        (Limits(), partition(), 4),
-        (Limits(), partition(max_nodes=3), 3),
-        (Limits(nodes=2), partition(max_nodes=3), 2),
-        (Limits(cpus=16), partition(), 1),
-        (Limits(cpus=40), partition(), 2),
-        (Limits(nodes=9, cpus=900), partition(max_nodes=8), 4),
-    ],
-)
-def test_limits_bound_the_nodes_and_are_said(limits: Limits, main: PartitionFacts, nodes: int) -> None:
-    cluster = found(*(node(f"n{i}") for i in range(4)), limits=limits, partitions=(main,))
+@pytest.mark.parametrize(("most", "nodes"), [(None, 4), (3, 3), (8, 4)])
+def test_limits_bound_the_nodes_and_are_said(most: int | None, nodes: int) -> None:
+    cluster = found(*(node(f"n{i}") for i in range(4)), partitions=(partition(max_nodes=most),))
     assert cluster.cluster.nodes == nodes
-    assert len(cluster.usable) == 4
     assert (";" in cluster.cluster.source) is (nodes < 4)
 
 

@@ -203,7 +203,7 @@ def launch(*rates: float | None, tasks: int = 2) -> Measurement:
         replace(worker, node=f"n{worker.index // tasks + 1}", samples_per_s=rate and make_estimate(rate, spread=0.03))
         for worker, rate in zip(measurement.workers, rates, strict=True)
     )
-    return replace(measurement, workers=workers, start_skew_s=0.012, notes=("Slurm binds no task to CPUs here",))
+    return replace(measurement, workers=workers, notes=("Slurm binds no task to CPUs here",))
 
 
 def test_who_lags_and_what_the_storage_gave_is_said_of_several_nodes_only() -> None:

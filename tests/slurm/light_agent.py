@@ -1,4 +1,7 @@
-"""The agent of a task whose worker only keeps a journal, without TensorFlow: for tests of how tasks, nodes and jobs end."""
+"""The agent of a task whose worker only keeps a journal, without TensorFlow: for tests of how tasks, nodes and jobs end.
+
+What it is ordered to run may be named `hangs` or `eats_memory`: that is what it does after half a second then.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cs_input_analyzer.engines.bootstrap import command, environment
+from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.slurm import agent
 from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.worker.journal import JournalWriter
@@ -31,14 +34,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _light_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command("tests.slurm.light_agent", "worker", str(folder)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**environment(folder.parent), "TMPDIR": str(folder)},
-        start_new_session=True,
-    )
+    return started(command("tests.slurm.light_agent", "worker", str(folder)), folder.parent, folder)
 
 
 def _work(folder: Path) -> None:
@@ -46,17 +42,21 @@ def _work(folder: Path) -> None:
     die_with(os.getppid())
     journal, counters = JournalWriter(folder), CounterReader()
     journal.event("imported", import_s=0.1)
-    if not sys.stdin.readline():
+    order = sys.stdin.readline()
+    if not order:
         return
     journal.event("built", build_s=0.1, pipeline=None, file_count=None, files=[])
     journal.event("first_batch", first_batch_s=0.1, bytes=64, samples=4)
-    window_s = float(sys.stdin.readline().split()[0])
-    journal.event("ready")
-    time.sleep(max(0.0, float(sys.stdin.readline()) - time.time()))
-    began_s = time.time()
+    window_s, began_s = float(sys.stdin.readline()), time.time()
+    journal.event("go", at_s=began_s)
     journal.event("sampling", counters=asdict(counters.read()), at_s=began_s)
     for chunk in range(int(window_s / CHUNK_S)):
         time.sleep(CHUNK_S)
+        if chunk == 5 and "hangs" in order:
+            time.sleep(600)
+        if chunk == 5 and "eats_memory" in order:
+            held = bytearray(b"x") * (2 << 30)
+            time.sleep(len(held))
         journal.chunk(began_s + CHUNK_S * (chunk + np.arange(1, BATCHES + 1) / BATCHES), None, counters.read())
     journal.event("done", stopped_by="budget", epochs=0)
     journal.event("over")

@@ -18,6 +18,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 import psutil
@@ -112,6 +113,16 @@ class PrivateSlurm:
         lines = self.ask("squeue", "--noheader", "--steps", "--format=%i").split()
         return tuple(line for line in lines if line.rpartition(".")[2].isdigit())
 
+    @contextlib.contextmanager
+    def full(self) -> Iterator[str]:
+        """While another job, of this number, has all nodes."""
+        asked = ("--nodes=4", "--exclusive", "--exclude=wafer,broken", "--output=/dev/null", "--wrap=sleep 600")
+        other = self.ask("sbatch", "--parsable", *asked).strip()
+        try:
+            yield other
+        finally:
+            self.ask("scancel", other)
+
     def start_node(self, name: str) -> None:
         (self.folder / "spool" / name).mkdir(parents=True, exist_ok=True)
         subprocess.run([_program("slurmd") or "slurmd", "-N", name], env=self.unmarked, check=True, capture_output=True, timeout=30)
@@ -119,7 +130,7 @@ class PrivateSlurm:
     def kill_node(self, name: str) -> None:
         """As if its power had failed: the daemon and every process that it started are gone at once."""
         daemon = psutil.Process(int((self.folder / f"slurmd-{name}.pid").read_text()))
-        steps = [process for process in psutil.process_iter() if _is_step_of(process, self.folder / f"slurmd-{name}.log")]
+        steps = _steps_with(self.folder, f"slurmd-{name}.log")
         doomed = [daemon, *steps, *(child for step in steps for child in _children(step))]
         for process in doomed:
             with contextlib.suppress(psutil.Error):
@@ -136,19 +147,14 @@ class PrivateSlurm:
             time.sleep(0.05)
 
 
-def _is_step_of(process: psutil.Process, log: Path) -> bool:
+def _steps_with(folder: Path, name: str) -> list[psutil.Process]:
     """All nodes are this host, so the log that a step's daemon writes to tells whose it is."""
-    try:
-        return process.name() == "slurmstepd" and any(Path(file.path) == log for file in process.open_files())
-    except (psutil.Error, OSError):
-        return False
-
-
-def _is_step_in(process: psutil.Process, folder: Path) -> bool:
-    try:
-        return process.name() == "slurmstepd" and any(Path(file.path).parent == folder for file in process.open_files())
-    except (psutil.Error, OSError):
-        return False
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.name() == "slurmstepd" and any(fnmatch(file.path, f"{folder}/{name}") for file in process.open_files()):
+                found.append(process)
+    return found
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
@@ -211,14 +217,9 @@ def _free_ports(count: int) -> list[int]:
 
 def _start(slurm: PrivateSlurm) -> None:
     folder = slurm.folder
-    options = {
-        "socket": "munge.socket",
-        "key-file": "munge.key",
-        "pid-file": "munged.pid",
-        "log-file": "munged.log",
-        "seed-file": "munge.seed",
-    }
-    munged = [_program("munged") or "munged", "--force", *(f"--{name}={folder / file}" for name, file in options.items())]
+    files = {"socket": "munge.socket", "key-file": "munge.key", "pid-file": "munged.pid"}
+    files |= {"log-file": "munged.log", "seed-file": "munge.seed"}
+    munged = [_program("munged") or "munged", "--force", *(f"--{name}={folder / file}" for name, file in files.items())]
     for command in (munged, [_program("slurmctld") or "slurmctld", "-i"]):
         subprocess.run(command, env=slurm.unmarked, check=True, capture_output=True, timeout=30)
     for name in (*slurm.nodes, "tiny"):
@@ -229,19 +230,13 @@ def _start(slurm: PrivateSlurm) -> None:
 def _stop(slurm: PrivateSlurm) -> None:
     """Jobs first, then the daemons by their own process numbers, munge last: the others speak through it."""
     if (slurm.folder / "slurmctld.pid").exists():
-        subprocess.run(
-            ["scancel", "--full", f"--user={getpass.getuser()}"],
-            env=slurm.environment(),
-            capture_output=True,
-            check=False,
-            timeout=30,
-        )
+        slurm.ask("scancel", "--full", "--quiet", f"--user={getpass.getuser()}")
         deadline_s = time.monotonic() + DOWN_PATIENCE_S
         while time.monotonic() < deadline_s and slurm.ask("squeue", "--noheader", "--format=%i").strip():
             time.sleep(0.05)  # a step that cannot tell its controller that it has ended keeps trying
     for names in (sorted(path.name for path in slurm.folder.glob("slurm*.pid")), ["munged.pid"]):
         _end([process for name in names if (process := _daemon(slurm.folder / name)) is not None])
-    _end([process for process in psutil.process_iter() if _is_step_in(process, slurm.folder)])
+    _end(_steps_with(slurm.folder, "*"))
 
 
 def _daemon(pid_file: Path) -> psutil.Process | None:

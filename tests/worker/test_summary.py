@@ -209,7 +209,7 @@ SLOW_START = [0.1] * 100 + [0.01] * 299  # 400 stamps, the first hundred gaps ar
 def test_a_journal_of_an_older_version_knows_nothing_new(tmp_path: Path) -> None:
     """Counters without the new fields, memory without PSS, none of the new events."""
     written(tmp_path)
-    old = ("host_pressure_s", "rss_bytes", "at_s", "pss_bytes")
+    old = ("rss_bytes", "at_s", "pss_bytes")
     lines = (tmp_path / EVENTS).read_text()
     for name in old:
         assert f', "{name}": ' in lines
@@ -218,7 +218,7 @@ def test_a_journal_of_an_older_version_knows_nothing_new(tmp_path: Path) -> None
     result = worker_result(read_journal(tmp_path), CLEAN, index=0, node="n")
     assert result.samples_per_s is not None
     assert result.pss_bytes is None
-    assert (result.noise.pressure_ratio, result.noise.reference_ratio) == (None, None)
+    assert result.noise.reference_ratio is None
     assert (result.steady_state.moved, result.steady_state.epoch_gap_s) == (None, None)
 
 
@@ -284,14 +284,6 @@ def test_gaps_between_passes(
 
 
 # --- noise ---------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("per_batch_s", "ratio"), [(0.0025, 0.25), (0.0101, 1)])
-def test_pressure_is_the_share_of_the_window_and_at_most_the_whole(tmp_path: Path, per_batch_s: float, ratio: float) -> None:
-    def waiting(batches: int) -> Counters:
-        return replace(ZERO, host_pressure_s=500 + per_batch_s * batches, at_s=77.0 + 0.01 * batches)
-
-    assert lived(tmp_path, CONSTANT, counters=waiting).noise.pressure_ratio == pytest.approx(ratio)
 
 
 @pytest.mark.parametrize(("loop_s", "ratio"), [(1e-4, 1.0), (2e-4, 0.5)])

@@ -1,6 +1,5 @@
 """Slurm as the engine: workers are tasks of real job steps, on the nodes of an allocation."""
 
-from cs_input_analyzer.engines.slurm.allocation import AllocationRequest
 from cs_input_analyzer.engines.slurm.launcher import SlurmLauncher
 
-__all__ = ["AllocationRequest", "SlurmLauncher"]
+__all__ = ["SlurmLauncher"]

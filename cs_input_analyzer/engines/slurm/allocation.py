@@ -1,25 +1,24 @@
 """Allocates the nodes to measure on: those of the allocation that we run in, or of a job that we submit and cancel.
 
 Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, or Slurm has not answered it, the guard of its
-private folder cancels the job by its name and removes the folder. If its whole machine is gone, the job's
-own script misses the sign of life within a minute and lets the nodes go; and after all that there is the job's time limit.
+private folder cancels the job by its name and removes the folder. If its whole machine is gone, the job ends at its time limit.
 """
 
 from __future__ import annotations
 
 import math
-import threading
+import shlex
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cs_input_analyzer.engines.scratch import PREFIX, Scratch
 from cs_input_analyzer.engines.slurm import jobs
-from cs_input_analyzer.engines.slurm.command_lines import ALIVE, KEEPER, KEEPER_LOOK_S, keeper_script, sbatch_words
-from cs_input_analyzer.engines.slurm.jobs import is_hopeless, is_over, is_waiting
+from cs_input_analyzer.engines.slurm.jobs import is_hopeless
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
+from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered, check_installed
+from cs_input_analyzer.planning.launch_lines import asks_for_memory
+from cs_input_analyzer.records import Cluster, Options
 
 OnStatus = Callable[[str], None]
 
@@ -27,34 +26,12 @@ POLL_S = 0.25
 SLOWEST_POLL_S = 2.0
 # Nodes of a job of ours, where the user does not say how many: enough to see the storage share out.
 MOST_NODES = 4
-# Of a job's time limit, beside the measuring: starting, the hello of the nodes, leaving.
+# Of a job's time limit, beside the measuring: starting, the hello of the nodes, collecting, leaving.
 SPARE_S = 180.0
+SPARE_RATIO = 1.25
 
 # So long may Slurm be silent about a job that waits: its controller is restarted, or busy, now and then.
 UNANSWERED_S = 90.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocationRequest:
-    """The nodes that the user asks Slurm for, and for how long.
-
-    Attributes:
-        nodes: how many; None: those of the allocation we are in, else up to 4 of those that `most_nodes` says there are.
-        most_nodes: usable nodes of the partition; None where it was not asked.
-        exclude: nodes that we must not have.
-        queue_s: how long the job may wait for its nodes.
-        measure_s: how long the measuring may take.
-        shared_dir: a folder that all nodes see; None: the current one.
-    """
-
-    nodes: int | None
-    most_nodes: int | None
-    partition: str | None
-    exclude: tuple[str, ...]
-    sbatch_args: tuple[str, ...]
-    queue_s: float
-    measure_s: float
-    shared_dir: Path | None
 
 
 class Allocation:
@@ -63,45 +40,37 @@ class Allocation:
     def __init__(self, scratch: Scratch, job_id: str, nodes: int, *, is_ours: bool) -> None:
         self.folder, self.job_id, self.nodes, self.is_ours = scratch.folder, job_id, nodes, is_ours
         self._scratch = scratch
-        self._stopped = threading.Event()
-        self._pulse = threading.Thread(target=self._show_life, daemon=True)
-        self._pulse.start()
-
-    def _show_life(self) -> None:
-        number = 0
-        while not self._stopped.is_set():
-            number += 1
-            try:
-                (self.folder / ALIVE).write_text(str(number))
-            except OSError:
-                pass  # the shared folder is slow or gone: the job ends by its keeper
-            self._stopped.wait(KEEPER_LOOK_S)
 
     def close(self) -> None:
         """Gives the nodes back and removes the folder."""
-        self._stopped.set()
         is_sure = jobs.cancel(self.job_id) if self.is_ours else True
-        self._pulse.join()
         self._scratch.close(has_job=not is_sure)
 
 
 def open_allocation(
-    request: AllocationRequest, environ: Mapping[str, str], on_status: OnStatus, clock: Callable[[], float] = time.monotonic
+    options: Options,
+    cluster: Cluster,
+    environ: Mapping[str, str],
+    on_status: OnStatus,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Allocation:
-    """Raises LaunchError where there are no such nodes, not in time, or no folder that can be shared."""
-    jobs.check_installed()
+    """As many nodes of this cluster as the options ask for.
+
+    Raises LaunchError where there are no such nodes, not in time, or no folder that can be shared.
+    """
+    check_installed(jobs.PROGRAMS, "--launcher slurm")
     outer = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")
-    scratch = _shared_folder(request.shared_dir, "" if outer else PREFIX)
+    scratch = _shared_folder(Path(options.shared_dir) if options.shared_dir else Path.cwd(), "" if outer else PREFIX)
     job_id, is_sure = "", True  # that no job of ours is left when this fails
     try:
         if outer:
-            nodes = _nodes_of_this(environ, request)
+            nodes = _nodes_of_this(environ, options.slurm_nodes)
             return Allocation(scratch, outer, nodes, is_ours=False)
-        nodes = _nodes_wanted(request)
-        words = _job(request, scratch.folder, scratch.job_name, nodes)
+        nodes = _nodes_wanted(options.slurm_nodes, cluster.nodes)
+        words = sbatch_words(options, cluster, nodes, scratch.job_name)
         is_sure = False
         job_id = jobs.submit(words)
-        _wait_in_queue(job_id, request.queue_s, on_status, clock)
+        _wait_in_queue(job_id, options.queue_timeout_s, on_status, clock)
         return Allocation(scratch, job_id, nodes, is_ours=True)
     except BaseException as error:
         if job_id:
@@ -112,30 +81,32 @@ def open_allocation(
         raise
 
 
-def _nodes_wanted(request: AllocationRequest) -> int:
-    nodes = request.nodes or min(MOST_NODES, request.most_nodes or MOST_NODES)
-    if request.most_nodes is not None and nodes > request.most_nodes:
-        raise LaunchError(
-            f"--slurm-nodes {nodes}: there are {request.most_nodes} usable nodes, and a job for more would wait for ever"
-        )
+def sbatch_words(options: Options, cluster: Cluster, nodes: int, name: str) -> list[str]:
+    """A job that holds whole nodes until it is cancelled. The user's own words come first, so that what we cannot do without wins;
+    how much memory it needs they know better.
+
+    One node that fails must not take the others along (`--no-kill`), and nothing is to be started anew (`--no-requeue`).
+    """
+    extra = shlex.split(options.sbatch_args or "")
+    words = ["sbatch", "--parsable", *extra]
+    words += [f"--nodes={nodes}", "--exclusive", "--no-requeue", "--no-kill", f"--job-name={name}"]
+    words += [] if asks_for_memory(extra) else ["--mem=0"]
+    words += ["--output=/dev/null", "--error=/dev/null"]
+    if not any(word.startswith(("-t", "--time")) for word in extra):
+        measure_s = options.start_timeout_s + options.max_seconds * SPARE_RATIO + SPARE_S
+        words.append(f"--time={math.ceil(measure_s / 60)}")
+    if cluster.partition is not None:
+        words.append(f"--partition={cluster.partition}")
+    if cluster.excluded_nodes:
+        words.append(f"--exclude={','.join(cluster.excluded_nodes)}")
+    return [*words, "--wrap=exec sleep infinity"]
+
+
+def _nodes_wanted(wanted: int | None, usable: int) -> int:
+    nodes = wanted or min(MOST_NODES, usable)
+    if nodes > usable:
+        raise LaunchError(f"--slurm-nodes {nodes}: there are {usable} usable nodes, and a job for more would wait for ever")
     return nodes
-
-
-def _job(request: AllocationRequest, folder: Path, name: str, nodes: int) -> list[str]:
-    """The command line that queues it; writes the script that it runs."""
-    script = folder / KEEPER
-    script.write_text(keeper_script())
-    is_timed = any(word == "-t" or word.startswith(("-t", "--time")) for word in request.sbatch_args)
-    minutes = None if is_timed else math.ceil((request.measure_s + SPARE_S) / 60)
-    return sbatch_words(
-        nodes=nodes,
-        name=name,
-        script=script,
-        minutes=minutes,
-        partition=request.partition,
-        exclude=request.exclude,
-        extra=request.sbatch_args,
-    )
 
 
 def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Callable[[], float]) -> None:
@@ -145,54 +116,45 @@ def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Call
     while True:
         try:
             job = jobs.job_state(job_id)
+            answered_s = clock()
         except LaunchError as error:
             if clock() - answered_s > UNANSWERED_S:
                 raise LaunchError(f"{error}; so it has been for {UNANSWERED_S:g} s: Slurm job {job_id} was cancelled") from None
-            state = f"job {job_id} keeps its place in Slurm's queue: {error}; asking again"
-            if state != shown:
-                on_status(state)
-                shown = state
-            time.sleep(SLOWEST_POLL_S)
-            continue
-        answered_s = clock()
-        if job is None or is_over(job):
-            state = job.state if job else "gone"
-            raise LaunchError(
-                f"Slurm job {job_id} ended before it could be used: {state}{f' ({job.reason})' if job and job.reason else ''}"
-            )
-        if not is_waiting(job):
-            on_status(f"job {job_id} has {job.nodes}")
-            return
-        why = is_hopeless(job.reason)
-        if why is not None:
-            raise LaunchError(f"Slurm job {job_id} can never start: {why} ({job.reason}); it was cancelled")
-        state = f"{job.state}{f' ({job.reason})' if job.reason else ''}"
+            state, poll_s = f"job {job_id} keeps its place in Slurm's queue: {error}; asking again", SLOWEST_POLL_S
+        else:
+            if job is None or job.is_over:
+                raise LaunchError(f"Slurm job {job_id} ended before it could be used: {job or 'gone'}")
+            if not job.is_waiting:
+                on_status(f"job {job_id} has {job.nodes}")
+                return
+            why = is_hopeless(job.reason)
+            if why is not None:
+                raise LaunchError(f"Slurm job {job_id} can never start: {why} ({job.reason}); it was cancelled")
+            if clock() - began_s > queue_s:
+                raise LaunchError(
+                    f"Slurm job {job_id} waited {queue_s:g} s in the queue, still {job}; it was cancelled. "
+                    "--queue-timeout S waits longer, --slurm-nodes N asks for fewer nodes, --partition NAME for others"
+                )
+            state = f"job {job_id} waits in Slurm's queue: {job}"
         if state != shown:
-            on_status(f"job {job_id} waits in Slurm's queue: {state}")
+            on_status(state)
             shown = state
-        if clock() - began_s > queue_s:
-            raise LaunchError(
-                f"Slurm job {job_id} waited {queue_s:g} s in the queue, still {state}; it was cancelled. "
-                "--queue-timeout S waits longer, --slurm-nodes N asks for fewer nodes, --partition NAME for others"
-            )
         time.sleep(poll_s)
         poll_s = min(SLOWEST_POLL_S, poll_s * 1.3)
 
 
-def _nodes_of_this(environ: Mapping[str, str], request: AllocationRequest) -> int:
+def _nodes_of_this(environ: Mapping[str, str], wanted: int | None) -> int:
     text = environ.get("SLURM_JOB_NUM_NODES") or environ.get("SLURM_NNODES") or ""
     if not text.isdigit():
         raise LaunchError(
             "SLURM_JOB_ID is set, but not SLURM_JOB_NUM_NODES: this is no whole allocation; unset SLURM_JOB_ID, or use salloc"
         )
-    have = int(text)
-    if request.nodes is not None and request.nodes > have:
-        raise LaunchError(f"--slurm-nodes {request.nodes}: this allocation has {have}")
-    return request.nodes or have
+    if wanted is not None and wanted > int(text):
+        raise LaunchError(f"--slurm-nodes {wanted}: this allocation has {text}")
+    return wanted or int(text)
 
 
-def _shared_folder(parent: Path | None, job_prefix: str) -> Scratch:
-    place = parent if parent is not None else Path.cwd()
+def _shared_folder(place: Path, job_prefix: str) -> Scratch:
     try:
         return Scratch(place, f".{PREFIX}", job_prefix)
     except OSError as error:

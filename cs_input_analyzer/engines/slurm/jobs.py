@@ -28,7 +28,6 @@ HOPELESS = {
     "QOSNotAllowed": "its quality of service may not use the partition",
     "JobHeldAdmin": "an administrator holds it",
     "JobHeldUser": "it is held",
-    "DependencyNeverSatisfied": "what it depends on has failed",
 }
 _PER_JOB_LIMIT = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)Max\w*(NodePerJob|WallDuration)\w*")
 
@@ -60,11 +59,6 @@ _CHATTER = re.compile(
 )
 
 
-def check_installed() -> None:
-    """Raises LaunchError naming the programs of Slurm that are not on PATH."""
-    slurm_commands.check_installed(PROGRAMS, "--launcher slurm")
-
-
 def submit(words: Sequence[str]) -> str:
     """Runs sbatch; gives the number of the job.
 
@@ -87,22 +81,13 @@ def submit(words: Sequence[str]) -> str:
 
 def job_state(job_id: str) -> JobState | None:
     """None for a job that Slurm has forgotten. Raises LaunchError when Slurm does not answer."""
-    done = slurm_commands.run(["squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T|%r|%N"])
+    done = slurm_commands.run(["squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T|%r|%N|%C|%D"])
     if done.returncode != 0:
         said = done.stderr.strip()
         if "Invalid job id" in said:
             return None
         raise LaunchError(f"squeue does not answer: {srun_complaint(said.splitlines()) or done.returncode}")
     return parse_job(done.stdout)
-
-
-def job_cpus_per_node(job_id: str) -> int | None:
-    """CPUs that a job has on each of its nodes, the fewest. Of its tasks' variables not every version sets the one that says so."""
-    try:
-        done = slurm_commands.run(["scontrol", "--details", "show", "job", job_id])
-    except LaunchError:
-        return None
-    return cpus_per_node(done.stdout)
 
 
 def node_states(nodes: Sequence[str]) -> dict[str, str]:
@@ -125,28 +110,33 @@ def cancel(job_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """One line of `squeue`: the state in full, and why it waits; `nodes` is empty until it has some."""
+    """One line of `squeue`: the state in full, why it waits, its nodes (empty until it has some), and the CPUs it has on each."""
 
     state: str
     reason: str
     nodes: str
+    cpus_per_node: int
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in WAITING
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in WAITING | RUNNING
+
+    def __str__(self) -> str:
+        return f"{self.state} ({self.reason})" if self.reason else self.state
 
 
 def parse_job(text: str) -> JobState | None:
-    """`squeue -h -o '%T|%r|%N'` of one job; None where it names none (it is over and forgotten)."""
+    """`squeue -h -o '%T|%r|%N|%C|%D'` of one job; None where it names none (it is over and forgotten)."""
     for line in text.splitlines():
-        fields = [field.strip() for field in line.split("|")]
-        if len(fields) == 3 and re.fullmatch(r"[A-Z_]+", fields[0]):
-            return JobState(state=fields[0], reason="" if fields[1] == "None" else fields[1], nodes=fields[2])
+        match = re.fullmatch(r"([A-Z_]+)\|(?:None|(.*?))\|(.*)\|(\d+)\|(\d+)", line.strip())
+        if match is not None:
+            cpus, nodes = int(match[4]), int(match[5])
+            return JobState(state=match[1], reason=match[2] or "", nodes=match[3], cpus_per_node=cpus // max(1, nodes))
     return None
-
-
-def is_waiting(job: JobState) -> bool:
-    return job.state in WAITING
-
-
-def is_over(job: JobState) -> bool:
-    return job.state not in WAITING | RUNNING
 
 
 def is_hopeless(reason: str) -> str | None:
@@ -179,15 +169,3 @@ def srun_complaint(lines: Sequence[str]) -> str:
         re.sub(r"^(srun|sbatch|slurmstepd)(-[^:]*)?: (error: )?", "", line).strip() for line in lines if not _CHATTER.match(line)
     ]
     return "; ".join(dict.fromkeys(line for line in printed if line))[:600]
-
-
-def cpus_per_node(text: str) -> int | None:
-    """CPUs that a job has on each of its nodes, the fewest, out of `scontrol --details show job`; None where it does not tell."""
-    counts = [
-        sum(int(part.rpartition("-")[2]) - int(part.partition("-")[0]) + 1 for part in ids.split(","))
-        for ids in re.findall(r"\bCPU_IDs=(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)", text)
-    ]
-    if counts:
-        return min(counts)
-    cpus, nodes = re.search(r"\bNumCPUs=(\d+)", text), re.search(r"\bNumNodes=(\d+)", text)
-    return int(cpus[1]) // max(1, int(nodes[1])) or None if cpus and nodes else None

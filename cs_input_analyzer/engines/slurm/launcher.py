@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from cs_input_analyzer.engines.bootstrap import command
 from cs_input_analyzer.engines.collecting import launch_result
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.slurm import jobs
-from cs_input_analyzer.engines.slurm.agent import ENDED_BY_SLURM, LOOK, WORK
-from cs_input_analyzer.engines.slurm.allocation import AllocationRequest, OnStatus, open_allocation
-from cs_input_analyzer.engines.slurm.clocks import Offset, skew_s
-from cs_input_analyzer.engines.slurm.command_lines import srun_words
-from cs_input_analyzer.engines.slurm.jobs import MEMORY, cause_in, is_over
-from cs_input_analyzer.engines.slurm.node_check import checked_nodes, notes_on
+from cs_input_analyzer.engines.slurm.agent import LOOK, WORK
+from cs_input_analyzer.engines.slurm.allocation import OnStatus, open_allocation
+from cs_input_analyzer.engines.slurm.jobs import MEMORY
 from cs_input_analyzer.engines.slurm.results import collect
 from cs_input_analyzer.engines.slurm.step import SILENCE_S, JobStep, Task
 from cs_input_analyzer.engines.tf_config import announced_addresses
 from cs_input_analyzer.errors import LaunchError, UsageError
-from cs_input_analyzer.records import START_TIMEOUT_S, Host, Layout
+from cs_input_analyzer.records import Cluster, Host, Layout, Options
 from cs_input_analyzer.units import counted
 from cs_input_analyzer.worker.journal import WorkPlan
+from cs_input_analyzer.worker.summary import Killed
 
 AGENT = "cs_input_analyzer.engines.slurm.agent"
 # Importing TensorFlow on CPUs of its own, and what Slurm takes to start a step; until a launch has shown better.
 STARTING_S = 5.0
-# From the last worker's word that it is ready to the moment at which all begin: the way to the farthest task, many times over.
-START_LEAD_S = 0.25
-# Beyond their deadline workers are ended by their agents; after so much more the agents are given up.
-DEADLINE_GRACE_S = 8.0
+# From the order to end a worker to its agent's word that it has ended.
+END_PATIENCE_S = 8.0
 TOLD_PATIENCE_S = 30.0
 LEAVING_S = 1.5
 SHORTEST_WINDOW_S = 0.3
@@ -52,35 +49,32 @@ class SlurmLaunchHandle:
 
 
 class SlurmLauncher:
-    """Measures on nodes of Slurm. Raises LaunchError where it cannot have them; `close` gives everything back.
+    """Measures on nodes of this cluster of Slurm. Raises LaunchError where it cannot have them; `close` gives everything back.
 
-    `host` is the first of the nodes, with the CPUs that we have on each of them as its budget; `notes`: what the user should
-    know of them; `folder`: private, seen by all nodes, removed by `close`. `isolates`: as `LocalLauncher`.
+    `host` is the first of the nodes, with the CPUs that we have on each of them as its budget; `folder`: private, seen by all
+    nodes, removed by `close`. `isolates`: as `LocalLauncher`.
     """
 
     def __init__(
         self,
-        request: AllocationRequest,
+        options: Options,
+        cluster: Cluster,
         *,
-        cpus: int | None = None,
-        worker_memory_bytes: int | None = None,
         on_status: OnStatus = lambda what: None,
         silence_s: float = SILENCE_S,
-        start_timeout_s: float = START_TIMEOUT_S,
         isolates: bool = False,
     ) -> None:
         self._isolates = isolates
         self._silence_s = silence_s
-        self._start_timeout_s = start_timeout_s
-        self._worker_memory_bytes = worker_memory_bytes
+        self._start_timeout_s = options.start_timeout_s
+        self._worker_memory_bytes = options.worker_memory_bytes
         self._started: list[SlurmLaunchHandle] = []
         self._seen_starting_s: list[float] = []
-        self.notes: tuple[str, ...] = ()
-        self._allocation = found = open_allocation(request, os.environ, on_status)
+        self._allocation = found = open_allocation(options, cluster, os.environ, on_status)
         self.folder, self.nodes, self.job_id = found.folder, found.nodes, found.job_id
         try:
             on_status("checking the nodes")
-            self.host = self._look(cpus)
+            self.host = self._look(options.cpus)
         except BaseException:
             self.close()
             raise
@@ -91,26 +85,26 @@ class SlurmLauncher:
     def starting_s(self, workers: int) -> float:
         return min(self._seen_starting_s, default=STARTING_S)  # launches that import side by side take longer than one
 
-    # --- the nodes ---
-
     def _look(self, cpus: int | None) -> Host:
         """The first of the nodes, after each has said what it is, and that it can be used."""
-        step = self._step(Layout(nodes=self.nodes, tasks_per_node=1, cpus_per_task=1), LOOK, str(self.folder))
+        step = self._step(Layout(nodes=self.nodes, tasks_per_node=1, cpus_per_task=1), LOOK, str(self.folder), os.getcwd())
         try:
-            found = checked_nodes(step, self.folder, f"Slurm job {self.job_id}")
+            step.wait(lambda task: task.here is not None, math.inf)
         finally:
             step.close()
-        self.notes = tuple(notes_on(found, self.folder.parent))
-        host = Host(**found[0]["host"])
-        job_cpus = jobs.job_cpus_per_node(self.job_id) or min(here["host"]["cpus"] for here in found)
+        why = next((task.lost for task in step.tasks if task.lost), None)
+        if why is not None:
+            raise LaunchError(f"the nodes of Slurm job {self.job_id} cannot be used: {why}{_advice(step.complaint)}")
+        hosts = [Host(**task.here["host"]) for task in step.tasks if task.here is not None]
+        job = jobs.job_state(self.job_id)
+        job_cpus = job.cpus_per_node if job is not None else min(host.cpus for host in hosts)
         budget, source = job_cpus, f"allocated by Slurm, job {self.job_id}"
         if cpus is not None:
             if not 1 <= cpus <= budget:
                 raise UsageError(f"--cpus {cpus}: Slurm gave {budget} CPUs of each node")
             budget, source = cpus, "--cpus"
-        return replace(host, hostname=found[0]["node"], cpus=max(host.cpus, job_cpus), cpu_budget=budget, cpu_budget_source=source)
-
-    # --- launches ---
+        most_cpus = max(hosts[0].cpus, job_cpus)
+        return replace(hosts[0], hostname=step.tasks[0].node, cpus=most_cpus, cpu_budget=budget, cpu_budget_source=source)
 
     def start(self, layout: Layout) -> SlurmLaunchHandle:
         if layout.nodes > self.nodes:
@@ -138,146 +132,69 @@ class SlurmLauncher:
 
     def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
         assert isinstance(handle, SlurmLaunchHandle)
-        step, is_interrupted, starting_s = handle.step, False, 0.0
-        offsets: tuple[Offset | None, ...] = ()
+        is_interrupted, starting_s = False, 0.0
         try:
-            left_s = plan.deadline_s - time.monotonic()
-            offsets, starting_s = self._build(handle, plan, left_s)
-            self._sample(step, plan, offsets, left_s)
+            starting_s = self._build(handle, plan)
+            self._sample(handle.step, plan, plan.deadline_s + starting_s)
         except KeyboardInterrupt:
             is_interrupted = True
-            step.tell("end")
+            _end_tasks(handle.step.tasks, handle.step, "interrupt")
         try:
-            return self._collected(handle, plan, offsets, starting_s, is_interrupted)
+            return self._collected(handle, plan, starting_s, is_interrupted)
         finally:
             self._end(handle)
             remove(handle.folder)
 
-    def _build(self, handle: SlurmLaunchHandle, plan: WorkPlan, left_s: float) -> tuple[tuple[Offset | None, ...], float]:
-        """Gives the workers their orders; the clocks of their nodes, and the seconds until each has built its pipeline or is gone.
-
-        `left_s`: after that, until the deadline.
-        """
+    def _build(self, handle: SlurmLaunchHandle, plan: WorkPlan) -> float:
+        """Gives the workers their orders; the seconds until each has built its pipeline or is gone."""
         step, began_s = handle.step, time.monotonic()
         latest_s = began_s + self._start_timeout_s
         for other in self._started:  # whoever still imports would take CPUs from those that are measured
             other.step.wait(_has_reported("imported", "failed"), latest_s)
-        self._give_up_unready(step)
         taken_s = max((task.imported_s - step.began_s for task in step.tasks if task.imported_s is not None), default=None)
         if taken_s is not None:
             self._seen_starting_s.append(taken_s)
-        offsets = step.read_clocks()
-        step.tell("order", **self._order(handle, plan, latest_s - time.monotonic(), left_s))
-        step.wait(_has_reported("built", "failed"), latest_s + DEADLINE_GRACE_S)
-        return offsets, time.monotonic() - began_s
+        left_s = plan.deadline_s - began_s - LEAVING_S
+        step.tell(
+            "order",
+            order={"plan": asdict(plan), "is_alone": handle.layout.tasks == 1, "left_s": left_s},
+            indices=plan.worker_indices,
+            addresses=announced_addresses([task.node or "localhost" for task in step.tasks], plan.num_workers),
+        )
+        _wait(step, ("built", "failed"), latest_s, "start")
+        return time.monotonic() - began_s
 
-    def _sample(self, step: JobStep, plan: WorkPlan, offsets: Sequence[Offset | None], left_s: float) -> None:
+    def _sample(self, step: JobStep, plan: WorkPlan, deadline_s: float) -> None:
         """Takes workers that have built their pipelines through the window; returns when each is done, gone, or late."""
-        deadline_s = time.monotonic() + left_s
-        late_s = deadline_s + DEADLINE_GRACE_S
-        step.wait(_has_reported("first_batch", "failed"), late_s)
-        window_s = max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - time.monotonic() - LEAVING_S))
-        step.tell("go", window_s=window_s)
-        step.wait(_has_reported("ready", "failed"), late_s)
-        ahead_s = [offset.ahead_s if offset is not None else 0.0 for offset in offsets]
-        step.tell("start", at_s=time.time() + START_LEAD_S, ahead_s=ahead_s)
-        step.wait(_has_reported("done", "failed"), late_s)
+        _wait(step, ("first_batch", "failed"), deadline_s)
+        step.tell("go", window_s=max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - time.monotonic() - LEAVING_S)))
+        _wait(step, ("done", "failed"), deadline_s)
         if plan.want_source or plan.candidates:
-            step.wait(_has_reported("over", "failed"), late_s, step.tasks[:1])
+            _wait(step, ("over", "failed"), deadline_s, tasks=step.tasks[:1])
 
-    def _give_up_unready(self, step: JobStep) -> None:
-        for task in step.tasks:
-            if task.here is not None and task.here["problem"]:
-                step.lose([task], f"node {task.node} cannot write to {self.folder.parent}: {task.here['problem']}")
-
-    def _order(self, handle: SlurmLaunchHandle, plan: WorkPlan, start_s: float, left_s: float) -> dict[str, Any]:
-        names = [task.node or "localhost" for task in handle.step.tasks]
-        return {
-            "order": {"plan": asdict(plan), "is_alone": handle.layout.tasks == 1, "left_s": left_s - LEAVING_S},
-            "indices": list(plan.worker_indices),
-            "addresses": announced_addresses(names, plan.num_workers),
-            "start_s": max(0.0, start_s),
-            "sample_s": max(0.0, left_s),
-        }
-
-    def _collected(
-        self,
-        handle: SlurmLaunchHandle,
-        plan: WorkPlan,
-        offsets: Sequence[Offset | None],
-        starting_s: float,
-        is_interrupted: bool,
-    ) -> LaunchResult:
+    def _collected(self, handle: SlurmLaunchHandle, plan: WorkPlan, starting_s: float, is_interrupted: bool) -> LaunchResult:
         """Everybody's numbers, in the window that they share. Raises LaunchError where the engine lost all of them."""
         step = handle.step
         step.tell("leave")
-        if not step.wait(lambda task: task.ended is not None, time.monotonic() + DEADLINE_GRACE_S):
-            step.lose(
-                step.tasks,
-                f"its node answers, but what it measured did not come within {DEADLINE_GRACE_S:g} s of its end: "
-                f"{self.folder.parent} may be too slow (--shared-dir names another folder)",
+        for task in step.wait(lambda task: task.ended is not None, time.monotonic() + END_PATIENCE_S):
+            task.lost = (
+                f"its node answers, but what it measured did not come within {END_PATIENCE_S:g} s of its end: "
+                f"{self.folder.parent} may be too slow (--shared-dir names another folder)"
             )
-        ahead_s = [offset.ahead_s if offset is not None else 0.0 for offset in offsets] or [0.0] * len(step.tasks)
-        whole = [
-            task for task in step.tasks if task.ended is not None and task.ended["is_whole"] and task.ended["end_s"] is not None
-        ]
-        until_s = min((task.ended["end_s"] - ahead_s[task.rank] for task in whole if task.ended), default=None)
+        whole_s = [task.ended["whole_s"] for task in step.tasks if task.ended is not None]
+        until_s = min((seconds for seconds in whole_s if seconds is not None), default=None)
         step.tell("sum", until_s=until_s, has_trace=len(step.tasks) <= MOST_TRACED)
-        step.wait_told(time.monotonic() + TOLD_PATIENCE_S)
-        self._explain(step)
-        if all(task.lost for task in step.tasks) and not is_interrupted:
-            self._raise_if_nothing(handle)
-        workers, journal, ending = collect(handle.folder, step.tasks, plan.worker_indices, ahead_s, until_s)
-        starts = [
-            task.ended["start_s"] - ahead_s[task.rank] for task in step.tasks if task.ended and task.ended["start_s"] is not None
-        ]
-        workers = tuple(
-            worker if offset is None else replace(worker, clock_ahead_s=offset.ahead_s)
-            for worker, offset in zip(workers, offsets or [None] * len(workers), strict=True)
-        )
+        step.wait(lambda task: task.told is not None, time.monotonic() + TOLD_PATIENCE_S)
+        _add_states(step.tasks)
+        if not is_interrupted and all(task.lost and not task.heard for task in step.tasks):  # then it is the engine that failed
+            why = step.tasks[0].lost
+            raise LaunchError(f"a launch of {handle.layout} did not come up on Slurm job {self.job_id}: {why}")
+        workers, journal, ending = collect(handle.folder, step.tasks, plan.worker_indices, until_s)
         launched = launch_result(
             handle.layout, plan, workers, journal, ending, starting_s=starting_s, is_interrupted=is_interrupted
         )
-        measurement = replace(launched.measurement, start_skew_s=skew_s(starts), notes=tuple(self._notes_on(step)))
+        measurement = replace(launched.measurement, notes=_notes_on(step))
         return replace(launched, measurement=measurement, failure=_failure_of(launched.failure, step.tasks[0], workers[0].message))
-
-    def _explain(self, step: JobStep) -> None:
-        """Adds what Slurm knows to tasks that were lost with their node, or ended with the job."""
-        cause = cause_in(step.errors)
-        for task in step.tasks:
-            if cause and task.ended is not None and task.ended["why"] == ENDED_BY_SLURM:
-                task.ended["why"] += f": {cause}"
-        lost = [task for task in step.tasks if task.lost]
-        if not lost:
-            return
-        states = jobs.node_states(sorted({task.node for task in lost if task.node}))
-        for task in lost:
-            state = states.get(task.node, "")
-            if any(word in state for word in ("DOWN", "FAIL", "NOT_RESPONDING", "DRAIN")) or state.endswith("*"):
-                task.lost += f"; Slurm has {task.node} as {state}"
-
-    def _raise_if_nothing(self, handle: SlurmLaunchHandle) -> None:
-        """All tasks are lost: where not even one of them has begun, it is the engine that failed."""
-        if any(task.heard for task in handle.step.tasks):
-            return
-        why = handle.step.tasks[0].lost
-        raise LaunchError(f"a launch of {handle.layout} did not come up on Slurm job {self.job_id}: {why}{self._job_words()}")
-
-    def _job_words(self) -> str:
-        try:
-            job = jobs.job_state(self.job_id)
-        except LaunchError as error:
-            return f"; {error}"
-        if job is None:
-            return "; the job is gone"
-        return f"; the job is {job.state}{f' ({job.reason})' if job.reason else ''}" if is_over(job) else ""
-
-    def _notes_on(self, step: JobStep) -> list[str]:
-        here = [task.here for task in step.tasks if task.here is not None]
-        notes = list(self.notes)
-        if any(not found["is_bound"] for found in here):
-            notes.append("Slurm binds no task to CPUs here (TaskPlugin): each worker took its part of its node's CPUs by itself")
-        return notes
 
     def _end(self, handle: SlurmLaunchHandle) -> None:
         """Ends a step; where tasks of it cannot be reached, also by name: Slurm may hold a step whose node is gone."""
@@ -289,11 +206,72 @@ class SlurmLauncher:
     def close(self) -> None:
         for handle in self._started:
             if not handle.step.is_over:
-                handle.step.tell("end")
-        for handle in self._started:
-            if not handle.step.is_over:
                 self._end(handle)
         self._allocation.close()
+
+
+def srun_words(job_id: str, layout: Layout, folder: str, program: Sequence[str]) -> list[str]:
+    """A step of that job. Each default that would end, wait for or bind tasks in a way of its own is set.
+
+    `--overlap`: steps share CPUs, so that the workers of the next launch import TensorFlow while those of this one wait.
+    `--cpus-per-task` is always given: what a step inherits depends on the version (22.05 stopped to inherit it) and on neighbouring
+    components.
+    """
+    return [
+        "srun",
+        f"--jobid={job_id}",
+        f"--nodes={layout.nodes}",
+        f"--ntasks={layout.tasks}",
+        f"--ntasks-per-node={layout.tasks_per_node}",
+        f"--cpus-per-task={layout.cpus_per_task}",
+        "--overlap",
+        "--mem=0",
+        "--distribution=block",
+        "--input=all",
+        "--no-kill",
+        "--kill-on-bad-exit=0",
+        "--wait=0",
+        "--mpi=none",
+        "--job-name=cs_input_analyzer",
+        f"--chdir={folder}",
+        *program,
+    ]
+
+
+def _wait(
+    step: JobStep, kinds: Sequence[str], deadline_s: float, why: Killed = "deadline", tasks: Sequence[Task] | None = None
+) -> None:
+    """Until each worker has said one of `kinds` or is gone; past the deadline late ones are ended, for `why`."""
+    late = step.wait(_has_reported(*kinds), deadline_s, tasks)
+    if late:
+        _end_tasks(late, step, why)
+
+
+def _end_tasks(tasks: Sequence[Task], step: JobStep, why: Killed) -> None:
+    step.tell("end", ranks=[task.rank for task in tasks], why=why)
+
+
+def _has_reported(*kinds: str) -> Callable[[Task], bool]:
+    """Whether a task's worker has written any of these events, or has ended."""
+    wanted = frozenset(kinds)
+    return lambda task: task.ended is not None or not task.heard.isdisjoint(wanted)
+
+
+def _add_states(tasks: Sequence[Task]) -> None:
+    """Adds what Slurm knows of the nodes of tasks that were lost."""
+    lost = [task for task in tasks if task.lost]
+    states = jobs.node_states(sorted({task.node for task in lost if task.node})) if lost else {}
+    for task in lost:
+        state = states.get(task.node, "")
+        if any(word in state for word in ("DOWN", "FAIL", "NOT_RESPONDING", "DRAIN")) or state.endswith("*"):
+            task.lost += f"; Slurm has {task.node} as {state}"
+
+
+def _notes_on(step: JobStep) -> tuple[str, ...]:
+    """What the user should know of the nodes."""
+    if all(task.here.get("is_bound", True) for task in step.tasks if task.here is not None):
+        return ()
+    return ("Slurm binds no task to CPUs here (TaskPlugin): each worker took its part of its node's CPUs by itself",)
 
 
 def _failure_of(failure: WorkerFailure | None, first: Task, message: str) -> WorkerFailure | None:
@@ -303,10 +281,10 @@ def _failure_of(failure: WorkerFailure | None, first: Task, message: str) -> Wor
     why = first.lost or (first.ended["why"] if first.ended else "")
     if not why:
         return failure
-    is_engine = bool(first.lost) or why.startswith(ENDED_BY_SLURM)
-    return replace(failure, stage="engine" if is_engine and MEMORY not in why else "exit", message=message)
+    return replace(failure, stage="engine" if first.lost and MEMORY not in why else "exit", message=message)
 
 
-def _has_reported(*kinds: str) -> Callable[[Task], bool]:
-    wanted = frozenset(kinds)
-    return lambda task: not task.heard.isdisjoint(wanted)
+def _advice(complaint: str) -> str:
+    if "No such file or directory" in complaint and "execve" in complaint:
+        return f"; the nodes do not see {sys.executable}: install the environment in a folder that all nodes share"
+    return ""

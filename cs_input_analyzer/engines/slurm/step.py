@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from cs_input_analyzer.engines.slurm.clocks import Exchange, Offset, offset_of, offsets_of_nodes
 from cs_input_analyzer.engines.slurm.jobs import cause_in, srun_complaint
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
@@ -23,8 +22,6 @@ LOOK_S = 0.2
 # to wait for Slurm to make the step.
 SILENCE_S = 15.0
 BEGIN_PATIENCE_S = 60.0
-PINGS = 8
-PING_PATIENCE_S = 1.0
 # From the end of their input to the end of the tasks; then from each signal to the next.
 LEAVE_S = 5.0
 SIGNAL_S = 3.0
@@ -44,12 +41,6 @@ class Task:
     lost: str = ""
     last_word_s: float = 0.0
     imported_s: float | None = None
-    exchanges: list[Exchange] = field(default_factory=list)
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether more messages are expected of it."""
-        return not self.lost and self.ended is None
 
 
 class JobStep:
@@ -60,7 +51,6 @@ class JobStep:
         self._silence_s = silence_s
         self.began_s = time.monotonic()
         self._changed = threading.Condition()
-        self._asked_s: dict[int, float] = {}
         self._errors: collections.deque[bytes] = collections.deque(maxlen=ERROR_LINES)
         try:
             self._process = subprocess.Popen(
@@ -87,39 +77,31 @@ class JobStep:
             self._changed.notify_all()
 
     def _take(self, line: bytes) -> None:
-        now_s, heard_s = time.time(), time.monotonic()
         try:
             said = json.loads(line)
             task, what = self.tasks[said.pop("rank")], said.pop("say")
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             return  # not an agent's: the tail of a line that was cut when its task died
         with self._changed:
-            task.last_word_s = heard_s
+            task.last_word_s = time.monotonic()
             if what == "here":
                 task.here, task.node = said, said["node"]
+                task.lost = task.lost or said["problem"]
             elif what == "heard":
                 task.heard.update(said["kinds"])
                 if "imported" in said["kinds"]:
-                    task.imported_s = heard_s
+                    task.imported_s = task.last_word_s
             elif what == "ended":
                 task.ended = said
             elif what == "told":
                 task.told = said
-            elif what == "pong":
-                asked_s = self._asked_s.get(said["id"])
-                if asked_s is not None:
-                    task.exchanges.append(Exchange(asked_s=asked_s, answered_s=said["at_s"], heard_s=now_s))
             self._changed.notify_all()
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """The last lines that srun and the step's daemons printed."""
-        return tuple(line.decode(errors="replace").rstrip() for line in self._errors)
 
     @property
     def complaint(self) -> str:
         """Why srun gave up, in its own words, or ours where they are known; empty where it said nothing."""
-        return cause_in(self.errors) or srun_complaint(self.errors)
+        lines = [line.decode(errors="replace").rstrip() for line in self._errors]
+        return cause_in(lines) or srun_complaint(lines)
 
     @property
     def is_over(self) -> bool:
@@ -132,41 +114,30 @@ class JobStep:
 
     # --- waiting ---
 
-    def wait(self, is_ready: Callable[[Task], bool], deadline_s: float, tasks: Sequence[Task] | None = None) -> bool:
-        """Until each task that may still speak is ready; False where the deadline came first. Silent tasks are given up
-        meanwhile."""
+    def wait(self, is_ready: Callable[[Task], bool], deadline_s: float, tasks: Sequence[Task] | None = None) -> tuple[Task, ...]:
+        """Until each task is ready or lost; those that were neither when the deadline came. Silent tasks are given up meanwhile."""
         watched = self.tasks if tasks is None else tasks
         with self._changed:
-            while True:
-                if all(is_ready(task) or not task.is_awaited for task in watched):
-                    return True
+            while late := tuple(task for task in watched if not is_ready(task) and not task.lost):
                 now_s = time.monotonic()
                 if now_s > deadline_s:
-                    return False
+                    return late
                 if self.is_over:
-                    self.lose(self.tasks, f"its step ended: {self.complaint or 'srun did not say why'}")
-                    continue
-                self._lose_silent(now_s)
-                self._changed.wait(min(LOOK_S, max(0.01, deadline_s - now_s)))
+                    self.lose(f"its step ended: {self.complaint or 'srun did not say why'}")
+                else:
+                    self._lose_silent(now_s)
+                    self._changed.wait(min(LOOK_S, max(0.01, deadline_s - now_s)))
+        return ()
 
-    def wait_told(self, deadline_s: float) -> None:
-        """Until each task that lived to its end has written down its numbers."""
-        with self._changed:
-            while any(task.told is None and task.ended is not None and not task.lost for task in self.tasks):
-                left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or self.is_over:
-                    return
-                self._changed.wait(min(LOOK_S, left_s))
-
-    def lose(self, tasks: Sequence[Task], why: str) -> None:
-        """Gives up tasks."""
-        for task in tasks:
-            if task.is_awaited:
-                task.lost = why
+    def lose(self, why: str) -> None:
+        """Gives up the tasks of which more was expected."""
+        for task in self.tasks:
+            if task.told is None:
+                task.lost = task.lost or why
 
     def _lose_silent(self, now_s: float) -> None:
         for task in self.tasks:
-            if not task.is_awaited:
+            if task.lost or task.told is not None:
                 continue
             if task.here is None:
                 if now_s - self.began_s > BEGIN_PATIENCE_S:
@@ -174,16 +145,6 @@ class JobStep:
                     task.lost = f"Slurm did not start it within {BEGIN_PATIENCE_S:g} s{said}"
             elif now_s - task.last_word_s > self._silence_s:
                 task.lost = f"node {task.node} fell silent"
-
-    def read_clocks(self) -> tuple[Offset | None, ...]:
-        """How far the clock of each task's node is ahead of ours."""
-        self._asked_s = {}
-        for number in range(PINGS):
-            waiting = [task for task in self.tasks if task.is_awaited]
-            self._asked_s[number] = time.time()
-            self.tell("ping", id=number)
-            self.wait(_has_answered(number + 1), time.monotonic() + PING_PATIENCE_S, waiting)
-        return offsets_of_nodes([task.node for task in self.tasks], [offset_of(task.exchanges) for task in self.tasks])
 
     # --- messages to the tasks ---
 
@@ -203,9 +164,10 @@ class JobStep:
             self._process.stdin.close()
         except OSError:
             pass
+        has_lost = any(task.lost for task in self.tasks)
         for patience_s, number in ((LEAVE_S, signal.SIGTERM), (SIGNAL_S, signal.SIGKILL), (SIGNAL_S, None)):
             try:
-                self._process.wait(patience_s if not self._has_lost else min(patience_s, SIGNAL_S))
+                self._process.wait(min(patience_s, SIGNAL_S) if has_lost else patience_s)
                 break
             except subprocess.TimeoutExpired:
                 if number is not None:
@@ -215,11 +177,3 @@ class JobStep:
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None and not any(reader.is_alive() for reader in self._readers):
                 stream.close()
-
-    @property
-    def _has_lost(self) -> bool:
-        return any(task.lost for task in self.tasks)
-
-
-def _has_answered(times: int) -> Callable[[Task], bool]:
-    return lambda task: len(task.exchanges) >= times

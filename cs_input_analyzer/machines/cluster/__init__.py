@@ -20,8 +20,9 @@ Flags win over whatever they name.
 
 from __future__ import annotations
 
+import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -33,7 +34,6 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
 from cs_input_analyzer.machines.node_speed import (
     checked_ratio,
-    format_reference,
     is_same_model,
     ratio_by_loop,
     ratio_by_model,
@@ -51,11 +51,9 @@ __all__ = [
     "SLURM",
     "SlurmNodes",
     "discover",
-    "format_reference",
     "from_file",
     "preset",
     "preset_names",
-    "read_reference",
     "resolve",
     "this_host",
 ]
@@ -94,9 +92,7 @@ def resolve(
         UsageError: unknown name, unreadable file, numbers that no cluster has, or a partition of `slurm` without a usable node.
         LaunchError: `slurm` does not answer.
     """
-    cluster, node_rate = (
-        (declared, None) if declared is not None else _chosen(options.cluster, host, options.partition, options.exclude_nodes)
-    )
+    cluster, node_rate = (declared, None) if declared is not None else _chosen(options, host)
     found = _with_flags(cluster, options)
     if options.node_reference is not None:
         node_rate = read_reference(options.node_reference, host.python_version)
@@ -118,16 +114,15 @@ def with_speed_of_models(cluster: Cluster, host: Host) -> Cluster:
     return cluster if ratio is None else replace(cluster, speed_ratio=ratio, speed_basis="CPU models")
 
 
-def _chosen(
-    choice: str | None, host: Host, partition: str | None = None, exclude: Sequence[str] = ()
-) -> tuple[Cluster, Estimate | None]:
+def _chosen(options: Options, host: Host) -> tuple[Cluster, Estimate | None]:
     """The cluster of that name or file, and the rate of the reference loop on its nodes, where its file holds that."""
+    choice = options.cluster
     if choice == SLURM:
-        return discover(partition, exclude).cluster, None
+        return discover(options.partition, options.exclude_nodes).cluster, None
     if choice is None or choice == LOCAL:
         return this_host(host), None
     if choice not in preset_names() and (Path(choice).suffix in (".yaml", ".yml", ".json") or Path(choice).is_file()):
-        return from_file(Path(choice)), _reference_in(Path(choice), host)
+        return _read_file(Path(choice), host.python_version)
     otherwise = f"; `{LOCAL}` is this host, `{SLURM}` what Slurm has, and a file ends in .yaml"
     try:
         return preset(find_name(choice, preset_names(), "preset", otherwise=otherwise)), None
@@ -156,29 +151,26 @@ def from_file(path: Path) -> Cluster:
     Raises:
         UsageError: the file cannot be read, is not YAML, holds an unknown key, misses a required one, or a value that is no number.
     """
-    return _checked(_from_mapping(_read(path), f"the cluster file {path}", path.stem, str(path)))
+    return _read_file(path, platform.python_version())[0]
 
 
-def _reference_in(path: Path, host: Host) -> Estimate | None:
-    """The rate of the reference loop on a node, where the file holds it."""
-    data = _read(path)
-    text = data.get("node_reference") if isinstance(data, dict) else None
-    try:
-        return None if text is None else read_reference(str(text), host.python_version)
-    except UsageError as error:
-        raise UsageError(f"the cluster file {path}: {error}") from None
-
-
-def _read(path: Path) -> object:
+def _read_file(path: Path, python_version: str) -> tuple[Cluster, Estimate | None]:
+    """The cluster, and the rate of the reference loop on a node where the file holds it."""
+    where = f"the cluster file {path}"
     try:
         data: object = yaml_of(text_of(path))
     except OSError as error:
-        raise UsageError(f"cannot read the cluster file {path}: {error.strerror or error}") from None
+        raise UsageError(f"cannot read {where}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"the cluster file {path} is not UTF-8 text") from None
+        raise UsageError(f"{where} is not UTF-8 text") from None
     except ValueError as error:
-        raise UsageError(f"the cluster file {path} is not YAML: {error}") from None
-    return data
+        raise UsageError(f"{where} is not YAML: {error}") from None
+    cluster = _checked(_from_mapping(data, where, path.stem, str(path)))
+    text = data.get("node_reference") if isinstance(data, dict) else None
+    try:
+        return cluster, None if text is None else read_reference(str(text), python_version)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
 
 
 def preset_names() -> tuple[str, ...]:
@@ -187,15 +179,8 @@ def preset_names() -> tuple[str, ...]:
 
 
 def preset(name: str) -> Cluster:
-    """A published cluster; its numbers and their sources are in `presets.yaml`.
-
-    Raises:
-        UsageError: no preset has this name.
-    """
-    presets = _presets()
-    if name not in presets:
-        raise UsageError(f"no cluster preset {name!r}; there are {', '.join(presets)}")
-    entry = presets[name]
+    """A published cluster; its numbers and their sources are in `presets.yaml`."""
+    entry = _presets()[name]
     values = {key: field["value"] for key, field in entry.items() if isinstance(field, dict)}
     source = f"preset {name}: {entry['source']}"
     return _checked(_from_mapping(values, f"the preset {name}", name, source))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -11,15 +10,12 @@ from dataclasses import dataclass
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.machines.cluster import slurm_commands
 from cs_input_analyzer.machines.cluster.slurm_text import (
-    Limits,
     NodeFacts,
     PartitionFacts,
     is_accelerator,
     is_usable,
-    limits_from_text,
     nodes_from_text,
     partitions_from_text,
-    setting,
 )
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster
@@ -32,13 +28,10 @@ class SlurmNodes:
     """What was found: the cluster to plan for, and its nodes. It excludes nodes of its partition that Slurm would give, now or when
     they are up again: the accelerator's, those the user named, those of another kind.
 
-    Attributes:
-        usable: names of the nodes that the cluster counts.
-        alike: those, and the nodes of their kind that cannot be had now, or that the user excluded.
+    `alike`: names of the nodes that the cluster counts, and of those of their kind that cannot be had now, or were excluded.
     """
 
     cluster: Cluster
-    usable: tuple[str, ...]
     alike: tuple[str, ...]
 
 
@@ -57,15 +50,12 @@ def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> Slurm
     version = _asked(["scontrol", "--version"]).strip()
     nodes = nodes_from_text(_asked(["scontrol", "--oneliner", "show", "node"]))
     partitions = partitions_from_text(_asked(["scontrol", "--oneliner", "show", "partition"]))
-    config = _asked(["scontrol", "show", "config"])
     names = tuple(name for text in exclude for name in expand_nodelist(text))
     return cluster_of(
         nodes,
         partitions,
         wanted=partition or os.environ.get("SLURM_JOB_PARTITION") or None,
         exclude=names,
-        limits=_limits(config),
-        name=setting(config, "ClusterName") or "slurm",
         version=version,
     )
 
@@ -77,23 +67,12 @@ def _asked(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def _limits(config: str) -> Limits:
-    """The user's, where Slurm enforces any and tells them."""
-    if "limits" not in (setting(config, "AccountingStorageEnforce") or "").lower():
-        return Limits()
-    user = getpass.getuser()
-    done = slurm_commands.run(["scontrol", "show", "assoc_mgr", "flags=assoc", f"users={user}"])
-    return limits_from_text(done.stdout, user) if done.returncode == 0 else Limits()
-
-
 def cluster_of(
     nodes: Sequence[NodeFacts],
     partitions: Sequence[PartitionFacts],
     *,
     wanted: str | None,
     exclude: Sequence[str],
-    limits: Limits,
-    name: str,
     version: str,
 ) -> SlurmNodes:
     """The nodes of one kind that the user may have, out of what Slurm has. A partition of several kinds gives the one with most
@@ -116,7 +95,7 @@ def cluster_of(
         if node not in alike:
             out[f"of another kind, with {node.cpus} CPUs"] += 1
     cpus = min(kind[0], partition.max_cpus_per_node or kind[0])
-    count, bound = _granted(len(alike), cpus, partition, limits)
+    count = min(len(alike), partition.max_nodes or len(alike))
     memory = min(node.memory_bytes for node in alike)
     # Also those that are down: they may be up when the plan is launched. Nodes of the future have a name that Slurm refuses.
     of_kind = [
@@ -128,18 +107,18 @@ def cluster_of(
     excluded = tuple(node.name for node in members if node.name not in taken and "FUTURE" not in node.states)
     source = f"Slurm ({version}), partition {partition.name}: {len(alike)} of {len(members)} nodes"
     source += f" ({_listed(out)} left out)" if out else ""
+    source += f"; the partition grants a job {count}" if count < len(alike) else ""
     return SlurmNodes(
         cluster=Cluster(
             nodes=count,
             cpus_per_node=cpus,
             memory_bytes_per_node=min(memory, partition.max_memory_bytes_per_node or memory),
             threads_per_core=kind[1],
-            name=name,
-            source=f"{source}{bound}",
+            name="slurm",
+            source=source,
             partition=partition.name,
             excluded_nodes=excluded,
         ),
-        usable=tuple(node.name for node in alike),
         alike=tuple(node.name for node in of_kind),
     )
 
@@ -177,21 +156,6 @@ def _chosen(partitions: Sequence[PartitionFacts], wanted: str | None) -> Partiti
     if not found.is_up:
         raise UsageError(f"partition {found.name} of Slurm is not up; there are {names}: --partition names one")
     return found
-
-
-def _granted(nodes: int, cpus_per_node: int, partition: PartitionFacts, limits: Limits) -> tuple[int, str]:
-    """Nodes that one job may have, and which limit that is, as the end of a sentence."""
-    by_cpus = None if limits.cpus is None else max(1, limits.cpus // cpus_per_node)
-    bounds = [
-        (partition.max_nodes, "the partition grants a job"),
-        (limits.nodes, "your association grants"),
-        (by_cpus, "your CPU limit allows"),
-    ]
-    known = [(most, words) for most, words in bounds if most is not None and most < nodes]
-    if not known:
-        return nodes, ""
-    most, words = min(known, key=lambda bound: bound[0])
-    return max(1, most), f"; {words} {max(1, most)}"
 
 
 def _listed(out: Counter[str]) -> str:

@@ -1,4 +1,4 @@
-"""Reads what `scontrol` prints of nodes, partitions and limits: text, whose form is the same from Slurm 20.11 to 25.x. Pure.
+"""Reads what `scontrol` prints of nodes and partitions: text, whose form is the same from Slurm 20.11 to 25.x. Pure.
 
 JSON is not read: 20.11 does not write it, some builds cannot, and its form changed with 21.08, 23.02 and 23.11.
 """
@@ -6,7 +6,7 @@ JSON is not read: 20.11 does not write it, some builds cannot, and its form chan
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MEBIBYTE = 1 << 20
@@ -16,15 +16,9 @@ UNUSABLE = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "MAINT"}
     | {"MAINTENANCE", "RESERVED", "INVALID", "INVALID_REG", "INVAL", "POWERED_DOWN_FAIL", "REBOOT_ISSUED", "REBOOT_REQUESTED"}
 )
-# Suffixes of states in text: sinfo(1), "NODE STATE CODES".
-_SUFFIXES = {
-    "*": "NOT_RESPONDING",
-    "~": "POWERED_DOWN",
-    "#": "POWERING_UP",
-    "!": "POWERING_DOWN",
-    "%": "POWERING_DOWN",
-    "$": "MAINT",
-}
+# Suffixes of states in text (sinfo(1), "NODE STATE CODES"), and what those of them mean that make a node unusable.
+_SUFFIXES = "*~#!%$@^-"
+_UNUSABLE_SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT"}
 # How sites call the resource, or the feature, of the node that a wafer hangs on.
 _ACCELERATOR = re.compile(r"(cs|csx|wse|wafer|cerebras)[-_]?(system)?[-_]?\d*", re.IGNORECASE)
 
@@ -53,20 +47,6 @@ class PartitionFacts:
     max_nodes: int | None
     max_cpus_per_node: int | None
     max_memory_bytes_per_node: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What the user's association grants one job, or all jobs together; None without a limit."""
-
-    nodes: int | None = None
-    cpus: int | None = None
-
-
-def setting(text: str, name: str) -> str | None:
-    """One line of `scontrol show config`; None where it is missing or unset."""
-    match = re.search(rf"^{re.escape(name)}\s*=\s*(.*?)\s*$", text, re.MULTILINE)
-    return match[1] if match and match[1] not in ("", "(null)") else None
 
 
 def is_usable(node: NodeFacts) -> bool:
@@ -116,32 +96,6 @@ def partitions_from_text(text: str) -> tuple[PartitionFacts, ...]:
     )
 
 
-def limits_from_text(text: str, user: str) -> Limits:
-    """The limits of the associations of a user in `scontrol show assoc_mgr flags=assoc`.
-
-    A user may have several associations (accounts, partitions) and which one a job gets is not known here: of each limit the
-    largest.
-    """
-    nodes: list[int | None] = []
-    cpus: list[int | None] = []
-    for record in re.split(r"\n(?=ClusterName=)", text.partition("QOS Records")[0]):
-        if not re.search(rf"\bUserName={re.escape(user)}\(", record):
-            continue
-        values: dict[str, list[int]] = {"node": [], "cpu": []}
-        for group in re.findall(r"\b(?:GrpTRES|MaxTRESPJ)=(\S*)", record):
-            for name, found in values.items():
-                found += [int(value) for value in re.findall(rf"(?:^|,){name}=(\d+)", group)]
-        nodes.append(min(values["node"], default=None))
-        cpus.append(min(values["cpu"], default=None))
-    return Limits(nodes=_largest(nodes), cpus=_largest(cpus))
-
-
-def _largest(limits: Sequence[int | None]) -> int | None:
-    """None is no limit, which is larger than any."""
-    known = [limit for limit in limits if limit is not None]
-    return max(known) if known and len(known) == len(limits) else None
-
-
 def _records(text: str, first: str) -> Iterator[dict[str, str]]:
     """`Key=value` pairs of each line. A value may hold spaces (`OS`, `Reason`); of a key that occurs twice the first counts."""
     for line in text.splitlines():
@@ -169,7 +123,7 @@ def _gres(text: str | None) -> tuple[str, ...]:
 
 def _states(text: str) -> Iterator[str]:
     for word in text.upper().split("+"):
-        name = word.rstrip("".join(_SUFFIXES) + "@^-")
+        name = word.rstrip(_SUFFIXES)
         if name:
             yield name
-        yield from (_SUFFIXES[suffix] for suffix in word[len(name) :] if suffix in _SUFFIXES)
+        yield from (_UNUSABLE_SUFFIXES[suffix] for suffix in word[len(name) :] if suffix in _UNUSABLE_SUFFIXES)
