@@ -15,14 +15,15 @@ import functools
 import math
 import os
 import re
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from cs_input_analyzer.errors import LaunchError, UsageError
@@ -65,21 +66,18 @@ def node_rate(cpus: Sequence[int], seconds: float = SECONDS) -> Estimate:
     """
     root = str(Path(__file__).resolve().parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-m", __name__]
-    runs = [
-        subprocess.Popen([*command, str(cpu), str(seconds)], stdout=subprocess.PIPE, text=True, env=environment) for cpu in cpus
-    ]
-    rates: list[float] = []
+
+    def run(cpu: int) -> str:
+        words = [sys.executable, "-m", __name__, str(cpu), str(seconds)]
+        return subprocess.run(
+            words, stdout=subprocess.PIPE, text=True, env=environment, timeout=PATIENCE_S + seconds, check=False
+        ).stdout
+
     try:
-        for run in runs:
-            out, _ = run.communicate(timeout=PATIENCE_S + seconds)
-            rates += [float(line) for line in out.split()]
+        with ThreadPoolExecutor(len(cpus)) as pool:
+            rates = [float(line) for out in pool.map(run, cpus) for line in out.split()]
     except subprocess.TimeoutExpired:
         raise LaunchError("the reference loop does not end: this host is too busy to tell its speed") from None
-    finally:
-        for run in runs:
-            run.kill()
-            run.wait()
     if len(rates) < len(cpus) or not rates:
         raise LaunchError("the reference loop could not be run on this host's CPUs")
     return spread_of(rates)
@@ -87,11 +85,8 @@ def node_rate(cpus: Sequence[int], seconds: float = SECONDS) -> Estimate:
 
 def spread_of(rates: Sequence[float]) -> Estimate:
     """The median with the middle 90 %."""
-    middle = statistics.median(rates)
-    if len(rates) < 2:
-        return Estimate(estimate=middle, low=middle, high=middle, count=1)
-    cuts = statistics.quantiles(rates, n=20, method="inclusive")
-    return Estimate(estimate=middle, low=min(cuts[0], middle), high=max(cuts[-1], middle), count=len(rates))
+    low, middle, high = map(float, np.quantile(rates, (0.05, 0.5, 0.95)))
+    return Estimate(estimate=middle, low=low, high=high, count=len(rates))
 
 
 def rates_for(seconds: float) -> list[float]:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from builders import make_host
 
-from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines import cluster
@@ -155,30 +154,3 @@ def test_a_plan_for_slurm_from_here_knows_where_it_runs(monkeypatch: pytest.Monk
     found = here(monkeypatch, cluster="slurm")
     assert (found.partition, found.excluded_nodes, found.is_measured) == ("big", ("wafer",), False)
     assert here(monkeypatch).partition is None
-
-
-# --- said on the command line ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--single-task-nodes", "-1"], "--single-task-nodes -1"),
-        (["--single-task-nodes", "1", "--cluster", "local"], "--single-task-nodes 1"),
-        (["--train-command", "python 'x"], "--train-command is not a readable command line"),
-        (["--train-command", " "], "--train-command is empty"),
-        (["--srun-args", '"'], "--srun-args is not a readable command line"),
-        (["--sbatch-args", "'"], "--sbatch-args is not a readable command line"),
-        (["--sbatch-args", "--comment 'two\nlines'"], "cannot hold a line break"),
-        (["--probe-layouts", "1x1x1,1x1x999999"], "--probe-layouts 1x1x999999"),
-    ],
-)
-def test_what_cannot_be_planned_is_refused_before_anything_is_measured(
-    options: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(engine, "LocalLauncher", None)  # nothing may be opened
-    assert main(["analyze", f"{__file__}:here", *options]) == 2
-    out, err = capsys.readouterr()
-    assert words in err
-    assert len(err.strip().splitlines()) == 1
-    assert out == ""

@@ -157,20 +157,16 @@ def ended(launcher: LocalLauncher) -> dict[str, LaunchResult]:
 def test_a_worker_that_stops_delivering_keeps_what_it_measured(ended: dict[str, LaunchResult]) -> None:
     found = ended["blocks_after_a_while"]
     (worker,) = found.measurement.workers
-    assert worker.status == "deadline"
+    assert (worker.status, found.failure) == ("deadline", None)
     assert "deadline while sampling" in worker.message
     assert worker.samples_per_s.estimate < 110  # a hundredth of a second each
-    assert found.failure is None
 
 
-def test_hanging_at_shutdown_is_not_held_against_a_worker(ended: dict[str, LaunchResult]) -> None:
+def test_hanging_at_shutdown_is_not_held_against_a_worker_and_its_stdin_is_empty(ended: dict[str, LaunchResult]) -> None:
     found = ended["numpy_function_and_threads"]
     (worker,) = found.measurement.workers
     assert (worker.status, worker.message) == ("done", "")
     assert found.measurement.samples_per_s is not None
-
-
-def test_stdin_is_empty_for_the_users_code(ended: dict[str, LaunchResult]) -> None:
     assert ended["reads_stdin"].failure is None
 
 

@@ -49,9 +49,9 @@ def wait_until(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def shell(script: str) -> subprocess.Popen[bytes]:
-    pipe = subprocess.PIPE
-    return subprocess.Popen(["sh", "-c", script], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True)
+def shell(script: str, *arguments: str) -> subprocess.Popen[bytes]:
+    pipe, words = subprocess.PIPE, ["sh", "-c", script, *arguments]
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True)
 
 
 @contextmanager
@@ -252,14 +252,7 @@ def test_workers_of_a_launch_share_what_is_free(
     """What is free when they get their order: a launch before them may still have held it when they were started."""
     free = [100 * MEGABYTE]
     monkeypatch.setattr(worker_process.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0]))
-    pipe = subprocess.PIPE
-    monkeypatch.setattr(
-        local,
-        "fresh_process",
-        lambda folder, cpus, is_isolated=False: subprocess.Popen(
-            ["sh", "-c", FAILS, str(folder)], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, start_new_session=True
-        ),
-    )
+    monkeypatch.setattr(local, "fresh_process", lambda folder, cpus, is_isolated=False: shell(FAILS, str(folder)))
     launcher = LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, forks=False)
     try:
         handle = launcher.start(Layout.parse("1x2x1"))

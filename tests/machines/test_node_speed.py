@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +243,7 @@ def test_flags_win_over_a_cluster_that_was_declared_in_python() -> None:
     assert (found.threads_per_core, found.memory_bandwidth_bytes_per_s_per_node, found.nodes) == (2, 1e11, 8)
     assert found.source == "declared, with threads_per_core, memory_bandwidth_bytes_per_s_per_node from flags"
     with pytest.raises(UsageError, match="times as fast"):
-        resolve(declared=Cluster(nodes=8, cpus_per_node=64, memory_bytes_per_node=2**30, speed_ratio=Estimate.exact(0.0)))
+        resolve(declared=replace(declared, speed_ratio=Estimate.exact(0.0)))
 
 
 # --- the loop -------------------------------------------------------------------------------------------------------------------

@@ -95,14 +95,9 @@ def lines_for(place: Path, layout: str, single: int, cluster: Cluster | None = N
     return launch_lines(plan_of(layout, single), cluster or make_cluster(), choices, "data.py:train_input_fn")
 
 
-def environment(slurm: PrivateSlurm, place: Path) -> dict[str, str]:
-    return {**slurm.environment(), "PATH": f"{place / 'programs'}:{os.environ['PATH']}"}
-
-
 def ran(slurm: PrivateSlurm, place: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words, cwd=place, env=environment(slurm, place), capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    environment = {**slurm.environment(), "PATH": f"{place / 'programs'}:{os.environ['PATH']}"}
+    return subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def pasted(slurm: PrivateSlurm, place: Path, line: str) -> None:
@@ -162,13 +157,9 @@ def check_tasks(place: Path, layout: str, single: int) -> list[Any]:
 
 def check_cpus(found: list[Any], cpus_per_task: int) -> None:
     """That each task has exactly its CPUs, and shares none with another task of its node."""
-    for one in found:
-        assert len(one.cpus) == cpus_per_task, one
-    by_node: dict[str, list[int]] = {}
-    for one in found:
-        by_node.setdefault(one.node, []).extend(one.cpus)
-    for node, cpus in by_node.items():
-        assert len(set(cpus)) == len(cpus), node
+    assert all(len(one.cpus) == cpus_per_task for one in found), found
+    taken = [(one.node, cpu) for one in found for cpu in one.cpus]
+    assert len(set(taken)) == len(taken), found
 
 
 FORMS = [
@@ -283,7 +274,5 @@ def test_a_launch_has_all_memory_of_its_nodes_unless_less_is_asked_for(
 
 def test_a_task_that_fails_ends_the_launch(slurm: PrivateSlurm, place: Path) -> None:
     (place / "train.py").write_text("import os, sys, time\nif os.environ['SLURM_PROCID'] == '1': sys.exit(7)\ntime.sleep(600)\n")
-    began_s = time.monotonic()
     done = ran(slurm, place, "bash", "-c", lines_for(place, "2x1x1", 0, exclude_nodes=LEFT_OUT).srun)
     assert done.returncode != 0
-    assert time.monotonic() - began_s < PATIENCE_S

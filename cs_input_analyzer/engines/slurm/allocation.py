@@ -10,6 +10,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cs_input_analyzer.engines.scratch import PREFIX, Scratch
@@ -34,17 +35,19 @@ SPARE_RATIO = 1.25
 UNANSWERED_S = 90.0
 
 
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """Nodes of a Slurm job, and a private folder that they share with us."""
 
-    def __init__(self, scratch: Scratch, job_id: str, nodes: int, *, is_ours: bool) -> None:
-        self.folder, self.job_id, self.nodes, self.is_ours = scratch.folder, job_id, nodes, is_ours
-        self._scratch = scratch
+    scratch: Scratch
+    job_id: str
+    nodes: int
+    is_ours: bool
 
     def close(self) -> None:
         """Gives the nodes back and removes the folder."""
         is_sure = jobs.cancel(self.job_id) if self.is_ours else True
-        self._scratch.close(has_job=not is_sure)
+        self.scratch.close(has_job=not is_sure)
 
 
 def open_allocation(
@@ -64,9 +67,12 @@ def open_allocation(
     job_id, is_sure = "", True  # that no job of ours is left when this fails
     try:
         if outer:
-            nodes = _nodes_of_this(environ, options.slurm_nodes)
-            return Allocation(scratch, outer, nodes, is_ours=False)
-        nodes = _nodes_wanted(options.slurm_nodes, cluster.nodes)
+            return Allocation(scratch, outer, _nodes_of_this(environ, options.slurm_nodes), is_ours=False)
+        nodes = options.slurm_nodes or min(MOST_NODES, cluster.nodes)
+        if nodes > cluster.nodes:
+            raise LaunchError(
+                f"--slurm-nodes {nodes}: there are {cluster.nodes} usable nodes, and a job for more would wait for ever"
+            )
         words = sbatch_words(options, cluster, nodes, scratch.job_name)
         is_sure = False
         job_id = jobs.submit(words)
@@ -100,13 +106,6 @@ def sbatch_words(options: Options, cluster: Cluster, nodes: int, name: str) -> l
     if cluster.excluded_nodes:
         words.append(f"--exclude={','.join(cluster.excluded_nodes)}")
     return [*words, "--wrap=exec sleep infinity"]
-
-
-def _nodes_wanted(wanted: int | None, usable: int) -> int:
-    nodes = wanted or min(MOST_NODES, usable)
-    if nodes > usable:
-        raise LaunchError(f"--slurm-nodes {nodes}: there are {usable} usable nodes, and a job for more would wait for ever")
-    return nodes
 
 
 def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Callable[[], float]) -> None:

@@ -71,7 +71,7 @@ class SlurmLauncher:
         self._started: list[SlurmLaunchHandle] = []
         self._seen_starting_s: list[float] = []
         self._allocation = found = open_allocation(options, cluster, os.environ, on_status)
-        self.folder, self.nodes, self.job_id = found.folder, found.nodes, found.job_id
+        self.folder, self.nodes, self.job_id = found.scratch.folder, found.nodes, found.job_id
         try:
             on_status("checking the nodes")
             self.host = self._look(options.cpus)
