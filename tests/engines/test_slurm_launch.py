@@ -351,11 +351,11 @@ def interrupted(words: Sequence[str], submit: Callable[[Sequence[str]], str] = j
     [
         ("sleep 60", Unanswered, "did not answer within 0.5 s.*cancelled"),
         (f"echo 'sbatch: error: {NO_ANSWER}' >&2; exit 1", Unanswered, "Socket timed out.*cancelled"),
-        ("echo 7", KeyboardInterrupt, ""),
+        ("echo 7", KeyboardInterrupt, None),
     ],
 )
 def test_a_submission_without_an_answer_leaves_no_job(
-    slurm: Slurm, monkeypatch: pytest.MonkeyPatch, script: str, error: type[BaseException], words: str
+    slurm: Slurm, monkeypatch: pytest.MonkeyPatch, script: str, error: type[BaseException], words: str | None
 ) -> None:
     """Slurm may queue it all the same, also when we are gone."""
     monkeypatch.setattr(slurm_commands, "PATIENCE_S", 0.5)

@@ -85,7 +85,7 @@ def test_what_is_no_such_number(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "@3.11", "12@", "12@3", "fast@3.11", "12@3.11@3.11", "12+-1.5%@3.11.2", "10000000+-1.5%@3.9"])
 def test_what_is_no_reference_of_this_python(text: str) -> None:
-    with pytest.raises(UsageError, match=r"Python 3\.9 on the node .* 3\.11 here" if text.endswith("@3.9") else ""):
+    with pytest.raises(UsageError, match=r"Python 3\.9 on the node .* 3\.11 here" if text.endswith("@3.9") else None):
         read_reference(text, PYTHON)
 
 
