@@ -170,6 +170,23 @@ def test_an_own_way_to_fetch_is_seen_as_the_iterator_is() -> None:
     assert monitor.summary().samples == 400
 
 
+def test_a_checkpoint_between_passes_of_an_own_fetch_is_in_no_interval() -> None:
+    clock = FakeClock()
+    monitor = csia.InputMonitor(batch_size=8, clock=clock, console=None, environ={})
+    for _ in range(2):
+        for _ in range(3):
+            with monitor.waiting():
+                clock.sleep(0.01)
+        with pytest.raises(StopIteration), monitor.waiting():
+            raise StopIteration
+        with monitor.checkpoint():
+            clock.sleep(30.0)
+    with monitor.waiting():
+        clock.sleep(0.01)
+    monitor.log()
+    assert list(monitor._watch.accounting.intervals) == []
+
+
 # --- that it never stands in the way ---------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,7 @@ def test_a_kind_that_no_public_run_covers_says_so_and_reaches_far(name: str, mod
     first = report.render(found, "console", full=True, width=80).splitlines()[:4]
     assert "extrapolated" in " ".join(first)
     demand = from_model(found)
+    assert (demand.samples_per_s, demand.limited_by, demand.batch_size) == (found.samples_per_s, found.limited_by, 64)
     assert demand.is_extrapolated
     assert "extrapolated" in demand_text(demand, Options())
     assert not from_model(covered).is_extrapolated
