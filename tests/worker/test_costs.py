@@ -16,6 +16,9 @@ from tests.worker.ops import CHAIN, op
 
 NAMES = tuple(one.name for one in CHAIN)
 
+READING = (op("read", "TFRecord"), op("map", "Map", "read"))
+PYTHON = (op("range", "Range"), op("map", "Map", "range", calls=("PyFunc",)))
+
 seconds = st.floats(min_value=0, max_value=1e3, allow_subnormal=False)
 walls = st.dictionaries(st.sampled_from(NAMES), seconds)
 
@@ -106,6 +109,11 @@ def test_lost_cpus_never_raise_an_ops_share(wall_s: dict[str, float], cpu_s: flo
         # time without the CPU is waiting on several CPUs, and the runtime's own on one
         ({"map": 1.5}, 4.0, {"preempted_ratio": 0.5, "layout": "1x1x2"}, {"map": 1.0}, {"map": 0.5}),
         ({"map": 1.5}, 4.0, {"preempted_ratio": 0.5}, {"map": 1.5}, {"map": 0.0}),
+        # what is far above it is waiting of ops that read storage or call Python, unless all files are in memory
+        ({"read": 6.0, "map": 2.0}, 4.0, {"ops": READING}, {"read": 2.0, "map": 2.0, RUNTIME: 0.0}, {"read": 4.0, "map": 0.0}),
+        ({"read": 6.0, "map": 2.0}, 4.0, {"ops": READING, "cached_ratio": 1.0}, {"read": 3.0, "map": 1.0}, {}),
+        ({"range": 2.0, "map": 6.0}, 4.0, {"ops": PYTHON}, {"range": 2.0, "map": 2.0}, {"map": 4.0}),
+        ({"read": 3.15, "map": 1.05}, 4.0, {"ops": READING}, {"read": 3.0, "map": 1.0}, {}),  # a tenth is noise
         # without a model all CPU is the runtime's
         ({}, 2.0, {}, {RUNTIME: 2.0}, {}),
         # beginning anew has a row of its own
