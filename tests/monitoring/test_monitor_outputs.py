@@ -188,16 +188,17 @@ def test_a_long_run_takes_no_more_memory(tmp_path: Path, monkeypatch: pytest.Mon
     clock, held = FakeClock(), []
     monitor = csia.InputMonitor(batch_size=8, clock=clock, console=None, environ={}, log_dir=tmp_path, tensorboard=False)
     tracemalloc.start()
-    for step in range(1, 20_001):
+    for step in range(1, 16_001):
         with monitor.waiting():
             clock.sleep(0.02)
         clock.sleep(0.08)
         if step % 5 == 0:
-            monitor.log(loss=1.0)
+            monitor.sync()
         if step % 1000 == 0:
+            monitor.log(loss=1.0)
             with monitor.checkpoint():
                 clock.sleep(5.0)
-        if step % 10_000 == 0:
+        if step % 8_000 == 0:
             monitor._watch.outputs.settle(60.0)
             held.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
