@@ -179,11 +179,6 @@ class CounterReader:
         return ticks / _TICKS_PER_S
 
 
-def read_counters() -> Counters:
-    """One reading, for those who need no second."""
-    return CounterReader().read()
-
-
 def read_memory(inherited_shared_bytes: int = 0) -> Memory:
     """What this process holds now.
 

@@ -15,7 +15,7 @@ from statistics import multimode
 from typing import TYPE_CHECKING, Any
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.machines.counters import read_counters
+from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.monitoring.verdict import Verdict, by_rates
 from cs_input_analyzer.pipeline.op_kinds import THREADED, WRITERS
 from cs_input_analyzer.pipeline.op_traits import prefetches_by_itself
@@ -109,7 +109,7 @@ def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max
     loop(iterator, 0, 0.0)  # traces it
     stamps_s: list[float] = []
     held: list[int] = []
-    began_cpu_s, until_s = read_counters().cpu_s, time.time() + max_s
+    began_cpu_s, until_s = CounterReader().read().cpu_s, time.time() + max_s
     while time.time() < until_s:
         chunk = loop(iterator, CAPACITY, until_s)
         stamps_s.extend(chunk.stamps_s)
@@ -120,7 +120,7 @@ def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max
             if not len(chunk.stamps_s):
                 break
             iterator = iter(dataset)
-    cpu_s = read_counters().cpu_s - began_cpu_s
+    cpu_s = CounterReader().read().cpu_s - began_cpu_s
     window = steady_window(np.asarray(stamps_s, dtype=np.float64)) if len(stamps_s) >= FEWEST_BATCHES else None
     if window is None:
         return Alone(missing=f"the dataset gave {len(stamps_s)} batches in {max_s:g} s")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cs_input_analyzer.machines.counters import read_counters
+from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.report.to_json import to_json
 from cs_input_analyzer.worker.journal import JournalError, JournalWriter, read_journal
 from tests.builders import make_analysis
@@ -254,7 +254,7 @@ def test_the_readers_alone_hold_no_more_than_the_pipeline(record_bytes: int, rec
 @pytest.mark.parametrize("full", ["events.jsonl", "stamps.f64", "samples.i64"])
 def test_a_journal_that_cannot_be_written_says_so(full: str, tmp_path: Path) -> None:
     """What was written before it stands; a chunk of which a part is missing does not count."""
-    counters = read_counters()
+    counters = CounterReader().read()
     (tmp_path / full).symlink_to("/dev/full")
     journal = JournalWriter(tmp_path)
     if full != "events.jsonl":

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from cs_input_analyzer.machines import counters
-from cs_input_analyzer.machines.counters import CounterReader, Counters, read_counters, read_memory
+from cs_input_analyzer.machines.counters import CounterReader, Counters, read_memory
 from cs_input_analyzer.machines.reference import SpeedWatch
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -150,7 +150,7 @@ def test_a_proc_that_tells_nothing_gives_none_for_all_that_it_tells(
 ) -> None:
     put(tmp_path, **files)
     monkeypatch.setattr(counters, "PROC", tmp_path)
-    reading, memory = read_counters(), read_memory()
+    reading, memory = CounterReader().read(), read_memory()
     assert {field.name for field in fields(reading) if getattr(reading, field.name) is not None} == NOT_OF_PROC
     assert all(getattr(memory, field.name) is None for field in fields(memory))
 
@@ -163,10 +163,10 @@ def test_shared_pages_count_in_proportion() -> None:
 
 
 def test_a_thread_that_gives_up_its_cpu_is_counted_as_a_switch() -> None:
-    before = read_counters()
+    before = CounterReader().read()
     for _ in range(50):
         time.sleep(0.0005)
-    after = read_counters()
+    after = CounterReader().read()
     assert after.switches - before.switches >= 50
     assert 0 <= after.preempted_switches - before.preempted_switches <= after.switches - before.switches
 
