@@ -135,5 +135,5 @@ def run_of_a_long_pipeline(count: int = 500) -> Analysis:
         for place, op in enumerate(ops)
     )
     findings = tuple(make_finding("CSI101", op=f"map_{place}", source=f"{SOURCE}:{place}") for place in range(0, count - 2, 50))
-    profile = make_profile(ops=(*costs, make_runtime_cost(share)), serial=None)
+    profile = make_profile(ops=(*costs, make_runtime_cost(share)))
     return usual_run(pipeline=make_graph("batch", ops=ops), profile=profile, stations=(), findings=findings)
