@@ -367,7 +367,7 @@ def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
             by_pipeline.append((name, str(len(mine)), f"{np.median(errors) * 100:.1f} %", f"{errors.max() * 100:.1f} %"))
     show("By pipeline, within 2 times", ("pipeline", "pairs", "median", "largest"), by_pipeline)
     at_one, per_doubling = model_errors(rows)
-    print(f"MODEL_ERROR_LOG = {at_one:.4f}   MODEL_ERROR_LOG_PER_DOUBLING = {per_doubling:.4f}")
+    print(f"Outside of the intervals, as a logarithm: {at_one:.4f} inside what was probed, {per_doubling:.4f} a doubling beyond")
     return {"summary": result, "model_error_log": at_one, "model_error_log_per_doubling": per_doubling}
 
 
