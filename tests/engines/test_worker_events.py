@@ -109,7 +109,7 @@ def test_the_edges_cost_more_than_what_lies_between_them(passes: Journal) -> Non
 
 @pytest.mark.parametrize(("build", "stopped_by"), [(repeated, "budget"), (read_once, "data_end"), (untuned, "budget")])
 def test_what_cannot_be_seen_of_a_pipeline_is_none(build: Callable[[Any], Any], stopped_by: str, tmp_path: Path) -> None:
-    journal = sampled(tmp_path, build, window_s=0.3)
+    journal = sampled(tmp_path, build, window_s=1.0)
     state = result_of(journal).steady_state
     assert state.stopped_by == stopped_by
     if build is repeated:  # its passes are inside the pipeline

@@ -137,6 +137,7 @@ def test_the_host_tells_of_the_cpus_that_workers_are_given() -> None:
     [
         ("", {}, (None, "")),
         ("0::/job/step\n", {"cgroup/job/pids.max": "900\n", "cgroup/job/step/pids.max": "max\n"}, (900, "pids.max")),
+        ("0::/job/step\n", {"cgroup/job/pids.max": "900\n", "cgroup/job/step/pids.max": "700\n"}, (700, "pids.max")),
         ("8:pids:/job\n", {"cgroup/pids/job/pids.max": "500\n", "cgroup/pids/pids.max": "max"}, (500, "pids.max")),
         ("8:cpu:/job\n", {"cgroup/pids/pids.max": "700"}, (700, "pids.max")),
     ],

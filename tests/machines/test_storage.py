@@ -276,10 +276,12 @@ def test_cold_windows_really_read_the_disk(disk_files: list[str], monkeypatch: p
 
 
 @pytest.mark.parametrize("cached", [0, 8, 16])
-def test_looking_as_is_leaves_the_cache_as_it_was(disk_files: list[str], cached: int) -> None:
+def test_looking_as_is_leaves_the_cache_as_it_was(disk_files: list[str], cached: int, reads: Seen) -> None:
     evict(disk_files)
     fill_cache(disk_files[:cached])
+    reads.clear()
     found = probed(disk_files, "as-is", (1, 2, 4))
+    assert len(set(reads)) == len(reads) > 0  # each window has its own data
     assert found.evicted is None
     assert cached_ratio(disk_files[:cached]) == (pytest.approx(1, abs=KEPT) if cached else None)
     assert cached_ratio(disk_files[cached:]) == (0 if cached < 16 else None)
