@@ -81,7 +81,7 @@ def _slices(rows: Iterable[Sequence[Any]], at: Mapping[str, int]) -> Iterable[Sl
     for row in rows:
         key = tuple(row[at[name]] for name in ("pipeline", "tasks", "cpus", "launch", "slice"))
         if row[at["samples"]] > 0:
-            together[key].append(_worker(row, at))
+            together[key].append(worker_of([row], at))
     has_reference = "loop_us" in at
     for pipeline in dict.fromkeys(key[0] for key in together):
         keys = [key for key, workers in together.items() if key[0] == pipeline and len(workers) == key[1]]
@@ -93,21 +93,31 @@ def _slices(rows: Iterable[Sequence[Any]], at: Mapping[str, int]) -> Iterable[Sl
             yield Slice(pipeline, str(launch.layout), key[3], launch.samples_per_s.estimate, at_quiet)
 
 
-def _worker(row: Sequence[Any], at: Mapping[str, int]) -> WorkerResult:
-    """One task in one slice, as the product has it."""
-    noise = None
-    if "loop_us" in at:
-        others, loop_us, undisturbed_us = (row[at[name]] for name in ("others_ratio", "loop_us", "undisturbed_us"))
-        noise = Noise(
-            run_queue_wait_ratio=None,
-            steal_ratio=None,
-            others_ratio=others,
-            reference_s=loop_us and loop_us * 1e-6,
-            undisturbed_s=undisturbed_us and undisturbed_us * 1e-6,
-        )
-    rate = Estimate.exact(row[at["samples"]] / row[at["wall_us"]] * 1e6)
-    cpu_s = row[at["cpu_us"]] * 1e-6 / row[at["samples"]]
-    return WorkerResult(index=row[at["task"]], node="", status="done", samples_per_s=rate, cpu_s_per_sample=cpu_s, noise=noise)
+def worker_of(rows: Sequence[Sequence[Any]], at: Mapping[str, int], half_log: float = 0.0) -> WorkerResult:
+    """One task over some slices, as the product has it; `half_log`: half of the 90 % interval of its rate, natural logarithm."""
+
+    def over(name: str, of: Callable[[Sequence[float]], float]) -> float | None:
+        known = [row[at[name]] for row in rows if name in at and row[at[name]] is not None]
+        return of(known) if known else None
+
+    samples, wall_us, cpu_us = (sum(row[at[name]] for row in rows) for name in ("samples", "wall_us", "cpu_us"))
+    loop_us, undisturbed_us = over("loop_us", _mean), over("undisturbed_us", min)
+    noise = Noise(
+        run_queue_wait_ratio=None,
+        steal_ratio=None,
+        others_ratio=over("others_ratio", _mean),
+        reference_s=loop_us and loop_us * 1e-6,
+        undisturbed_s=undisturbed_us and undisturbed_us * 1e-6,
+    )
+    rate = samples / wall_us * 1e6
+    return WorkerResult(
+        index=rows[0][at["task"]],
+        node="",
+        status="done",
+        samples_per_s=Estimate(estimate=rate, low=rate * math.exp(-half_log), high=rate * math.exp(half_log), count=len(rows)),
+        cpu_s_per_sample=cpu_us * 1e-6 / samples,
+        noise=noise if "loop_us" in at else None,
+    )
 
 
 def _measurement(tasks: int, cpus: int, workers: Sequence[WorkerResult]) -> Measurement:
