@@ -68,6 +68,8 @@ class CapacityModel:
             runs of versions that did not keep it apart.
         launch_spread_ratio: standard deviation over mean of the rates of fresh launches of one layout: workers of a launch are
             correlated, as they share the state of their host. 0 in runs of versions that did not know it.
+        run_spread_ratio: the same of runs at different hours, all rates of one run together; 0 in runs of versions that did
+            not know it.
         host_ratio: what launches on the measuring host get of its quiet level, at which all other rates here are: of CPUs that
             nobody else uses, and that run as fast as they can. 1 in runs of versions that did not know it.
         sending_cpu_s_per_sample: CPU that sending a sample takes, which is in all rates here; 0 where it was not measured.
@@ -92,6 +94,7 @@ class CapacityModel:
     host_threads_per_core: int | None = None
     whole_slowest_ratio: float | None = None
     launch_spread_ratio: float = 0.0
+    run_spread_ratio: float = 0.0
     host_ratio: Estimate = AS_QUIET
     sending_cpu_s_per_sample: float = 0.0
 

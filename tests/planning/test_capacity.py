@@ -18,6 +18,7 @@ from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity import assumptions as limits
 from cs_input_analyzer.planning.capacity.assumptions import (
     FAR_ERROR_LOG_PER_DOUBLING,
+    LAUNCH_SPREAD_RATIO,
     PROCESS_SPREAD_RATIO,
     SHAPE_ERROR_LOG,
     SMT_GAIN_RATIO,
@@ -718,12 +719,12 @@ def test_how_far_launches_lie_apart_is_seen_where_there_are_many(apart: float, t
     assert found == pytest.approx(math.log1p(apart), rel=0.1)
 
 
-@given(st.floats(0.001, 0.3), st.floats(1.1, 3))
-def test_after_one_launch_an_uneven_pipeline_is_trusted_less(spread: float, more: float) -> None:
-    even, uneven = (fit(*launched("1x1x1", 1000, spread=each)).launch_spread_ratio for each in (spread, spread * more))
-    assert even <= uneven
-    assert even < uneven or even > 0.3  # beyond that nobody knows
-    assert even > spread / NORMAL_95 or even > 0.3
+@given(st.floats(0.05, 0.3), st.integers(0, 99))
+def test_what_windows_are_unsure_of_sets_no_launches_apart(error: float, seed: int) -> None:
+    rates = np.exp(np.random.default_rng(seed).normal(math.log(1000), error, 20))
+    found = fit(*launched("1x1x1", *map(float, rates), spread=error * NORMAL_95)).launch_spread_ratio
+    assert found < 0.8 * error + LAUNCH_SPREAD_RATIO
+    assert fit(*launched("1x1x1", 1000, spread=error)).launch_spread_ratio == LAUNCH_SPREAD_RATIO
 
 
 def test_workers_of_one_launch_are_one_observation() -> None:

@@ -221,9 +221,9 @@ def test_a_plan_of_before_is_kept_while_it_will_do() -> None:
 
 
 def test_the_errors_of_the_demand_count_as_those_of_the_supply() -> None:
-    unsure = replace(make_consumption(250), samples_per_s=make_estimate(250.0, spread=0.5))
+    unsure = replace(make_consumption(260), samples_per_s=make_estimate(260.0, spread=0.5))
     found = recommend.recommend(a_model(), unsure, a_cluster(), Options())
-    exact = plan(250)
+    exact = plan(260)
     assert (found.nodes, found.tasks_per_node) > (exact.nodes, exact.tasks_per_node)
 
 

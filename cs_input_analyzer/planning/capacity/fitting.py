@@ -19,11 +19,11 @@ import numpy as np
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.capacity.assumptions import (
-    LAUNCH_SPREAD_ERRORS,
+    LAUNCH_SPREAD_RATIO,
     LAUNCH_SPREAD_WEIGHT,
-    MOST_ASSUMED_SPREAD_RATIO,
     PROCESS_SPREAD_RATIO,
     PROCESS_SPREAD_WEIGHT,
+    RUN_SPREAD_RATIO,
     UNEVEN_RATIO,
 )
 from cs_input_analyzer.planning.capacity.quiet import at_quiet_level, host_ratio
@@ -89,38 +89,29 @@ def spread_ratio(groups: Sequence[Sequence[WorkerResult]]) -> float:
     return float(np.sqrt(max(0.0, above / degrees))) if degrees else 0.0
 
 
-def launch_spread_ratio(layouts: Sequence[Sequence[Sequence[WorkerResult]]], window_error_ratio: float) -> float:
-    """Standard deviation over mean of the rates of fresh launches alike, as far as one host shows it.
+def launch_spread_ratio(layouts: Sequence[Sequence[Sequence[WorkerResult]]]) -> float:
+    """Standard deviation over mean of the rates of fresh launches alike, on a host that nobody else uses.
 
-    Pooled over layouts that were launched more than once, with an assumption that is worth some launches: what makes a rate uneven
-    within a window makes windows uneven, too, and more so, as it lasts longer than a block of one. So a pipeline that runs evenly
-    is trusted after one launch, and one that does not is not.
+    Variance components, pooled over layouts that were launched more than once: what is seen is what launches differ by plus the
+    squared error of each. What is assumed of launches is worth some of them.
 
     Args:
-        layouts: of each the launches, of each launch the processes that delivered a rate; at least one in all.
-        window_error_ratio: standard error over rate of one window, as measured: the error of a quiet level is none of launches.
+        layouts: of each the launches, of each launch the processes that delivered a rate, at the quiet level; at least one in all.
     """
     squares, degrees = 0.0, 0
     for launches in layouts:
         rates = [[worker.samples_per_s for worker in launch if worker.samples_per_s is not None] for launch in launches]
         logs = np.log([np.mean([rate.estimate for rate in launch]) for launch in rates])
-        squares += float(np.sum((logs - logs.mean()) ** 2))
+        own = float(np.mean([np.mean([log_error(rate) ** 2 for rate in launch]) / len(launch) for launch in rates]))
+        squares += float(np.sum((logs - logs.mean()) ** 2)) - (len(logs) - 1) * own
         degrees += len(logs) - 1
-    assumed = min(LAUNCH_SPREAD_ERRORS * window_error_ratio, MOST_ASSUMED_SPREAD_RATIO)
-    return float(np.sqrt((squares + LAUNCH_SPREAD_WEIGHT * assumed**2) / (degrees + LAUNCH_SPREAD_WEIGHT)))
+    assumed = LAUNCH_SPREAD_WEIGHT * LAUNCH_SPREAD_RATIO**2
+    return float(np.sqrt((max(0.0, squares) + assumed) / (degrees + LAUNCH_SPREAD_WEIGHT)))
 
 
 def stored(values: Vector) -> tuple[float, ...]:
     """Replicates as they go into a record, in the digits that they are good for."""
     return tuple(float(f"{value:.{SIGNIFICANT_DIGITS}g}") for value in values[1:])
-
-
-def _window_error_ratio(launches: Iterable[Measurement]) -> float:
-    """Median over launches, and over the workers of each."""
-    rates = ([worker.samples_per_s for worker in launch.workers] for launch in launches)
-    known = ([rate for rate in launch if rate is not None and rate.estimate > 0] for launch in rates)
-    errors = [np.median([standard_error(rate) / rate.estimate for rate in launch]) for launch in known if launch]
-    return float(np.median(errors)) if errors else 0.0
 
 
 # Replicates of a share that was hardly measured reach down to nothing; over that, a lone worker would be boundless.
@@ -156,8 +147,7 @@ def fit(
     # A cache that only holds a shard was full in these alone: what they did is all that is known of a worker.
     if not any(m.measured_workers for m in whole):
         whole, on_shards = on_shards, []
-    window_error_ratio = _window_error_ratio(measured)
-    model = _fit(pipeline, whole, host_cpus, window_error_ratio)
+    model = _fit(pipeline, whole, host_cpus)
     whole_slowest_ratio = model.slowest_ratio
     if on_shards:
         values = _shard_ratio(model, on_shards)
@@ -165,7 +155,7 @@ def fit(
         slowest = min(_persistent_slowest_ratio(m.measured_workers) for m in on_shards)
         # No difference seen, neither from the whole nor from each other: they are more processes of the same kind.
         if ratio.low <= 1 <= ratio.high and slowest >= UNEVEN_RATIO:
-            model = _fit(pipeline, [*whole, *on_shards], host_cpus, window_error_ratio)
+            model = _fit(pipeline, [*whole, *on_shards], host_cpus)
         else:
             slowest = min(model.slowest_ratio, slowest)
             model = replace(model, shard_ratio=ratio, shard_replicates=stored(values), slowest_ratio=slowest)
@@ -197,7 +187,7 @@ def with_sending(measurements: Sequence[Measurement], cpu_s_per_sample: float) -
     return tuple(map(launch_of, measurements))
 
 
-def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int, window_error_ratio: float) -> CapacityModel:
+def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int) -> CapacityModel:
     by_layout: dict[tuple[int, int], list[list[WorkerResult]]] = defaultdict(list)
     for measurement in probes:
         workers = [w for w in measurement.measured_workers if w.samples_per_s is not None and w.samples_per_s.estimate > 0]
@@ -210,7 +200,7 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int,
             "no probe measured the rate of a worker that ran alone, so nothing can be predicted; "
             "include a layout such as 1x1x1 in --probe-layouts, or give --max-seconds more time"
         )
-    launch_spread = launch_spread_ratio([*by_layout.values()], window_error_ratio)
+    launch_spread = launch_spread_ratio([*by_layout.values()])
     rates = _rates_that_fall(by_layout, launch_spread)
     points = tuple(_worker_point(cpus, by_layout[1, cpus], rates[1, cpus]) for cpus in lone_cpus)
     together = {key: runs for key, runs in by_layout.items() if key[0] > 1}
@@ -225,6 +215,7 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int,
         shard_ratio=Estimate.exact(1.0),
         slowest_ratio=min((_persistent_slowest_ratio(run) for runs in together.values() for run in runs), default=1.0),
         launch_spread_ratio=launch_spread,
+        run_spread_ratio=RUN_SPREAD_RATIO,
         spread_ratio=spread_ratio([run for runs in by_layout.values() for run in runs]),
         host_cpus=host_cpus,
         private_bytes=max((w.private_bytes or w.peak_rss_bytes or 0 for w in everyone), default=0) or None,

@@ -202,11 +202,13 @@ def slowest_ratio(model: CapacityModel, workers: Ints | int) -> Floats:
 
 
 def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Ints, workers: Ints) -> Rates:
-    """The interval is that of what one launch will show, not of a long-run mean: it is one draw of launches, and of processes.
+    """The interval is that of what one launch will show, not of a long-run mean: it is one draw of launches, and of processes. The
+    run that measured is one draw of runs, too.
 
     Processes of a node are correlated by their host; assumed is that hosts are independent of each other.
     """
-    noise = NORMAL_95 * np.sqrt(model.spread_ratio**2 / workers + model.launch_spread_ratio**2 / streaming_nodes)
+    launch = model.spread_ratio**2 / workers + model.launch_spread_ratio**2 / streaming_nodes
+    noise = NORMAL_95 * np.sqrt(launch + model.run_spread_ratio**2)
     middle, least = worker.estimate, np.maximum(worker.low, SMALLEST_LOW_RATIO * worker.estimate)
     low = middle * np.exp(-np.hypot(np.log(middle / least), noise))
     return Rates(middle, low, middle * np.exp(np.hypot(np.log(worker.high / middle), noise)))
