@@ -99,7 +99,7 @@ def usual_run(**overrides: Any) -> Analysis:
     return make_analysis(**(given | overrides))
 
 
-def run_of_many_workers(count: int = 10_000) -> Analysis:
+def run_of_many_workers(count: int = 1_000) -> Analysis:
     """One measurement of so many workers, each with its traces; one in a thousand lost."""
     workers = tuple(
         replace(busy_worker(900.0 + index % 97, index=index), node=f"node-{index // 64:04d}")

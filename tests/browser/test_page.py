@@ -191,7 +191,7 @@ def test_it_prints_dark_on_white(opened: Any, scheme: str) -> None:
     assert page.locator("[data-plot='supply-demand'] svg").is_visible()
 
 
-@pytest.mark.parametrize(("large", "says"), [(run_of_many_workers, "10,000 workers"), (run_of_a_long_pipeline, "map_497")])
+@pytest.mark.parametrize(("large", "says"), [(run_of_many_workers, "1,000 workers"), (run_of_a_long_pipeline, "map_497")])
 def test_a_large_run_opens_and_says_what_it_leaves_out(opened: Any, large: Any, says: str) -> None:
     text = to_html(large())
     assert len(text.encode()) <= 5_000_000

@@ -164,21 +164,31 @@ def test_stalls_at_regular_steps_are_starvation(tmp_path: Path) -> None:
     assert logs.steady(found) < 310
 
 
-def test_the_same_stalls_with_checkpoints_in_them_are_not(tmp_path: Path) -> None:
-    gaps = stalled(30.0, 6)
+def saved_in(gaps: list[float], places: range, length_s: float) -> list[str]:
+    """The log with a checkpoint of that length in the gaps at these places."""
     lines, at = [], 5.0
-    for place, line in enumerate(logs.smoothed_log(gaps)):
+    for place, (line, gap) in enumerate(zip(logs.smoothed_log(gaps), [*gaps, 0.0], strict=True)):
         lines.append(line)
-        if place < len(gaps):
-            if gaps[place] > 2:
-                lines += logs.checkpoint_lines(logs.stamp(at), logs.stamp(at + 28), 10 * (place + 1))
-            at += gaps[place]
-    found = logs.inspected(tmp_path, lines)
+        if place in places:
+            lines += logs.checkpoint_lines(logs.stamp(at), logs.stamp(at + length_s), 10 * (place + 1))
+        at += gap
+    return lines
+
+
+def test_the_same_stalls_with_checkpoints_in_them_are_not(tmp_path: Path) -> None:
+    found = logs.inspected(tmp_path, saved_in(stalled(30.0, 6), range(5, 60, 6), 28.0))
     assert found.verdict == "unknown"
     assert found.stall_count == 0
     assert {stall.cause for stall in found.stalls} == {"checkpoint"}
     assert found.rates.undisturbed_samples_per_s is None
     assert sum(span.phase == "checkpoint" for span in found.timeline) == 10
+
+
+def test_a_short_checkpoint_in_some_of_the_stalls_does_not_hide_these(tmp_path: Path) -> None:
+    gaps = stalled(30.0, 6)
+    found = logs.inspected(tmp_path, saved_in(gaps, range(5, 60, 12), 1.0))
+    assert found.stall_count == 5
+    assert logs.steady_steps(found) == pytest.approx(600 / sum(gaps), rel=0.02)
 
 
 @pytest.mark.parametrize("longest_s", [2.0, 60.0])
