@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cs_input_analyzer import __version__, records, report
 from cs_input_analyzer.choices import SHORT, as_cluster, as_codes, as_count, as_layouts, as_seconds, read_options
@@ -22,13 +22,12 @@ from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.monitoring.in_process import Recommendation
 from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
-from cs_input_analyzer.records import START_TIMEOUT_S, Cluster, Consumption, Layout, Options, Tool
+from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies import prove, replan
 from cs_input_analyzer.studies.compare import compare as compare_runs
 from cs_input_analyzer.studies.demand import consumption_of, with_mode
 from cs_input_analyzer.studies.remeasure import measured_in_turns
-from cs_input_analyzer.studies.tune import analyze_and_patch
 from cs_input_analyzer.studies.validate import Trial
 from cs_input_analyzer.studies.validate import validate as launch_and_compare
 from cs_input_analyzer.units import format_seconds
@@ -38,9 +37,9 @@ VALIDATE_SECONDS = 120.0
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
 VALIDATE_ROUNDS = 3
-# What a validation takes of the options of an analysis: where and how long workers start, and where on Slurm.
-PLACE_CHOICES = ("launcher", "start_timeout_s")
+COMPARE_CHOICES = ("layouts", "rounds", "max_seconds", "cpus", "start_timeout_s")
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
+VALIDATE_CHOICES = (*COMPARE_CHOICES, "launcher", *SLURM_CHOICES)
 # In place of the site's defaults, where no launch in use today is judged.
 _NO_LAUNCH = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)
 TOOL = Tool(name="cs_input_analyzer", version=__version__)
@@ -81,33 +80,23 @@ class Analysis(_Shown, records.Analysis):
         """Every table of the run as a pandas DataFrame: workers, measurements, ops, costs, launches, findings and more."""
         return report.data_frames(self)
 
-    def validate(
-        self,
-        *,
-        layouts: Sequence[Layout | str] | str = (),
-        rounds: int = VALIDATE_ROUNDS,
-        max_seconds: float = VALIDATE_SECONDS,
-        cpus: int | None = None,
-        progress: analysis.Progress | None = None,
-        **choices: Any,
-    ) -> Analysis:
+    def validate(self, *, progress: analysis.Progress | None = None, **choices: Any) -> Analysis:
         """This run with its `validation`: real workers launched here or on Slurm's nodes, beside what was predicted for them.
 
         Imports and runs the code that the run names: of a file that `load_analysis` read, trust its origin first.
 
         Args:
-            layouts: what to launch, `NxTxC`, one text with commas for several; none: the recommended layout, its part that fits,
-                and its neighbours.
-            rounds: fresh launches of each, if there is time.
-            cpus: how many CPUs may be used; None: as many as in the run.
-            choices: `launcher="slurm"`, and what says where on Slurm: `partition`, `exclude_nodes`, `slurm_nodes`,
-                `queue_timeout_s`, `shared_dir`, `sbatch_args`.
+            choices: `layouts`, what to launch, as records, as `NxTxC`, or as one text with commas (without them the recommended
+                layout, its part that fits, and its neighbours); `rounds`, fresh launches of each, if there is time (3);
+                `max_seconds` (120) and `cpus` (as many as in the run) that may be used; `start_timeout_s`; `launcher="slurm"`, and
+                what says where on Slurm: `partition`, `exclude_nodes`, `slurm_nodes`, `queue_timeout_s`, `shared_dir`,
+                `sbatch_args`.
 
         Raises:
             As the function `analyze`; Interrupted holds the run with what was measured.
         """
-        with _shown(progress, max_seconds) as shown:
-            found = validate(self, layouts=layouts, rounds=rounds, max_seconds=max_seconds, cpus=cpus, progress=shown, **choices)
+        with _shown(progress, choices.get("max_seconds", VALIDATE_SECONDS)) as shown:
+            found = validate(self, progress=shown, **choices)
         if found.validation is not None and found.validation.interrupted:
             raise _interrupted(found)
         return found
@@ -144,42 +133,40 @@ def compare(
     new: records.Analysis | str | Path,
     *,
     measure: bool = False,
-    layouts: Sequence[Layout | str] | str = (),
-    rounds: int = VALIDATE_ROUNDS,
-    max_seconds: float = VALIDATE_SECONDS,
-    cpus: int | None = None,
-    start_timeout_s: float = START_TIMEOUT_S,
     progress: analysis.Progress | None = None,
+    **choices: Any,
 ) -> Comparison:
     """What changed between two runs beyond noise: two analyses, or the files that they were written to.
 
     Args:
         measure: launch both input functions again, in turns, on this host, so that neither meets a quieter one. Imports and runs
             the code that the runs name: of files, trust their origin first. What follows is of these launches.
-        layouts, rounds, max_seconds, cpus, start_timeout_s, progress: as `Analysis.validate`; without layouts, what both have
-            measured.
+        choices: `layouts` (without them what both have measured), `rounds`, `max_seconds`, `cpus` and `start_timeout_s` as for
+            `Analysis.validate`.
 
     Raises:
         UsageError: a file cannot be read, or the two have no launch in common.
         As `Analysis.validate`, with `measure`.
     """
-    one, other = (report.load(run) if isinstance(run, str | Path) else run for run in (old, new))
+    runs = [report.load(run) if isinstance(run, str | Path) else run for run in (old, new)]
     names = [str(run) if isinstance(run, str | Path) else name for run, name in ((old, "old"), (new, "new"))]
     done = 0
     if measure:
-        with _shown(progress, max_seconds) as shown:
-            one, other, done = remeasure(
-                one,
-                other,
-                layouts=layouts,
-                rounds=rounds,
-                max_seconds=max_seconds,
-                cpus=cpus,
-                start_timeout_s=start_timeout_s,
+        again = _launching_again(runs, COMPARE_CHOICES, choices)
+        with (
+            _shown(progress, again.options.max_seconds) as shown,
+            _opened(again.options, [run.pipeline.target for run in runs], shown) as opened,
+        ):
+            *runs, done = measured_in_turns(
+                (runs[0], runs[1]),
+                again.layouts,
+                rounds=again.rounds,
+                max_seconds=again.options.max_seconds,
+                host=opened.host,
+                launcher=opened.launcher,
                 progress=shown,
             )
-    found = compare_runs(one, other, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done)
-    return _as(Comparison, found)
+    return _as(Comparison, compare_runs(*runs, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done))
 
 
 def analyze(
@@ -214,8 +201,6 @@ def analyze(
     with mistakes:
         params_json = _params_json(params)
         options = None if options is None else replace(options, params_json=params_json)
-    with mistakes:
-        _check_progress(progress)
     check(target, options, mistakes, declared=declared)
     mistakes.raise_any()
     assert options is not None
@@ -246,7 +231,7 @@ def run(
     target: Target,
     options: Options,
     *,
-    declared: Cluster | None,
+    declared: Cluster | None = None,
     progress: analysis.Progress,
     command: str,
     story: Story = analysis.analyze,
@@ -298,20 +283,15 @@ def _consumption(target: Any, options: Options) -> tuple[Options, Consumption | 
     return options, consumption
 
 
-def tune_source(target: str, options: Options, *, progress: analysis.Progress, command: str) -> Analysis:
-    """One analysis whose kept fixes are also a patch of the source, tried in a worker. See `analyze` for what it raises."""
-    return run(target, options, declared=None, progress=progress, command=command, story=analyze_and_patch)
-
-
-def validate(found: records.Analysis, *, rounds: int = VALIDATE_ROUNDS, progress: analysis.Progress, **choices: Any) -> Analysis:
+def validate(found: records.Analysis, *, progress: analysis.Progress, **choices: Any) -> Analysis:
     """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
-    options, wanted = _launching_again((found,), rounds, progress, (*PLACE_CHOICES, *SLURM_CHOICES), **choices)
-    with _opened(options, (found.pipeline.target,), progress) as opened:
+    again = _launching_again((found,), VALIDATE_CHOICES, choices)
+    with _opened(again.options, (found.pipeline.target,), progress) as opened:
         trial = Trial(
             run=found,
-            layouts=wanted,
-            rounds=rounds,
-            max_seconds=options.max_seconds,
+            layouts=again.layouts,
+            rounds=again.rounds,
+            max_seconds=again.options.max_seconds,
             host=opened.host,
             tool=TOOL,
             nodes=opened.launcher.nodes,
@@ -319,74 +299,45 @@ def validate(found: records.Analysis, *, rounds: int = VALIDATE_ROUNDS, progress
         return _public(launch_and_compare(trial, opened.launcher, progress))
 
 
-def remeasure(
-    old: records.Analysis,
-    new: records.Analysis,
-    *,
-    rounds: int = VALIDATE_ROUNDS,
-    progress: analysis.Progress,
-    **choices: Any,
-) -> tuple[records.Analysis, records.Analysis, int]:
-    """Both runs with fresh launches, in turns, and how many rounds those were; see `compare`."""
-    options, wanted = _launching_again((old, new), rounds, progress, PLACE_CHOICES[1:], **choices)
-    with _opened(options, (old.pipeline.target, new.pipeline.target), progress) as opened:
-        return measured_in_turns(
-            (old, new),
-            wanted,
-            rounds=rounds,
-            max_seconds=options.max_seconds,
-            host=opened.host,
-            launcher=opened.launcher,
-            progress=progress,
-        )
+class _Again(NamedTuple):
+    """How workers of saved runs are launched, and what of them is asked for."""
+
+    options: Options
+    layouts: tuple[Layout, ...]
+    rounds: int
 
 
-def _launching_again(
-    runs: Sequence[records.Analysis],
-    rounds: int,
-    progress: analysis.Progress,
-    known: Sequence[str],
-    *,
-    layouts: Sequence[Layout | str] | str = (),
-    max_seconds: float = VALIDATE_SECONDS,
-    cpus: int | None = None,
-    **choices: Any,
-) -> tuple[Options, tuple[Layout, ...]]:
-    """How workers of saved runs are launched, and what is asked for. Raises UsageError, TargetError: all that is wrong, at once.
-
-    `known`: the names that there may be among `choices`.
-    """
+def _launching_again(runs: Sequence[records.Analysis], known: Sequence[str], choices: Mapping[str, Any]) -> _Again:
+    """Raises UsageError, TargetError: all that is wrong, at once. `known`: the names that there may be among the choices."""
     mistakes = Mistakes()
+    left = {"max_seconds": VALIDATE_SECONDS, "cpus": None, **_known(choices, known, mistakes)}
+    layouts, rounds = left.pop("layouts", ()), left.pop("rounds", VALIDATE_ROUNDS)
     wanted: tuple[Layout, ...] = ()
     with mistakes:
         wanted = as_layouts("layouts", layouts)
     with mistakes:
         as_count("rounds", rounds)
     with mistakes:
-        _check_progress(progress)
-    with mistakes:
         for run in runs:
             _check_importable(run.pipeline.target)
-    unknown = sorted(set(choices) - set(known))
-    if unknown:
-        mistakes.note(f"unknown option {', '.join(unknown)}; there are: {', '.join(known)}")
     limit = runs[0].options.cpus
-    if cpus is None and limit is not None:
-        is_local = choices.get("launcher", "local") == "local"
-        cpus = max(1, min(limit, len(os.sched_getaffinity(0)))) if is_local else limit
-    options = read_options(
-        mistakes,
-        cpus=cpus,
-        max_seconds=max_seconds,
-        worker_memory_bytes=runs[0].options.worker_memory_bytes,
-        current=_NO_LAUNCH,
-        **{name: choice for name, choice in choices.items() if name not in unknown},
-    )
+    if left["cpus"] is None and limit is not None:
+        is_local = left.get("launcher", "local") == "local"
+        left["cpus"] = max(1, min(limit, len(os.sched_getaffinity(0)))) if is_local else limit
+    options = read_options(mistakes, worker_memory_bytes=runs[0].options.worker_memory_bytes, current=_NO_LAUNCH, **left)
     if options is not None:
         engine.check(options, mistakes)
     mistakes.raise_any()
     assert options is not None
-    return options, wanted
+    return _Again(options, wanted, rounds)
+
+
+def _known(choices: Mapping[str, Any], names: Sequence[str], mistakes: Mistakes) -> dict[str, Any]:
+    """The choices of these names; that there are others is noted."""
+    unknown = sorted(set(choices) - set(names))
+    if unknown:
+        mistakes.note(f"unknown option {', '.join(unknown)}; there are: {', '.join(names)}")
+    return {name: choice for name, choice in choices.items() if name in names}
 
 
 def plan(
@@ -400,14 +351,12 @@ def plan(
 ) -> Analysis:
     """A saved run planned again, see `Analysis.plan`. `path`: the file that it was read from."""
     noted = Mistakes() if mistakes is None else mistakes
-    choices = {SHORT.get(name, name): choice for name, choice in choices.items()}
-    unknown = sorted(set(choices) - set(replan.CHOICES))
-    if unknown:
-        noted.note(f"unknown option {', '.join(unknown)}; there are: {', '.join((*SHORT, *replan.CHOICES))}")
+    short = [name for name, field in SHORT.items() if field in replan.CHOICES]
+    known = _known(choices, (*short, *replan.CHOICES), noted)
     declared, name = as_cluster(cluster, noted)
     if name is not None or declared is not None:
-        choices["cluster"] = name
-    wanted = {name: choice for name, choice in choices.items() if name in replan.CHOICES and choice is not None}
+        known["cluster"] = name
+    wanted = {SHORT.get(name, name): choice for name, choice in known.items() if choice is not None}
     merged = replan.with_choices(found, wanted, declared)
     options = read_options(noted, **merged | {"current": merged["current"] or _NO_LAUNCH})
     noted.raise_any()
@@ -556,11 +505,6 @@ def _name_of(function: Callable[..., object]) -> str:
     """`package.module:function`; of a partial, that of its function."""
     inner: Any = function.func if isinstance(function, functools.partial) else function
     return f"{inner.__module__}:{getattr(inner, '__qualname__', 'function')}"
-
-
-def _check_progress(progress: Any) -> None:
-    if progress is not None and not callable(progress):
-        raise UsageError(f"progress={reprlib.repr(progress)}: a function is needed, called with a text and the share of the time")
 
 
 def _params_json(params: Mapping[str, Any] | None) -> str | None:

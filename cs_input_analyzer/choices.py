@@ -36,15 +36,6 @@ MOST_BATCH_SAMPLES = 10**9
 SHORT = {"demand": "demand_samples_per_s", "step_time": "step_time_s", "soak": "soak_s"}
 
 
-def make_options(**choices: Any) -> Options:
-    """The options record, checked; see `read_options`. Raises UsageError, one line for each mistake."""
-    mistakes = Mistakes()
-    options = read_options(mistakes, **choices)
-    mistakes.raise_any()
-    assert options is not None
-    return options
-
-
 def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
     """The options record, checked; None where it cannot be made.
 
@@ -215,13 +206,6 @@ def current_from(environ: Mapping[str, str]) -> Layout | None:
         if value and not re.fullmatch("[1-9][0-9]{0,6}", value):
             raise UsageError(f"{name}={value}: must be a whole number, 1 or more; set it right, unset it, or give --current NxTxC")
     return Layout.parse("x".join(values.values())) if all(values.values()) else None
-
-
-def unset_defaults(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Which of the site's variables lack for a launch in use today; none where all are set, or at most DEF_NODES, which alone says
-    how many nodes there are."""
-    unset = tuple(name for name in SITE_DEFAULTS if not environ.get(name, "").strip())
-    return () if set(unset) >= set(SITE_DEFAULTS[1:]) else unset
 
 
 # --- what cannot be, of values that could be read ---------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from cs_input_analyzer.choices import read_options
 from cs_input_analyzer.engines import WorkPlan
+from cs_input_analyzer.errors import Mistakes
 from cs_input_analyzer.records import (
     Alternative,
     Analysis,
@@ -26,7 +28,6 @@ from cs_input_analyzer.records import (
     Component,
     Consumption,
     ContentionPoint,
-    Decomposition,
     Estimate,
     FileSet,
     Finding,
@@ -219,7 +220,6 @@ def make_noise(**overrides: Any) -> Noise:
         run_queue_wait_ratio=0.012,
         steal_ratio=0.0,
         reference_ratio=0.985,
-        between_processes_ratio=0.014,
     )
 
 
@@ -249,7 +249,7 @@ def make_worker(rate: float | None = 1000.0, **overrides: Any) -> WorkerResult:
         shared_bytes=410 * MIB,
         peak_rss_bytes=1_740 * MIB,
         steady_state=make_steady_state(),
-        noise=make_noise(between_processes_ratio=None),
+        noise=make_noise(),
         tuned=(TunedParameter(op="interleave", parameter="num_parallel_calls", value=4.0),),
         block_samples_per_s=tuple(rate * factor for factor in (0.99, 1.01, 1.0, 1.005, 0.995)),
         file_count=1024,
@@ -400,10 +400,6 @@ def make_storage(**overrides: Any) -> Storage:
         reads=tuple(make_read_rate(streams) for streams in (1, 2, 4)),
         source_samples_per_s=make_estimate(21_000.0),
     )
-
-
-def make_decomposition(**overrides: Any) -> Decomposition:
-    return _make(Decomposition, overrides, consumer_ratio=0.02, prep_ratio=0.71, fetch_ratio=0.2, latency_ratio=0.07)
 
 
 def make_budget(**overrides: Any) -> Budget:
@@ -595,7 +591,6 @@ def make_analysis(**overrides: Any) -> Analysis:
         profile=make_profile(),
         stations=make_stations(),
         storage=make_storage(),
-        decomposition=make_decomposition(),
         consumption=make_consumption(),
         cluster=make_cluster(),
         recommendation=make_plan(confirmed_by=2),
@@ -618,7 +613,6 @@ def make_bare_analysis(**overrides: Any) -> Analysis:
         "profile": None,
         "stations": (),
         "storage": None,
-        "decomposition": None,
         "consumption": None,
         "recommendation": None,
         "findings": (),
@@ -632,6 +626,15 @@ def make_bare_analysis(**overrides: Any) -> Analysis:
         "options": Options(),
     }
     return make_analysis(**(bare | overrides))
+
+
+def make_options(**choices: Any) -> Options:
+    """The options record, checked, as for Python and the command line. Raises UsageError, one line for each mistake."""
+    mistakes = Mistakes()
+    options = read_options(mistakes, **choices)
+    mistakes.raise_any()
+    assert options is not None
+    return options
 
 
 def make_work_plan(target: str = "data.py:f", workers: int = 1, **overrides: Any) -> WorkPlan:

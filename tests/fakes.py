@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
 from cs_input_analyzer.records import Layout, PipelineGraph
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
+from cs_input_analyzer.worker.journal import Candidate
 from tests.builders import make_graph, make_measurement, make_profile
 
 Rate = Callable[[Layout, int, int], float | None]
@@ -19,9 +20,14 @@ class FakeLaunchHandle:
     layout: Layout
 
 
+def _tried(candidates: Sequence[Candidate]) -> Outcomes | None:
+    return Outcomes(each=(Outcome(is_proven=True, reason="tried"),) * len(candidates), is_over=True)
+
+
 @dataclass(slots=True)
 class FakeLauncher:
-    """`ran` lists what was run, in order; `import_s` and the window pass for each; Ctrl-C meets launch `interrupt_inside`."""
+    """`ran` lists what was run, in order; `import_s` and the window pass for each; Ctrl-C meets launch `interrupt_inside`; `tell`
+    says what a worker found out of fixes."""
 
     rate: Rate
     pipeline: PipelineGraph = field(default_factory=make_graph)
@@ -34,7 +40,7 @@ class FakeLauncher:
     interrupt_inside: int | None = None
     is_closed: bool = False
     batch_gaps_s: tuple[float, ...] = ()
-
+    tell: Callable[[Sequence[Candidate]], Outcomes | None] = _tried
     nodes: int = 1
 
     def now_s(self) -> float:
@@ -81,9 +87,7 @@ class FakeLauncher:
             starting_s=self.import_s,
             transient_s=0.1,
             is_interrupted=self.interrupt_inside == len(self.ran) - 1,
-            outcomes=Outcomes(each=(Outcome(is_proven=True, reason="tried"),) * len(plan.candidates), is_over=True)
-            if plan.candidates
-            else None,
+            outcomes=self.tell(plan.candidates) if plan.candidates else None,
         )
 
     def close(self) -> None:

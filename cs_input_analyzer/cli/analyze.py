@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,8 +13,8 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output
-from cs_input_analyzer.cli.terminal import Progress, complain
+from cs_input_analyzer.cli.running import Output, typed_command
+from cs_input_analyzer.cli.terminal import Progress
 from cs_input_analyzer.errors import LaunchError, Mistakes, UsageError
 
 if TYPE_CHECKING:
@@ -111,43 +110,39 @@ def _analyze(
     """`known`: whose rate the demand is, where it says more than `--demand` can."""
     from cs_input_analyzer import api
 
-    found_wrong = mistakes()
-    output = Output.taken(choices, found_wrong)
-    options = options_of(params_file, overrides, choices, found_wrong, is_quiet=output.is_quiet)
-    api.check(target, options, found_wrong)
-    found_wrong.raise_any()
-    assert options is not None
-    typed = sys.argv[1:]
-    if "json" in output.files and not any(word.startswith("--json") for word in typed):  # `demo` saves its run without being asked
-        typed = [*typed, "--json", output.files["json"]]
-    command = shlex.join(["cs_input_analyzer", *typed])
-    found = output.measured(
-        options.max_seconds, lambda progress: api.run(target, options, declared=None, progress=progress, command=command)
-    )
+    output = Output.taken(choices, mistakes())
+    options = options_of(target, params_file, overrides, choices)
+    is_named = any(word.startswith("--json") for word in sys.argv[1:])  # `demo` saves its run without being asked
+    command = typed_command(*(() if is_named or "json" not in output.files else ("--json", output.files["json"])))
+    found = output.measured(options.max_seconds, lambda progress: api.run(target, options, progress=progress, command=command))
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
     output.deliver(found)
     return output.exit_code(found, is_interrupted=found.interrupted)
 
 
-def options_of(
-    params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], mistakes: Mistakes, *, is_quiet: bool = False
-) -> Options | None:
-    """The options record of a command that measures; None where it cannot be made, and what is wrong with it is noted."""
-    from cs_input_analyzer.choices import read_options, unset_defaults
+def options_of(target: str | None, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> Options:
+    """The options record of a command that measures this target; without one something is wrong with that.
+
+    Raises:
+        UsageError: all that is wrong with the command line.
+    """
+    from cs_input_analyzer import api
+    from cs_input_analyzer.choices import read_options
     from cs_input_analyzer.worker import load
 
-    current = one_layout(choices.pop("current", None), mistakes)
-    if current is None and not is_quiet and (unset := unset_defaults(os.environ)):
-        lacking = f"{' and '.join(unset)} {'is' if len(unset) == 1 else 'are'} not set, though another DEF_ variable is"
-        complain(f"no launch in use today is judged: {lacking}; set all three, or give --current NxTxC")
+    found_wrong, params = mistakes(), None
+    current = one_layout(choices.pop("current", None), found_wrong)
     mounts = choices.pop("mount_dirs", None)
-    _tell_installed(choices.get("stand_ins", ""))
-    options = read_options(mistakes, current=current, mount_dirs=mounts or "", **choices)
-    with mistakes:
+    options = read_options(found_wrong, current=current, mount_dirs=mounts or "", **choices)
+    with found_wrong:
         params = load.load_params(params_file, overrides)
-        if options is not None and params is not None:
-            options = replace(options, params_json=load.params_to_json(params, default=str))
+    if options is not None and params is not None:
+        options = replace(options, params_json=load.params_to_json(params, default=str))
+    if target is not None:
+        api.check(target, options, found_wrong)
+    found_wrong.raise_any()
+    assert options is not None
     return options
 
 
@@ -156,15 +151,6 @@ def one_layout(current: tuple[Layout, ...] | None, mistakes: Mistakes) -> Layout
     if current is not None and len(current) != 1:
         mistakes.note("--current takes one layout, for example 4x8x4")
     return current[0] if current else None
-
-
-def _tell_installed(packages: str) -> None:
-    """Of those that are to be stood in for: they are used as they are."""
-    import importlib.util
-
-    for name in packages.split(","):
-        if name.strip().isidentifier() and importlib.util.find_spec(name.strip()) is not None:
-            complain(f"--stand-in {name.strip()}: it is installed, so it is used itself")
 
 
 def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], None]) -> Path:
@@ -177,18 +163,10 @@ def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], No
         "CUDA_VISIBLE_DEVICES": "-1",
         "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]),
     }
+    progress(f"writing the {sample} data", 0.0)
     command = [sys.executable, "-m", "sample_pipelines", sample, str(folder)]
-    last = ""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as writer:
-        assert writer.stdout is not None
-        assert writer.stderr is not None
-        for line in writer.stdout:
-            last = line.strip()
-            done, slash, whole = last.partition("/")
-            if slash and done.isdigit() and whole.isdigit():
-                progress(f"writing the {sample} data", int(done) / max(1, int(whole)))
-        errors = writer.stderr.read()
-    if writer.returncode != 0:
-        lines = errors.strip().splitlines() or ["no word why"]
+    written = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if written.returncode != 0:
+        lines = written.stderr.strip().splitlines() or ["no word why"]
         raise LaunchError(f"the sample data could not be written to {folder}: {lines[-1]}")
-    return Path(last)
+    return Path(written.stdout.splitlines()[-1].strip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,21 +44,21 @@ def compare(old_file: str, new_file: str, percent: float | None, measure: bool, 
     most.
     """
     from cs_input_analyzer import api, report
-    from cs_input_analyzer.studies import compare as story
 
     if percent is not None and not (math.isfinite(percent) and 0 <= percent < 100):
         raise UsageError(f"--fail-if-slower {percent:g}: percent of the old rate, from 0 to below 100, for example 5")
     output = Output.taken(choices)
-    old, new = report.load(old_file), report.load(new_file)
-    rounds = 0
     if measure:
+        old, new = report.load(old_file), report.load(new_file)  # once: what is run is what was shown
         for file, run in ((old_file, old), (new_file, new)):
             check_trusted("compare --measure", file, run.pipeline.target, None, yes)
         choices["layouts"] = choices["layouts"] or ()
-        old, new, rounds = output.measured(
-            choices["max_seconds"], lambda progress: api.remeasure(old, new, progress=progress, **choices)
+        found = output.measured(
+            choices["max_seconds"], lambda progress: api.compare(old, new, measure=True, progress=progress, **choices)
         )
-    found = story.compare(old, new, tool=api.TOOL, old_path=old_file, new_path=new_file, rounds=rounds)
+        found = replace(found, old=replace(found.old, path=old_file), new=replace(found.new, path=new_file))
+    else:
+        found = api.compare(old_file, new_file)
     output.deliver(found)
     return 0 if percent is None else _gate(found, percent)
 

@@ -16,7 +16,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import options_of
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output
+from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.train_command import is_python, trained, without_launcher
@@ -76,7 +76,6 @@ def check_begins_with_python(words: Sequence[str]) -> None:
 )
 def original(words: tuple[str, ...], available_nodes: int | None, number: int | None, list_captures: bool, **choices: Any) -> int:
     """Run your own training script up to the input function it would train on, and analyze that. The training never runs."""
-    from cs_input_analyzer import api
     from cs_input_analyzer.studies.demand import with_mode
     from cs_input_analyzer.worker import capture
 
@@ -93,16 +92,12 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     with found_wrong:
         choices["nodes"] = _nodes(available_nodes, choices)
     choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
-    options = options_of(None, (), choices, found_wrong, is_quiet=output.is_quiet)
     if number is not None and number < 1:
         found_wrong.note(f"--capture {number}: candidates are counted from 1")
     with found_wrong:
         script = capture.from_command(words)
-    if script is not None:
-        api.check(script.target, options, found_wrong)
-    found_wrong.raise_any()
+    options = options_of(None if script is None else script.target, None, (), choices)
     assert script is not None
-    assert options is not None
     options = with_mode(options, script=(script.python,))
     if not output.is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
@@ -110,10 +105,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
         places, _ = output.measured(options.max_seconds, lambda progress: _places(script, number, options, progress))
         print_text("\n".join(listed(places)))
         return 0
-    line = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = output.measured(
-        options.max_seconds, lambda progress: _captured(script, number, options, progress, line, output.is_quiet)
-    )
+    found = output.measured(options.max_seconds, lambda progress: _captured(script, number, options, progress, output.is_quiet))
     output.deliver(found)
     return output.exit_code(found, is_interrupted=found.interrupted)
 
@@ -135,7 +127,7 @@ def _places(script: Any, number: int | None, options: Options, progress: Any) ->
     return pick(found, number), spent_s
 
 
-def _captured(script: Any, number: int | None, options: Options, progress: Any, line: str, is_quiet: bool) -> Analysis:
+def _captured(script: Any, number: int | None, options: Options, progress: Any, is_quiet: bool) -> Analysis:
     """Finds what the script would train on, and analyzes it."""
     from cs_input_analyzer import api
 
@@ -145,7 +137,7 @@ def _captured(script: Any, number: int | None, options: Options, progress: Any, 
             complain(text)
     mode = next(candidate.mode for candidate in found.candidates if candidate.number == found.picked)
     target = replace(script, number=found.picked).target
-    analyzed = api.run(target, replace(options, mode=mode), declared=None, progress=progress, command=line)
+    analyzed = api.run(target, replace(options, mode=mode), progress=progress, command=typed_command())
     spent = analyzed.budget
     budget = replace(spent, import_s=spent.import_s + spent_s, total_s=spent.total_s + spent_s)
     return replace(analyzed, capture=found, budget=budget)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import Any
 
 import click
@@ -12,7 +10,7 @@ from click.core import ParameterSource
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import one_layout
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output
+from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import print_on_stderr
 
 
@@ -38,8 +36,7 @@ def plan(run_file: str, **choices: Any) -> int:
     if run is None:
         found_wrong.raise_any()
     assert run is not None
-    command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = api.plan(run, path=run_file, command=command, mistakes=found_wrong, **typed)
+    found = api.plan(run, path=run_file, command=typed_command(), mistakes=found_wrong, **typed)
     output.deliver(found)
     if not output.files and not output.is_quiet:
         print_on_stderr("this is written nowhere: --json FILE writes the run with this plan, --html FILE its report")

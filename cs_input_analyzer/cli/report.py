@@ -10,7 +10,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
-from cs_input_analyzer.cli.terminal import is_terminal, print_text, warn_of_version, width
+from cs_input_analyzer.cli.terminal import is_terminal, print_text, width
 from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def report(
     from cs_input_analyzer.rules import is_wanted
 
     found = reports.load(run_file)
-    warn_of_version(found)
     found = replace(found, findings=tuple(finding for finding in found.findings if is_wanted(finding.code, select, ignore)))
     if table is not None:
         return _tables(found, table, form, output)

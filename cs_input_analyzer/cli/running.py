@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -134,6 +135,11 @@ class Output:
         warned = any(finding.severity in ("warning", "error") for finding in found.findings)
         is_tripped = {"input-bound": found.verdict == "input_bound", "warning": warned}.get(self.fail_on or "", False)
         return EXIT_TRIPPED if is_tripped else 0
+
+
+def typed_command(*more: str) -> str:
+    """The command line as it was typed, with `more` words."""
+    return shlex.join(["cs_input_analyzer", *sys.argv[1:], *more])
 
 
 def check_trusted(command: str, run_file: str, named: str, typed: str | None, is_trusted: bool) -> None:

@@ -10,15 +10,11 @@ import stat
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import Any, TextIO, cast
 
 import click
 
 from cs_input_analyzer.units import format_seconds
-
-if TYPE_CHECKING:
-    from cs_input_analyzer.records import Analysis
-
 
 MOST_COLUMNS = 1000  # of nobody's terminal
 
@@ -94,18 +90,6 @@ class Progress:
 
 def time_left(seconds: float) -> str:
     return f"up to {format_seconds(max(0, round(seconds)))} left"
-
-
-def warn_of_version(found: Analysis) -> None:
-    """Says on stderr that a saved run is of another TensorFlow than the one that is installed here."""
-    from cs_input_analyzer.machines.host import tensorflow_version
-
-    then, here = found.host.tensorflow_version, tensorflow_version()
-    if then is not None and here is not None and then != here:
-        complain(
-            f"warning: this run was measured with TensorFlow {then}, here is {here}: the pipeline may be faster or slower with it; "
-            "analyze it again before you launch with this version"
-        )
 
 
 def complain(message: str, details: str = "") -> None:

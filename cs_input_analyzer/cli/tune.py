@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import options_of
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output
+from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import complain
 
 if TYPE_CHECKING:
@@ -43,10 +42,10 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
     from cs_input_analyzer.report.files import check_writable
+    from cs_input_analyzer.studies.tune import analyze_and_patch
 
     found_wrong = mistakes()
     output = Output.taken(choices, found_wrong)
-    options = options_of(params_file, overrides, choices, found_wrong)
     if patch_file is not None:
         with found_wrong:
             check_writable(patch_file)
@@ -56,13 +55,9 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
             )
     if not choices["measure_fixes"]:
         found_wrong.note("--no-measure-fixes: measuring fixes is all that tune does")
-    api.check(target, options, found_wrong)
-    found_wrong.raise_any()
-    assert options is not None
-    command = shlex.join(["cs_input_analyzer", *sys.argv[1:]])
-    found = output.measured(
-        options.max_seconds, lambda progress: api.tune_source(target, options, progress=progress, command=command)
-    )
+    options = options_of(target, params_file, overrides, choices)
+    run = partial(api.run, target, options, command=typed_command(), story=analyze_and_patch)
+    found = output.measured(options.max_seconds, lambda progress: run(progress=progress))
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
     output.deliver(found, partial(reports.render_tuning, found), write_patch)
     return output.exit_code(found, is_interrupted=found.interrupted)

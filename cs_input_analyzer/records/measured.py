@@ -79,7 +79,6 @@ class Noise:
             (of release 0.1: over its speed at the start of the run); None if not run. `reference_s`: CPU seconds of the loop, mean
             of the window; `undisturbed_s`: when nothing slowed it down.
         others_ratio: share of the worker's CPUs that others had, or the hypervisor; None if unreadable.
-        between_processes_ratio: standard deviation over mean of the rates of fresh processes of one layout; None for one process.
         preempted_ratio: the part of `run_queue_wait_ratio` that threads waited after they had lost their CPU in the middle of their
             work: waits taken alike, it is the share of such switches among all; None if unreadable.
     """
@@ -87,7 +86,6 @@ class Noise:
     run_queue_wait_ratio: float | None
     steal_ratio: float | None
     reference_ratio: float | None = None
-    between_processes_ratio: float | None = None
     preempted_ratio: float | None = None
     reference_s: float | None = None
     undisturbed_s: float | None = None
@@ -336,23 +334,6 @@ class Soak:
     rss_growth_bytes_per_min: float | None
     grown: str | None
     ended: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decomposition:
-    """Why a sample takes the time it takes, by differential runs: shares of the time per sample that add up to 1.
-
-    Attributes:
-        consumer_ratio: the hand-over alone (one ready element again and again).
-        prep_ratio: what is added with the data in the cache: CPU of the pipeline.
-        fetch_ratio: what is added by reading cold, at the bandwidth of the storage.
-        latency_ratio: what is added by reading cold beyond that: waiting for single reads.
-    """
-
-    consumer_ratio: float
-    prep_ratio: float
-    fetch_ratio: float | None
-    latency_ratio: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from cs_input_analyzer.records.machine import Cluster, Host, Launcher, Layout
 from cs_input_analyzer.records.measured import (
     Budget,
     CacheChoice,
-    Decomposition,
     Measurement,
     Profile,
     Scaling,
@@ -223,7 +222,6 @@ class Analysis:
     profile: Profile | None
     stations: tuple[Station, ...] = ()
     storage: Storage | None = None
-    decomposition: Decomposition | None = None
     capacity: CapacityModel | None = None
     consumption: Consumption | None
     cluster: Cluster

@@ -18,7 +18,6 @@ MEANINGS = {
     # findings
     "gain": "rate with the fix over rate without, measured side by side; 1 is no change",
     # measured
-    "sample time": "what the time of a sample is made of, told apart by runs that differ in one thing",
     "batch gaps": "time between two batches: half, 95 % and 99 % of them stay under p50, p95 and p99",
     "page cache": "share of the files that this host held in memory: those need no storage",
     "readers alone": "the pipeline cut after its readers: what nothing behind them can exceed",

@@ -149,14 +149,8 @@ def reads_table(storage: Storage) -> Table:
 
 
 def measured_facts(analysis: Analysis) -> Pairs:
-    """What the time of a sample is made of, the tail of the batch gaps, the memory."""
-    parts, shown = analysis.decomposition, shown_measurement(analysis)
-    facts = []
-    if parts is not None:
-        names = ("hand-over", "preparation", "fetch bandwidth", "fetch latency")
-        ratios = (parts.consumer_ratio, parts.prep_ratio, parts.fetch_ratio, parts.latency_ratio)
-        said = ", ".join(f"{name} {format_ratio(ratio)}" for name, ratio in zip(names, ratios, strict=True) if ratio is not None)
-        facts.append(("sample time", said if parts.fetch_ratio is not None else f"{said}; reading cold was not measured"))
+    """The tail of the batch gaps, the memory."""
+    shown, facts = shown_measurement(analysis), []
     if shown is not None:
         facts += [("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown))]
     return pairs(facts)
@@ -253,7 +247,6 @@ def _noise(noise: Noise) -> str:
         "the hypervisor took {}": noise.steal_ratio,
         "others had {} of the worker's CPUs": noise.others_ratio,
         "its CPUs ran at {} of their full speed": noise.reference_ratio,
-        "fresh processes differ by {} (standard deviation)": noise.between_processes_ratio,
     }
     known = [sentence.format(format_ratio(ratio)) for sentence, ratio in parts.items() if ratio is not None]
     return "; ".join(known) or MISSING

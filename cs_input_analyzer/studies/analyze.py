@@ -70,43 +70,21 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
     """
     probing = Probing(job.target, job.pickled, replace(job.options, batch_size=job.step), job.host, launcher, progress)
-    plan: LaunchPlan | None = None
     is_interrupted = False
     if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
         recommend.check_cluster(job.cluster, job.options)
     try:
-        first = job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget)
-        probing.measure_first(first)
-        job = with_demand(job, probing.results)
-        if any(finding.edits or finding.after for finding in findings_of(job, probing.results, None).findings):
-            probing.seconds.keep_for_fixes()
-        probing.measure_storage()
-        probing.measure_egress()
-        probing.measure_next_probes(job.cluster)
-        for _ in range(MAX_ROUNDS):
-            plan = _plan(job, probing)
-            if plan is None:
-                break
-            if not probing.turn_cold(plan, job.cluster) and (probing.results.has_measured(plan) or not probing.measure_round(plan)):
-                break
-        if plan is not None:
-            probing.measure_nodes(plan)
-            job = _with_shared_storage(job, probing.results)
-        probing.measure_decomposition()
-        probing.measure_soak(plan)
-        plan = _plan(job, probing)
+        _measure(job, probing)
     except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
         if not probing.results.has_rate:
             raise
         probing.seconds.leave_out(f"all the rest: {error}")
-        job = with_demand(job, probing.results)
-        plan = _plan(job, probing)
     except KeyboardInterrupt:
         is_interrupted = True
         if not probing.results.has_rate or probing.results.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
-        job = with_demand(job, probing.results)
-        plan = _plan(job, probing)
+    job = _with_shared_storage(with_demand(job, probing.results), probing.results)
+    plan = _plan(job, probing)
     sifted = findings_of(job, probing.results, plan)
     if is_interrupted:
         tried = prove.untried(sifted.findings, "not measured: the run was interrupted")
@@ -120,6 +98,27 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
         )
     plan = with_utilization(job, probing.results, tried.plan or plan)
     return _assemble(job, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
+
+
+def _measure(job: Job, probing: Probing) -> None:
+    """All launches but those of the fixes, in their order; every launch of a plan is chosen by what the ones before it gave."""
+    plan: LaunchPlan | None = None
+    probing.measure_first(job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget))
+    job = with_demand(job, probing.results)
+    if any(finding.edits or finding.after for finding in findings_of(job, probing.results, None).findings):
+        probing.seconds.keep_for_fixes()
+    probing.measure_storage()
+    probing.measure_egress()
+    probing.measure_next_probes(job.cluster)
+    for _ in range(MAX_ROUNDS):
+        plan = _plan(job, probing)
+        if plan is None:
+            break
+        if not probing.turn_cold(plan, job.cluster) and (probing.results.has_measured(plan) or not probing.measure_round(plan)):
+            break
+    if plan is not None:
+        probing.measure_nodes(plan)
+    probing.measure_soak(plan)
 
 
 def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPlan | None:
@@ -217,11 +216,10 @@ def _assemble(
         host=job.host,
         budget=probing.seconds.budget(),
         pipeline=results.pipeline,
-        measurements=results.finished(),
+        measurements=tuple(results.measurements),
         profile=results.profile_of(plan.cpus_per_task if plan else None),
         stations=results.stations(),
         storage=results.storage,
-        decomposition=results.decomposition,
         capacity=results.model(),
         consumption=job.consumption,
         cluster=job.cluster,

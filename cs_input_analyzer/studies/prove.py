@@ -1,13 +1,13 @@
 """The story of the fixes: apply what findings propose, prove that nothing but the speed changes, measure what it gains, plan anew.
 
-`prove_fixes` does it for an analysis, in workers of the size that will run. `tune` does it for a training script, in its own
+`prove_fixes` does it for an analysis, in a worker of the size that will run. `tune` does it for a training script, in its own
 process, and gives back a dataset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,8 +24,6 @@ from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_f
 from cs_input_analyzer.worker.gains import is_beyond
 from cs_input_analyzer.worker.journal import Candidate
 
-# A worker that a fix brings down is followed by another one, for the other fixes.
-MOST_WORKERS = 3
 NO_TIME = "not measured: no time was left"
 NOT_HERE = "source files are not run anew in your own process"
 # Edits, and CPUs of a worker -> the most that they can gain there.
@@ -71,7 +69,7 @@ def prove_fixes(
     replan: Callable[[Estimate], LaunchPlan | None] | None = None,
     most_gain: MostGain = lambda edits, cpus: None,
 ) -> Tried:
-    """Tries every finding that has edits, in fresh workers of one size; takes what is left of the probing's time.
+    """Tries every finding that has edits, in one fresh worker; takes what is left of the probing's time.
 
     Findings without edits come back as they are. Where there is no time (or `Options.measure_fixes` is off) those with edits say so
     in `unproven_because`, and the probing notes it in `Budget.not_measured`. Needs a launch that worked, for its pipeline.
@@ -93,7 +91,7 @@ def prove_fixes(
         nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing.results), probing.results.cpu_budget))
     )
     candidates = tuple(fix.bounded(most_gain(fix.candidate.edits, layout.cpus_per_task)) for fix in candidates)
-    found = _in_workers((*candidates, *checks), probing, layout)
+    found = _in_worker((*candidates, *checks), probing, layout)
     if not found.outcomes:
         probing.seconds.leave_out(f"what the fixes gain: {found.why}")
         return replace(untried(findings, f"not measured: {found.why}"), is_interrupted=found.is_interrupted)
@@ -104,7 +102,7 @@ def prove_fixes(
     is_of_plan = plan is None or plan.cpus_per_task == layout.cpus_per_task
     anew = replan(fixes.measured_gain) if replan is not None and fixes.measured_gain is not None and is_of_plan else None
     return Tried(
-        findings=_filled(findings, candidates, found.outcomes, NO_TIME),
+        findings=_filled(findings, candidates, found.outcomes, f"not measured: {found.why}"),
         fixes=replace(fixes, plan=effect(anew)),
         plan=anew,
         is_interrupted=found.is_interrupted,
@@ -182,62 +180,50 @@ def _checked(
     return tuple(checked)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """By candidate what workers reported of it, however many it took; `kept` ones were put together last."""
+    """By candidate what the worker reported of it; `kept` ones were put together last."""
 
-    outcomes: dict[int, Outcome]
+    outcomes: Mapping[int, Outcome] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
     together: Outcomes | None = None
     why: str = "no time was left"
     is_interrupted: bool = False
 
 
-def _in_workers(candidates: Sequence[_Fix], probing: Probing, layout: Layout) -> _Found:
-    found = _Found(outcomes={})
-    left = list(range(len(candidates)))
-    for _ in range(MOST_WORKERS):
-        try:
-            launched = probing.measure_fixes([candidates[index].candidate for index in left], layout)
-        except LaunchError as error:
-            found.why = str(error)
-            return found
-        except KeyboardInterrupt:
-            found.is_interrupted = True
-            return found
-        if launched is None:
-            return found
-        outcomes = launched.outcomes
-        if outcomes is None:
-            found.why = "this launcher does not try fixes"
-            return found
-        found.outcomes |= {index: outcome for index, outcome in zip(left, outcomes.each, strict=True) if outcome != Outcome()}
-        if outcomes.kept:
-            found.kept, found.together = tuple(left[position] for position in outcomes.kept), outcomes
-        found.is_interrupted = launched.is_interrupted
-        if outcomes.is_over or found.is_interrupted:
-            return found
-        if outcomes.was_late:
-            return found
-        if outcomes.running is None:  # it was not at a fix: the pipeline itself failed this time
-            found.why = (
-                launched.failure.message if launched.failure else f"the worker was lost before it was through: {outcomes.ended}"
-            )
-            return found
-        lost = left[outcomes.running]
-        before = found.outcomes.get(lost, Outcome())
-        why = outcomes.ended or launched.measurement.workers[0].message or "nobody saw how"
-        if lost in found.kept:
-            found.kept, found.together = (), None
-        found.outcomes[lost] = replace(
-            before, is_proven=False, gain=None, reason=f"the worker was lost while it ran with it: {why}"
-        )
-        open_ = (index for index in left if index != lost)
-        fixes = {index for index in left if not candidates[index].candidate.only_run}
-        left = [index for index in open_ if index not in found.outcomes or (index in fixes and found.outcomes[index].is_proven)]
-        if not left:
-            return found
-    return found
+def _in_worker(candidates: Sequence[_Fix], probing: Probing, layout: Layout) -> _Found:
+    try:
+        launched = probing.measure_fixes([one.candidate for one in candidates], layout)
+    except LaunchError as error:
+        return _Found(why=str(error))
+    except KeyboardInterrupt:
+        return _Found(is_interrupted=True)
+    if launched is None:
+        return _Found()
+    told = launched.outcomes
+    if told is None:
+        return _Found(why="this launcher does not try fixes")
+    outcomes = {index: outcome for index, outcome in enumerate(told.each) if outcome != Outcome()}
+    found = _Found(outcomes=outcomes, kept=told.kept, together=told if told.kept else None, is_interrupted=launched.is_interrupted)
+    if told.is_over or told.was_late or launched.is_interrupted:
+        return found
+    ended = told.ended or launched.measurement.workers[0].message or "nobody saw how"
+    if told.running is None:  # it was not at a fix: the pipeline itself failed this time
+        why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {ended}"
+        return replace(found, why=why)
+    name = candidates[told.running].candidate.name
+    lost = replace(
+        outcomes.get(told.running, Outcome()),
+        is_proven=False,
+        gain=None,
+        reason=f"the worker was lost while it ran with it: {ended}",
+    )
+    found = replace(
+        found,
+        outcomes=outcomes | {told.running: lost},
+        why=f"the worker was lost while it ran with the fix of {name}; --ignore {name} tries the others",
+    )
+    return replace(found, kept=(), together=None) if told.running in told.kept else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

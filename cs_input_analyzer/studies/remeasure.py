@@ -9,6 +9,7 @@ from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
 from cs_input_analyzer.records import Analysis, Host, Layout
 from cs_input_analyzer.studies.changes.rates import pairs_of
+from cs_input_analyzer.studies.probing.launches import misfit
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.seconds import check_round, shortest_round_s
 
@@ -55,7 +56,7 @@ def measured_in_turns(
             raise stopped or InputFunctionError(f"no launch of {run.pipeline.target} had a rate")
     is_interrupted = isinstance(stopped, Interrupted)
     old, new = (
-        replace(run, measurements=side.results.finished(), host=host, interrupted=run.interrupted or is_interrupted)
+        replace(run, measurements=tuple(side.results.measurements), host=host, interrupted=run.interrupted or is_interrupted)
         for run, side in zip(runs, sides, strict=True)
     )
     return old, new, done
@@ -63,14 +64,15 @@ def measured_in_turns(
 
 def _common(runs: tuple[Analysis, Analysis], host: Host) -> tuple[Layout, ...]:
     """Launches on one node that both have measured whole and that fit this host, by rising size."""
-    pairs = [pair for pair in pairs_of(*runs) if pair.num_workers == pair.layout.tasks and pair.layout.nodes == 1]
-    return tuple(dict.fromkeys(pair.layout for pair in pairs if pair.layout.cpus_per_node <= host.cpu_budget))
+    pairs = [pair for pair in pairs_of(*runs) if pair.num_workers == pair.layout.tasks]
+    return tuple(dict.fromkeys(pair.layout for pair in pairs if misfit(pair.layout, host) is None))
 
 
 def _check(layouts: Sequence[Layout], host: Host, launcher: Launcher, max_seconds: float) -> None:
     if not layouts:
         raise UsageError("the runs have no launch in common that fits this host; say what to launch: --layouts 1x1x1,1x2x1")
     for layout in layouts:
-        if layout.nodes > 1 or layout.cpus_per_node > host.cpu_budget:
-            raise UsageError(f"--layouts {layout}: this host is one node, of which {host.cpu_budget} CPUs may be used")
+        problem = misfit(layout, host)
+        if problem is not None:
+            raise UsageError(f"--layouts {layout}: {problem}")
     check_round(layouts, launcher, max_seconds, sides=2)

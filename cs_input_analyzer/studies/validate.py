@@ -35,6 +35,8 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.stats.estimates import half_width_of_mean, mean_of
 from cs_input_analyzer.studies.analyze import Progress
+from cs_input_analyzer.studies.changes.circumstances import machine_facts
+from cs_input_analyzer.studies.probing.launches import misfit
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.studies.probing.seconds import check_round, shortest_round_s
@@ -98,7 +100,7 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
         raise stopped or InputFunctionError(f"no launch had a rate from each of its workers: {'; '.join(missing)}")
     return replace(
         trial.run,
-        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.results.finished()),
+        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.results.measurements),
         validation=Validation(
             rows=rows,
             notes=(*_differences(trial, probing.results), *choice.notes, *missing),
@@ -246,12 +248,7 @@ def _neighbours(base: Layout) -> Iterator[Layout]:
 
 def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
     """Why this host cannot launch a layout; None where it can."""
-    if layout.nodes > trial.nodes:
-        have = "this host is one" if trial.nodes == 1 else f"there are {trial.nodes} here"
-        return f"spans {layout.nodes} nodes, and {have}"
-    if layout.cpus_per_node > trial.host.cpu_budget:
-        return f"needs {layout.cpus_per_node} CPUs, and {trial.host.cpu_budget} may be used here ({trial.host.cpu_budget_source})"
-    return _predicted(trial, model, layout).problem
+    return misfit(layout, trial.host, trial.nodes) or _predicted(trial, model, layout).problem
 
 
 # --- the run, and what differs from it ---------------------------------------------------------------------------------------
@@ -278,16 +275,9 @@ def _options(trial: Trial) -> Options:
 
 def _differences(trial: Trial, results: Results) -> Iterator[str]:
     """Where this is not what the run was measured on: its errors are then not those of the model alone."""
-    run, now = trial.run, trial.host
-    pairs = (
-        ("host", run.host.hostname, now.hostname),
-        ("processor", run.host.cpu_model, now.cpu_model),
-        ("TensorFlow", run.host.tensorflow_version, now.tensorflow_version),
-        ("Python", run.host.python_version, now.python_version),
-        ("CPUs that may be used", run.host.cpu_budget, now.cpu_budget),
-        (run.tool.name, run.tool.version, trial.tool.version),
-    )
-    changed = [f"{name} {before or 'unknown'}, now {after or 'unknown'}" for name, before, after in pairs if before != after]
+    run = trial.run
+    facts = zip(machine_facts(run.host, run.tool), machine_facts(trial.host, trial.tool), strict=True)
+    changed = [f"{name} {before}, now {after}" for (name, before), (_, after) in facts if before != after]
     if changed:
         yield f"not what the run was measured on: {'; '.join(changed)}"
     if run.interrupted:

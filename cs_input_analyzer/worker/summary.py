@@ -154,13 +154,6 @@ def measurement_of(
     )
 
 
-def between_processes_ratio(rates: Sequence[float]) -> float | None:
-    """Standard deviation over mean of the rates of fresh processes of one layout; None for fewer than two, or a mean of zero."""
-    if len(rates) < 2 or not sum(rates) > 0:
-        return None
-    return float(np.std(rates, ddof=1) / np.mean(rates))
-
-
 def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, worker: WorkerResult) -> Profile | None:
     """Per-op costs of one worker; None where it ended before it wrote them."""
     costs = journal.last("costs")

@@ -88,10 +88,6 @@ def killed_as_second_worker() -> Any:
 blocks_later = blocks_after_a_while
 
 
-def blocks_as_second_worker() -> Any:
-    return blocks_after_a_while(60 if task_index() == 1 else 1 << 40)
-
-
 def _numbers() -> Any:
     return Dataset.range(1 << 40).batch(8, drop_remainder=True)
 

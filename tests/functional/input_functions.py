@@ -9,8 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from glob import glob
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,16 +63,8 @@ def returns_tensors() -> Any:
     return next(iter(endless({})))
 
 
-def returns_an_iterator() -> Any:
-    return iter(endless({}))
-
-
 def no_file_matches() -> Any:
     return Dataset.list_files("shards/part-*.tfrecord").interleave(tf.data.TFRecordDataset).batch(2)
-
-
-def missing_file() -> Any:
-    return tf.data.TFRecordDataset(["shards/part-0.tfrecord"]).batch(2)
 
 
 def empty() -> Any:
@@ -83,6 +73,15 @@ def empty() -> Any:
 
 def ends() -> Any:
     return Dataset.range(100).map(lambda x: tf.cast(x, tf.float32)).batch(4, drop_remainder=True)
+
+
+def reads_records_of_a_store(params: dict[str, Any]) -> Any:
+    """TensorFlow keeps the files of `ram://` in the memory of the process."""
+    for number in range(4):
+        with tf.io.TFRecordWriter(f"{params['folder']}/part-{number}.tfrecord") as writer:
+            for _ in range(400 * (number + 1)):
+                writer.write(b"x" * 500)
+    return reads_records(params).repeat()
 
 
 def reads_records(params: dict[str, Any]) -> Any:
@@ -101,11 +100,6 @@ def generates_from_a_store(params: dict[str, Any]) -> Any:
                 yield from (content[start : start + size] for start in range(0, len(content), size))
 
     return Dataset.from_generator(generate, output_signature=tf.TensorSpec((), tf.string)).batch(16)
-
-
-def looks_into_every_file(params: dict[str, Any]) -> Any:
-    names = Dataset.from_tensor_slices([path for path in sorted(glob(f"{params['folder']}/*.txt")) if Path(path).read_text()])
-    return names.interleave(tf.data.TextLineDataset, num_parallel_calls=tf.data.AUTOTUNE).repeat().batch(16)
 
 
 def raises() -> Any:
@@ -152,10 +146,6 @@ def blocks_after_a_while(count: int = 60) -> Any:
 
 def calls_sys_exit() -> Any:
     sys.exit(0)
-
-
-def calls_os_exit() -> Any:
-    os._exit(0)
 
 
 def dies_of_a_signal() -> Any:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import math
 import os
-import select
 import signal
 import subprocess
 import sys
-import termios
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -76,12 +70,10 @@ def run_cli(
     within: Sequence[str] = (),
     modules: Path | None = None,
     program: str = "cs_input_analyzer",
-    hang_up: Stop | None = None,
 ) -> Outcome:
     """`python -m PROGRAM ARGUMENTS --json …` in `folder/users`, temporary files in `folder/temporary`. `cpu` is the only one
-    that the run may use: runs side by side would all choose the first. `hang_up` gives it a terminal of its own, which is closed
-    then; what it wrote is `err`. `within` is a command that sets the scene and becomes
-    the one that follows it; `modules` is a folder whose Python modules come before all others."""
+    that the run may use: runs side by side would all choose the first. `within` is a command that sets the
+    scene and becomes the one that follows it; `modules` is a folder whose Python modules come before all others."""
     users, temporary, json_file = folder / "users", folder / "temporary", folder / "run.json"
     users.mkdir(parents=True, exist_ok=True)
     temporary.mkdir(exist_ok=True)
@@ -91,16 +83,10 @@ def run_cli(
     before = tree_of(users)
     command = [*within, sys.executable, "-m", program, *arguments, "--json", str(json_file)]
     environ = {**inherited, "PYTHONPATH": path, "TMPDIR": str(temporary), MARK: mark}
-    (folder / "out").touch()
-    with (folder / "err").open("wb") as err, _confined_to(cpu):
-        if hang_up is not None:
-            process = _on_a_terminal(command, users, environ, folder / "err", hang_up)
-        else:
-            with (folder / "out").open("wb") as out:
-                null = subprocess.DEVNULL
-                process = subprocess.Popen(
-                    command, cwd=users, stdin=null, stdout=out, stderr=err, env=environ, preexec_fn=_hear_hang_ups
-                )
+    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err, _confined_to(cpu):
+        process = subprocess.Popen(
+            command, cwd=users, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environ, preexec_fn=_hear_hang_ups
+        )
     peak_bytes = _wait(process, folder / "err", stop)
     return Outcome(
         code=process.returncode,
@@ -117,37 +103,6 @@ def run_cli(
 def _hear_hang_ups() -> None:
     """Also where these tests run under `nohup`."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-def _on_a_terminal(
-    command: Sequence[str], folder: Path, environ: dict[str, str], err: Path, hang_up: Stop
-) -> subprocess.Popen[bytes]:
-    """As the leader of a session with a terminal of its own, which goes away when it is time, as when a connection is lost."""
-    ours, theirs = os.openpty()
-
-    def take() -> None:
-        _hear_hang_ups()
-        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
-
-    process = subprocess.Popen(
-        command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environ, start_new_session=True, preexec_fn=take
-    )
-    os.close(theirs)
-
-    def copy() -> None:
-        said, ends_s = b"", math.inf
-        with err.open("ab") as file, contextlib.suppress(OSError):  # EIO once the last process has closed it
-            while time.monotonic() < ends_s:
-                if select.select([ours], [], [], POLL_S)[0]:
-                    file.write(read := os.read(ours, 65536))
-                    file.flush()
-                    said += read
-                if ends_s == math.inf and hang_up.text.encode() in said:
-                    ends_s = time.monotonic() + hang_up.wait_s
-        os.close(ours)
-
-    threading.Thread(target=copy, daemon=True).start()
-    return process
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def without_what_proc_shows(outcome: Outcome) -> None:
     for name in ("private_bytes", "shared_bytes", "pss_bytes", "peak_rss_bytes"):
         assert worker[name] is None, name
     assert worker["bytes_read_per_sample"] == 0  # no op of it reads: that is known without the kernel
-    for name in ("run_queue_wait_ratio", "steal_ratio"):
+    for name in ("run_queue_wait_ratio", "steal_ratio", "others_ratio"):
         assert worker["noise"][name] is None, name
     assert worker["cpu_s_per_sample"] > 0  # from a system call
 
@@ -96,18 +96,9 @@ def printed_and_saved(outcome: Outcome) -> None:
     assert re.search("json written to", outcome.err)
 
 
-def printed_though_quiet(outcome: Outcome) -> None:
-    assert "samples/s" in outcome.out
-
-
 def read_again_and_again(outcome: Outcome) -> None:
     assert done(outcome)["steady_state"]["epochs"] > 1
     assert finding(outcome, "CSI302")["evidence"]["elements_per_pass"] == 1
-
-
-def read_without_end(outcome: Outcome) -> None:
-    assert done(outcome)["steady_state"]["epochs"] == 0
-    assert not [found for found in outcome.run["findings"] if found["code"] == "CSI302"]
 
 
 def big_but_bounded(outcome: Outcome) -> None:
@@ -126,12 +117,6 @@ def kept_until_it_blocked(outcome: Outcome) -> None:
     rows = {op["name"]: op for op in outcome.run["profile"]["ops"]}
     assert rows["from_generator"]["wait_s_per_sample"] > 0.001  # what it cost was written on the way
     assert finding(outcome, "CSI502")
-
-
-def second_blocks(outcome: Outcome) -> None:
-    first, second = two_workers(outcome, "deadline", "")
-    assert has_rate(second)
-    assert first["steady_state"]["batches"] > second["steady_state"]["batches"]
 
 
 def second_killed(outcome: Outcome) -> None:
@@ -174,13 +159,7 @@ CASES = (
         says=("cannot write /dev/full: no space left on device; .*free some space or give another path",),
         holds=printed_and_saved,
     ),
-    hostile(
-        *("results on a full disk, quietly", "one_element_repeated", 4, "--csv", "/dev/full", "--quiet"),
-        says=("cannot write /dev/full",),
-        holds=printed_though_quiet,
-    ),
     hostile("one element", "one_element", 0, holds=read_again_and_again),
-    hostile("one element, repeated", "one_element_repeated", 0, holds=read_without_end),
     hostile("elements of 300 MB", "huge_elements", 0, *("--set", "megabytes=300"), holds=big_but_bounded),
     hostile(
         *("elements of 300 MB, shuffled", "huge_elements", 3),
@@ -188,7 +167,6 @@ CASES = (
         says=("the worker was lost: ended while waiting for the first batch: it used more memory than allowed",),
     ),
     hostile("blocks later", "blocks_later", 0, *("--max-seconds", "20"), holds=kept_until_it_blocked),
-    hostile("the second worker blocks", "blocks_as_second_worker", 0, *(*TWO_WORKERS, "--max-seconds", "25"), holds=second_blocks),
     hostile("the second worker is killed", "killed_as_second_worker", 0, *TWO_WORKERS, holds=second_killed),
 )
 

@@ -78,19 +78,3 @@ def test_the_programs_take_it_and_only_the_cache_is_new(tuned: tuple[Outcome, Pa
     assert ".cache()" in after
     added = set(after.split("\n")) - set(before.split("\n"))
     assert all("cache()" in line or "num_parallel_calls" in line or "prefetch" in line for line in added), added
-
-
-def test_a_comment_leaves_nothing_to_tune(params: str, tmp_path: Path) -> None:
-    users = tmp_path / "users"
-    users.mkdir()
-    text = (HERE / "tunable.py").read_text().replace("# the same every time", "# csi: ignore")
-    (users / "pipeline.py").write_text(text)
-    patch = tmp_path / "faster.patch"
-    arguments = ["tune", "pipeline.py:train_input_fn", "--set", params, *SHORT, "--select", "CSI202", "--write-patch", str(patch)]
-    outcome = run_cli(arguments, tmp_path, program=BRIEF)
-    assert outcome.code == 0, outcome.err
-    assert outcome.run["findings"] == []
-    assert outcome.run["ignored_count"] == 1
-    assert "1 finding ignored by comments" in outcome.out
-    assert "nothing to patch" in outcome.err
-    assert not patch.exists()

@@ -77,18 +77,3 @@ def test_an_interrupt_ends_it_at_once(analyzed: Outcome, folder: Path, tmp_path:
     if outcome.run is not None:  # else nothing had been measured by then
         assert outcome.run["validation"]["interrupted"]
         assert outcome.run["validation"]["rows"]
-
-
-def test_data_that_are_gone_fail_the_input_function(analyzed: Outcome, folder: Path, tmp_path: Path) -> None:
-    run = json.loads((folder / "run.json").read_text())
-    params = run["options"]["params_json"].replace(str(folder / DATA), str(tmp_path / "gone"))
-    assert params != run["options"]["params_json"]
-    run["options"]["params_json"] = params
-    (tmp_path / "edited.json").write_text(json.dumps(run))
-    outcome = run_cli(
-        ["validate", str(tmp_path / "edited.json"), "--yes", "--layouts", "1x1x1", "--max-seconds", "20"], tmp_path / "case"
-    )
-    check(outcome, 3)
-    assert "the input function failed: FileNotFoundError" in outcome.err
-    assert str(tmp_path / "gone") in outcome.err
-    assert outcome.run is None

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import make_analysis, make_host
 from test_recommend import GIB, a_cluster, a_model, plan
 
 from cs_input_analyzer import api
-from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.machines import host
 from cs_input_analyzer.records import Estimate, Layout
-from cs_input_analyzer.report.to_json import to_json
+from tests.builders import make_options
 
 # --- demands --------------------------------------------------------------------------------------------------------------------
 
@@ -156,30 +152,3 @@ def test_the_largest_clusters_that_pass_are_planned_for() -> None:
 
 
 # --- saved runs -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("then", "here", "is_warned"),
-    [
-        ("2.18.0", "2.21.0", True),
-        *(("2.21.0", "2.21.0", False), (None, "2.21.0", False), ("2.21.0", None, False), (None, None, False)),
-    ],
-)
-def test_a_run_of_another_tensorflow_is_shown_with_a_warning(
-    then: str | None,
-    here: str | None,
-    is_warned: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    run = tmp_path / "run.json"
-    run.write_text(to_json(make_analysis(host=make_host(tensorflow_version=then))))
-    monkeypatch.setattr(host, "tensorflow_version", lambda: here)
-    assert main(["report", str(run)]) == 0
-    out, err = capsys.readouterr()
-    assert "ACCELERATOR-BOUND" in out
-    warning = "warning: this run was measured with TensorFlow 2.18.0, here is 2.21.0"
-    assert (warning in err) is is_warned
-    assert is_warned or err == ""
-    assert "warning: this run" not in out

@@ -5,7 +5,6 @@ from __future__ import annotations
 from builders import (
     make_analysis,
     make_bare_analysis,
-    make_decomposition,
     make_measurement,
     make_noise,
     make_plan,
@@ -89,16 +88,6 @@ def test_memory_that_was_not_read_is_left_out() -> None:
     assert "memory" not in measured(make_analysis(measurements=(nothing,), **ALONE))
 
 
-def test_the_shares_of_a_sample_are_on_one_line() -> None:
-    cached = make_decomposition(consumer_ratio=0.1, prep_ratio=0.9, fetch_ratio=None, latency_ratio=None)
-    for parts, said in (
-        (make_decomposition(), "hand-over 2 %, preparation 71 %, fetch bandwidth 20 %, fetch latency 7 %"),
-        (cached, "hand-over 10 %, preparation 90 %; reading cold was not measured"),
-        (None, None),
-    ):
-        assert measured(make_analysis(decomposition=parts)).get("sample time") == said
-
-
 def test_parameters_that_moved_are_a_warning_in_words() -> None:
     text = window(moved=("map.num_parallel_calls", "prefetch.buffer_size"))["AUTOTUNE"]
     assert "WARNING: changed map.num_parallel_calls, prefetch.buffer_size inside the window" in text
@@ -115,7 +104,6 @@ def test_each_sign_of_noise_is_said_alone() -> None:
         "steal_ratio": "the hypervisor took 12.3 %",
         "reference_ratio": "its CPUs ran at 12.3 % of their full speed",
         "others_ratio": "others had 12.3 % of the worker's CPUs",
-        "between_processes_ratio": "fresh processes differ by 12.3 % (standard deviation)",
     }
     assert {field: noise(Noise(**(unread | {field: 0.123}))) for field in signs} == signs
 

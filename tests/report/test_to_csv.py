@@ -61,7 +61,7 @@ def test_a_formula_is_text_and_plain_text_and_negative_numbers_are_left_alone(st
 def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
     good, lost = rows(make_analysis(measurements=(make_measurement("1x2x3", (900.0, None)),)))
     assert good["peak_rss_bytes"].isdigit()
-    empty = ("peak_rss_bytes", "samples_per_s.estimate", "steady_state.blocks", "noise.steal_ratio")
+    empty = ("peak_rss_bytes", "samples_per_s.estimate", "steady_state.blocks", "noise.others_ratio")
     assert {lost[name] for name in empty} == {""}
     assert (lost["nodes"], lost["tasks_per_node"], lost["cpus_per_task"], lost["status"]) == ("1", "2", "3", "lost")
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.rules import RULES, Rule
 from cs_input_analyzer.rules.__main__ import page
+from tests.builders import make_options
 
 CODES = [rule.code for rule in RULES]
 PREFIXES = sorted({code[:length] for code in CODES for length in (3, 4, 5, 6)})

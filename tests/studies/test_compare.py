@@ -35,7 +35,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import Analysis, Comparison, Measurement, Options, Profile, SamplesPerElement, Tool
+from cs_input_analyzer.records import Analysis, Comparison, Measurement, Options, Profile, RateChange, SamplesPerElement, Tool
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import to_json
 from cs_input_analyzer.studies.compare import compare, is_slower_by
@@ -77,7 +77,7 @@ def simulated(draw: np.random.Generator, process_spread: float, error: float = 0
 
 @pytest.mark.parametrize("process_spread", [0.003, 0.03, 0.08])
 def test_equal_pipelines_are_told_apart_in_one_comparison_of_ten_at_most(process_spread: float) -> None:
-    draw, times = np.random.default_rng(4711), 300
+    draw, times = np.random.default_rng(4711), 150
     alarms = 0
     for _ in range(times):
         found = against(simulated(draw, process_spread), simulated(draw, process_spread))
@@ -109,35 +109,23 @@ RATES = st.lists(st.floats(1.0, 1e6), min_size=1, max_size=4)
 
 
 @settings(max_examples=60, deadline=None)
-@given(RATES, RATES)
-def test_the_other_way_round_is_the_inverse(one: list[float], other: list[float]) -> None:
-    mirrored = {"faster": "slower", "slower": "faster", "no difference seen": "no difference seen"}
-    (there,) = against(run_of({"1x1x1": one}), run_of({"1x1x1": other})).rates
-    (back,) = against(run_of({"1x1x1": other}), run_of({"1x1x1": one})).rates
-    assert there.ratio.estimate * back.ratio.estimate == pytest.approx(1.0)
-    assert there.ratio.low * back.ratio.high == pytest.approx(1.0)
-    assert mirrored[there.change] == back.change
-
-
-@settings(max_examples=40, deadline=None)
 @given(RATES, RATES, st.floats(0.01, 100.0))
-def test_a_unit_changes_nothing(one: list[float], other: list[float], factor: float) -> None:
-    (plain,) = against(run_of({"1x1x1": one}), run_of({"1x1x1": other})).rates
-    scaled = [[rate * factor for rate in rates] for rates in (one, other)]
-    (other_unit,) = against(run_of({"1x1x1": scaled[0]}), run_of({"1x1x1": scaled[1]})).rates
-    assert other_unit.ratio.low == pytest.approx(plain.ratio.low)
-    assert other_unit.ratio.high == pytest.approx(plain.ratio.high)
+def test_a_ratio_is_of_means_in_any_unit_and_the_other_way_round_its_inverse(
+    one: list[float], other: list[float], factor: float
+) -> None:
+    def row(old: list[float], new: list[float]) -> RateChange:
+        (found,) = against(run_of({"1x1x1": old}), run_of({"1x1x1": new})).rates
+        label = "faster" if found.ratio.low > 1 else "slower" if found.ratio.high < 1 else "no difference seen"
+        assert found.change == label
+        return found
 
-
-@settings(max_examples=60, deadline=None)
-@given(RATES, RATES)
-def test_the_label_says_what_the_interval_says(one: list[float], other: list[float]) -> None:
-    (row,) = against(run_of({"1x1x1": one}), run_of({"1x1x1": other})).rates
-    assert row.ratio.low < row.ratio.estimate < row.ratio.high
-    expected = "faster" if row.ratio.low > 1 else "slower" if row.ratio.high < 1 else "no difference seen"
-    assert row.change == expected
+    there, back = row(one, other).ratio, row(other, one).ratio
     means = [math.exp(math.fsum(map(math.log, rates)) / len(rates)) for rates in (one, other)]
-    assert row.ratio.estimate == pytest.approx(means[1] / means[0])
+    assert there.estimate == pytest.approx(means[1] / means[0])
+    assert there.low < there.estimate < there.high
+    assert there.low * back.high == pytest.approx(1.0)
+    scaled = row(*([rate * factor for rate in rates] for rates in (one, other))).ratio
+    assert (scaled.low, scaled.high) == (pytest.approx(there.low), pytest.approx(there.high))
 
 
 def test_more_launches_make_it_surer_and_more_rows_and_a_wider_scatter_less_sure() -> None:
@@ -165,14 +153,9 @@ def test_the_gate_is_stricter_for_less(factor: float, one: float, other: float) 
     assert is_slower_by(found, small) or not is_slower_by(found, large)
     if factor >= 1 - small:
         assert not is_slower_by(found, small)
-
-
-def test_the_gate_wants_the_whole_interval_beyond_it() -> None:
-    found = against(run_of({"1x1x1": [500.0] * 3}), run_of({"1x1x1": [400.0] * 3}))
-    (row,) = found.rates
-    assert is_slower_by(found, 0.05)
-    assert not is_slower_by(found, 0.2)
-    assert not is_slower_by(found, 1 - row.ratio.high)
+    beyond = 1 - found.rates[0].ratio.high
+    assert not is_slower_by(found, max(beyond + 1e-9, 0.0))  # the whole interval must lie beyond
+    assert beyond <= 0 or is_slower_by(found, beyond - 1e-9)
 
 
 # --- what belongs together ---------------------------------------------------------------------------------------------------
@@ -268,12 +251,12 @@ def test_costs_on_other_cpus_are_shown_and_not_compared() -> None:
     assert against(make_analysis(), make_analysis(profile=None)).ops == ()
 
 
-@pytest.mark.parametrize(
-    ("factor", "change"), [(1.0, "no difference seen"), (1.05, "no difference seen"), (1.5, "more"), (0.5, "less")]
-)
+@pytest.mark.parametrize(("factor", "change"), [(1.05, "no difference seen"), (1.5, "more"), (0.5, "less")])
 def test_memory(factor: float, change: str) -> None:
-    old = make_analysis(measurements=(make_measurement("1x1x1", workers=(make_worker(private_bytes=1000 * MIB),)),))
-    new = make_analysis(measurements=(make_measurement("1x1x1", workers=(make_worker(private_bytes=int(1000 * MIB * factor)),)),))
+    old, new = (
+        make_analysis(measurements=(make_measurement("1x1x1", workers=(make_worker(private_bytes=int(size * MIB)),)),))
+        for size in (1000, 1000 * factor)
+    )
     (row,) = against(old, new).memory
     assert row.change == change
 
@@ -342,65 +325,39 @@ def test_a_run_with_another_batch_size_is_compared() -> None:
     assert against(counting(256), counting(256)).rates
 
 
-def test_a_run_of_before_whose_batch_size_was_typed_is_marked() -> None:
-    typed = make_analysis(options=Options(params_json='{"batch_size": 256}', batch_size=1024))
-    found = against(typed, make_analysis())
-    assert [(doubt.name, doubt.old, doubt.new) for doubt in found.doubts] == [
-        ("samples per element", "1024, as its --batch-size said", "read")
-    ]
-    stepped = make_analysis(options=Options(params_json='{"batch_size": 256}', batch_size=1024, step_time_s=0.1))
-    assert against(stepped, make_analysis()).doubts == ()
-
-
-@pytest.mark.parametrize(
-    ("noise", "word"),
-    [
-        ({"steal_ratio": 0.2}, "hypervisor"),
-        ({"reference_ratio": 0.8}, "off its speed"),
-        ({"between_processes_ratio": 0.3}, "processes differed"),
-    ],
-)
-def test_a_host_that_was_not_quiet_is_named(noise: dict[str, float], word: str) -> None:
-    loud = make_analysis(measurements=(make_measurement("1x1x1", noise=make_noise(**noise)),))
-    (doubt,) = against(make_analysis(measurements=(make_measurement("1x1x1"),)), loud).doubts
-    assert (doubt.name, doubt.old) == ("noise", "quiet")
-    assert word in doubt.new
-
-
-def waiting(rate: float, **noise: float) -> Analysis:
-    """Three launches whose threads waited so long for a CPU."""
-    worker = make_worker(rate, noise=make_noise(**noise))
+def disturbed(rate: float, others_ratio: float | None = None, **overrides: Any) -> Analysis:
+    """Three launches beside which others had such a share of the CPUs."""
+    worker = make_worker(rate, noise=make_noise(others_ratio=others_ratio))
     launches = [make_measurement("1x1x1", workers=(worker,), samples_per_s=make_estimate(rate, spread=0.01)) for _ in range(3)]
-    return make_analysis(measurements=tuple(launches))
-
-
-@pytest.mark.parametrize("measure", ["preempted_ratio", "run_queue_wait_ratio"])
-def test_a_host_that_was_busier_makes_it_less_sure(measure: str) -> None:
-    quiet, loud = waiting(500.0, **{measure: 0.1}), waiting(250.0, **{measure: 1.3})
-    found = against(quiet, loud)
-    assert [row.change for row in found.rates] == ["no difference seen"]
-    assert [doubt.name for doubt in found.doubts] == ["CPU waits of 1x1x1"]
-    # On hosts that were equally busy the same rates are a change.
-    assert against(loud, waiting(125.0, **{measure: 1.3})).slower
-    assert against(quiet, waiting(250.0, **{measure: 0.15})).slower
-    assert against(quiet, waiting(250.0, **{measure: 0.15})).doubts == ()
-    for run, expected in ((loud, "no difference seen"), (waiting(250.0, **{measure: 0.1}), "dearer")):  # and costs as well
-        before, after = (replace(of, profile=profile_of(map=cost)) for of, cost in ((quiet, 0.001), (run, 0.002)))
-        before, after = (replace(of, profile=replace(of.profile, layout=make_layout("1x1x1"))) for of in (before, after))
-        assert {op.name: op.change for op in against(before, after).ops}["map"] == expected
+    return make_analysis(measurements=tuple(launches), **overrides)
 
 
 def test_what_others_had_of_the_cpus_is_no_change_of_the_pipeline() -> None:
-    quiet, loud = waiting(1000.0, others_ratio=0.0), waiting(500.0, others_ratio=0.5)
+    quiet, loud = disturbed(1000.0, 0.0), disturbed(500.0, 0.5)
     found = against(quiet, loud)
     assert [row.change for row in found.rates] == ["no difference seen"]
     assert found.rates[0].ratio.estimate == pytest.approx(1, rel=0.01)
     (doubt,) = found.doubts
     assert (doubt.name, doubt.new) == ("host beside 1x1x1", "others and slower CPUs took 50.6 % of the rate")
-    # A run that does not hold what others had is compared as both were measured.
-    assert against(waiting(500.0), loud).rates[0].ratio.estimate == pytest.approx(1, rel=0.01)
-    # Half the rate on a host that was as quiet is a change.
-    assert against(quiet, waiting(500.0, others_ratio=0.0)).slower
+    # A run that does not hold what others had is compared as both were measured, and that is said.
+    before = against(disturbed(500.0), loud)
+    assert before.rates[0].ratio.estimate == pytest.approx(1, rel=0.01)
+    assert [(doubt.name, doubt.old, doubt.new) for doubt in before.doubts] == [
+        ("what others had of the CPUs", "not recorded", "recorded")
+    ]
+    # What is seen on hosts that were as quiet is not seen where one was not.
+    assert against(quiet, disturbed(860.0, 0.0)).slower
+    assert against(loud, disturbed(430.0, 0.5)).slower
+    assert not against(quiet, disturbed(430.0, 0.5)).slower
+
+
+@pytest.mark.parametrize(("others", "expected"), [(0.5, "no difference seen"), (0.0, "dearer")])
+def test_on_a_host_that_was_busier_costs_are_less_sure(others: float, expected: str) -> None:
+    old, new = (
+        disturbed(500.0, share, profile=replace(profile_of(map=cost), layout=make_layout("1x1x1")))
+        for share, cost in ((0.0, 0.001), (others, 0.00125))
+    )
+    assert {op.name: op.change for op in against(old, new).ops}["map"] == expected
 
 
 def test_a_change_of_the_pipeline_is_no_doubt() -> None:
@@ -469,31 +426,19 @@ def test_a_gate_that_is_blind_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == ""
 
 
-def test_files_are_written_and_quiet_is_quiet(old: str, slow: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    json_file, html_file = tmp_path / "c.json", tmp_path / "c.html"
-    assert main(["compare", old, slow, "--json", str(json_file), "--html", str(html_file), "-q", "--fail-if-slower", "5"]) == 1
+def test_files_are_written_or_it_ends_with_two(old: str, slow: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    json_file, page, other = tmp_path / "c.json", tmp_path / "c.html", saved(tmp_path / "other.json", run_of({"1x8x1": [500.0]}))
+    assert main(["compare", old, slow, "--json", str(json_file), "--html", str(page), "-q", "--fail-if-slower", "5"]) == 1
     assert capsys.readouterr().out == ""
     assert json.loads(json_file.read_text())["rates"][0]["change"] == "slower"
-    assert html_file.read_text().startswith("<!doctype html>")
-
-
-def test_bad_input_ends_with_two(old: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nonsense, other = tmp_path / "nonsense.json", saved(tmp_path / "other.json", run_of({"1x8x1": [500.0]}))
-    nonsense.write_text('{"a": 1}')
-    page = tmp_path / "page.html"
-    assert main(["compare", old, old, "--html", str(page), "-q"]) == 0
     for arguments, message in (
-        ([old, str(nonsense)], "not a run of cs_input_analyzer"),
-        ([str(tmp_path / "missing.json"), old], "no such file"),
+        ([old, str(tmp_path / "missing.json")], "no such file"),
         ([old, str(page)], "an HTML page without a run"),
         ([old, other], "no launch was measured in both runs"),
-        ([old, old, "--fail-if-slower", "-1"], "--fail-if-slower"),
         ([old, old, "--fail-if-slower", "nan"], "--fail-if-slower"),
-        ([old, old, "--fail-if-slower", "100"], "--fail-if-slower"),
         ([old, old, "--html", str(tmp_path)], "it is a folder"),
     ):
         assert main(["compare", *arguments]) == 2
         out, err = capsys.readouterr()
         assert out == ""
         assert message in err
-        assert "Traceback" not in err

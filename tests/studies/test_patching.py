@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,15 +11,15 @@ from click.testing import CliRunner
 
 from cs_input_analyzer import api, rules
 from cs_input_analyzer.cli import cli
-from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.pipeline.source.statements import find_statement
 from cs_input_analyzer.records import Analysis, Edit, Finding, Fixes, Layout, Patch
 from cs_input_analyzer.report import render_tuning
 from cs_input_analyzer.studies.tune import analyze_and_patch
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
+from cs_input_analyzer.worker.journal import Candidate
 from tests.builders import make_analysis, make_estimate, make_finding, make_graph, make_op
-from tests.fakes import FakeLauncher, FakeLaunchHandle
+from tests.fakes import FakeLauncher
 from tests.report.hostile import HOSTILE, hostile
 from tests.studies.test_analysis import job, linear, silent
 
@@ -34,21 +34,17 @@ OTHER = Edit(kind="insert-prefetch", op="batch")
 PASSED = Outcome(is_proven=True, elements=90, gain=make_estimate(1.9, spread=0.05))
 
 
-@dataclass(slots=True)
-class Trying(FakeLauncher):
+def trying(patched: Callable[[], Outcome] = lambda: PASSED) -> FakeLauncher:
     """Keeps every fix that it is given; `patched` is what becomes of a patched copy."""
 
-    patched: Callable[[], Outcome] = lambda: PASSED
+    def tell(candidates: Sequence[Candidate]) -> Outcomes:
+        if candidates[0].texts and not candidates[0].only_run:
+            return Outcomes(each=(patched(),), is_over=True)
+        each = tuple(Outcome(is_proven=True, elements=100, gain=make_estimate(2.0)) for _ in candidates)
+        kept = tuple(index for index, candidate in enumerate(candidates) if candidate.edits)
+        return Outcomes(each=each, kept=kept, gain=make_estimate(2.1), elements=100, is_over=True)
 
-    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
-        launched = FakeLauncher.run(self, handle, plan)
-        if not plan.candidates:
-            return launched
-        if plan.candidates[0].texts and not plan.candidates[0].only_run:
-            return replace(launched, outcomes=Outcomes(each=(self.patched(),), is_over=True))
-        each = tuple(Outcome(is_proven=True, elements=100, gain=make_estimate(2.0)) for _ in plan.candidates)
-        kept = tuple(index for index, candidate in enumerate(plan.candidates) if candidate.edits)
-        return replace(launched, outcomes=Outcomes(each=each, kept=kept, gain=make_estimate(2.1), elements=100, is_over=True))
+    return FakeLauncher(linear, tell=tell)
 
 
 @pytest.fixture
@@ -79,7 +75,7 @@ def patch_of(found: Analysis) -> Patch:
 
 
 def test_what_was_kept_is_patched_and_the_copy_is_tried(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    launcher = Trying(linear)
+    launcher = trying()
     found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(f, num_parallel_calls=2)"))
     patch = patch_of(found)
     assert patch.proven
@@ -94,65 +90,60 @@ def test_what_was_kept_is_patched_and_the_copy_is_tried(file: Path, monkeypatch:
     assert launcher.clock_s <= 200.0
 
 
-@dataclass(slots=True)
-class Slowing(Trying):
-    """Workers take longer to start from the first fix on, as on a node that somebody else came to."""
+def test_the_copy_is_tried_also_where_starting_came_to_take_longer(
+    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """And a patch of files elsewhere applies in their folder."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    launcher = trying()
+    told = launcher.tell
 
-    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
-        if plan.candidates:
-            self.import_s = 15.0
-            self.clock_s += 150.0
-        return Trying.run(self, handle, plan)
+    def slowly(candidates: Sequence[Candidate]) -> Outcomes | None:
+        """As on a node that somebody else came to."""
+        launcher.import_s, launcher.clock_s = 15.0, launcher.clock_s + 150.0
+        return told(candidates)
 
-
-def test_the_copy_is_tried_also_where_starting_came_to_take_longer(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    patch = patch_of(tuned(Slowing(linear), monkeypatch, finding_at(file, 2, "map(f)", "map(g)")))
+    launcher.tell = slowly
+    patch = patch_of(tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)")))
     assert patch.proven, patch.unproven_because
-
-
-def test_nothing_kept_means_no_patch_and_no_trial(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    launcher = FakeLauncher(linear)
-    found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
-    assert found.fixes.patch is None
-    assert not any(candidate.texts and not candidate.only_run for _, plan in launcher.ran for candidate in plan.candidates)
+    assert patch.folder == str(file.parent)
+    assert "--- ./data.py\n" in patch.diff
 
 
 def test_a_fix_without_code_is_left_to_be_done_by_hand_beside_the_patch(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = finding_at(file, 2, "map(f)", "map(g)"), make_finding("CSI101", edits=(OTHER,), fix="prefetch at the end")
-    patch = patch_of(tuned(Trying(linear), monkeypatch, *both))
+    patch = patch_of(tuned(trying(), monkeypatch, *both))
     assert "+    ds = load(params).map(g)\n" in patch.diff
     (by_hand,) = patch.by_hand
     assert "prefetch at the end" in by_hand
     assert "no single call" in by_hand
 
 
-def test_only_advice_is_no_patch_and_starts_no_worker(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    launcher = Trying(linear)
-    patch = patch_of(tuned(launcher, monkeypatch, make_finding("CSI101", edits=(OTHER,))))
-    assert (patch.diff, patch.codes, patch.proven) == ("", (), False)
-    assert patch.unproven_because
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_nothing_kept_or_only_advice_is_no_patch_and_starts_no_worker(
+    is_kept: bool, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = trying() if is_kept else FakeLauncher(linear)
+    finding = make_finding("CSI101", edits=(OTHER,)) if is_kept else finding_at(file, 2, "map(f)", "map(g)")
+    patch = tuned(launcher, monkeypatch, finding).fixes.patch
+    if is_kept:
+        assert (patch.diff, patch.codes, patch.proven) == ("", (), False)
+        assert patch.unproven_because
+    else:
+        assert patch is None
     assert not any(candidate.texts and not candidate.only_run for _, plan in launcher.ran for candidate in plan.candidates)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe", FILE.encode("utf-16"), b"\xef\xbb\xbf" + FILE.encode(), None])
+@pytest.mark.parametrize("content", [FILE.encode("utf-16"), b"\xef\xbb\xbf" + FILE.encode(), None])
 def test_a_file_that_cannot_be_patched_is_said(file: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None) -> None:
     finding = finding_at(file, 2, "map(f)", "map(g)")
     if content is None:
         file.unlink()
     else:
         file.write_bytes(content)
-    patch = patch_of(tuned(Trying(linear), monkeypatch, finding))
+    patch = patch_of(tuned(trying(), monkeypatch, finding))
     assert patch.diff == ""
     assert "UTF-8" in patch.by_hand[0]
-
-
-def test_a_patch_of_files_elsewhere_applies_in_their_folder(
-    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    patch = patch_of(tuned(Trying(linear), monkeypatch, finding_at(file, 2, "map(f)", "map(g)")))
-    assert patch.folder == str(file.parent)
-    assert "--- ./data.py\n" in patch.diff
 
 
 @pytest.mark.parametrize(
@@ -172,7 +163,7 @@ def test_a_copy_that_does_not_pass_is_not_offered(
             raise outcome
         return outcome
 
-    found = tuned(Trying(linear, patched=patched), monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
+    found = tuned(trying(patched), monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
     patch = patch_of(found)
     assert not patch.proven
     assert said in patch.unproven_because
@@ -190,7 +181,7 @@ PATCH = Patch(diff="--- ./x.py\n+++ ./x.py\n@@ -1 +1 @@\n-a\n+b\n", folder="/dat
 
 def run_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, patch: Patch | None, *more: str) -> tuple[int, str, str]:
     analysis = make_analysis(findings=(make_finding(edits=(EDIT,)),))
-    monkeypatch.setattr(api, "tune_source", lambda *a, **k: replace(analysis, fixes=replace(FIXES, patch=patch)))
+    monkeypatch.setattr(api, "run", lambda *a, **k: replace(analysis, fixes=replace(FIXES, patch=patch)))
     done = CliRunner().invoke(cli, ["tune", f"{__file__}:f", *more], standalone_mode=False, catch_exceptions=False)
     return done.return_value, done.stdout, done.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
@@ -100,8 +102,8 @@ def test_what_both_have_measured_is_launched_as_far_as_it_fits_the_host_and_the_
     ("choices", "said"),
     [
         ({"new": run_of("data.py:new", "1x1x2")}, "no launch in common"),
-        ({"layouts": "1x4x1"}, "2 CPUs"),
-        ({"layouts": "2x1x1"}, "this host is one node"),
+        ({"layouts": "1x4x1"}, "needs 4 CPUs, and 2 may be used"),
+        ({"layouts": "2x1x1"}, "spans 2 nodes, and this host is one"),
         ({"max_seconds": 3.0}, "give more time"),
     ],
 )
@@ -132,10 +134,17 @@ def test_a_side_without_a_rate_is_no_comparison() -> None:
         in_turns(Broken())
 
 
-def test_code_that_a_file_names_is_not_run_without_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_that_a_file_names_is_not_run_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = []
     for name, run in (("old", OLD), ("new", NEW)):
         files.append(str(tmp_path / f"{name}.json"))
         Path(files[-1]).write_text(to_json(run))
     assert main(["compare", *files, "--measure"]) == 2
     assert "data.py:old" in capsys.readouterr().err
+    monkeypatch.setattr(api, "compare", lambda old, new, **_: compare(old, new, tool=TOOL, rounds=3))
+    written = tmp_path / "compared.json"
+    assert main(["compare", *files, "--measure", "--yes", "-q", "--json", str(written)]) == 0
+    found = json.loads(written.read_text())
+    assert ([found["old"]["path"], found["new"]["path"]], found["rounds"]) == (files, 3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
 from tests.builders import make_estimate, make_graph, make_storage
 from tests.fakes import FakeLauncher
-from tests.functional.running import ran
 from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
 
 GIB = 2**30
@@ -78,7 +76,6 @@ def test_nothing_new_is_the_same_plan(options: dict[str, Any]) -> None:
     )
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.floats(1, 1e6), st.integers(2, 20), st.sampled_from([1, 2, 8]), st.floats(0, 2))
 def test_a_plan_is_that_of_its_model_for_what_is_asked(demand: float, nodes: int, cpus: int, headroom: float) -> None:
     found = again(demand=demand, nodes=nodes, cpus_per_node=cpus, headroom_ratio=headroom)
@@ -91,7 +88,7 @@ def test_a_plan_is_that_of_its_model_for_what_is_asked(demand: float, nodes: int
     assert f"--total-nodes {plan.nodes} " in found.recommendation.launch.csrun_wse
 
 
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=4)
 @given(st.floats(1, 1e5), st.floats(1, 1e5))
 def test_the_last_choice_counts(first: float, second: float) -> None:
     """Planning twice leaves nothing of the first answer."""
@@ -136,8 +133,6 @@ def test_a_named_cluster_takes_the_place_of_the_runs() -> None:
     found = again(cluster="andromeda")
     assert found.cluster.name == "andromeda"
     assert again(found, nodes=2).cluster.source.endswith("with nodes from flags")
-    nodes = {"nodes": 3, "cpus_per_node": 4, "memory_bytes_per_node": GIB * 16}
-    assert again(cluster=nodes).cluster == csia.Cluster(**nodes)
     here = again(cluster="local").cluster
     assert (here.cpus_per_node, here.memory_bytes_per_node) == (RUN.host.cpu_budget, RUN.host.memory_bytes)
 
@@ -225,12 +220,7 @@ def unmeasured() -> Analysis:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nothing measured": ({"run": unmeasured()}, "measured no rate"),
     "unknown": ({"max_seconds": 5}, "unknown option max_seconds; there are: demand"),
-    "demand": ({"demand": -1}, "the demand must be a positive number"),
-    "two demands": ({"demand": 1, "wafer": "bert_large"}, "give one of them"),
-    "no such file": ({"compile_report": "none.txt"}, "none.txt"),
-    "current": ({"current": "2x8"}, "NODESxTASKSxCPUS"),
     "cluster": ({"cluster": "none.yaml"}, "cannot read the cluster file none.yaml"),
-    "cluster of a number": ({"cluster": 8}, "cluster=8"),
     "too small": ({"nodes": 1, "cpus_per_node": 1}, "no launch fits one node of one CPU"),
     "too few to stream": ({"nodes": 2, "wafer_mode": "weight_streaming"}, "weight streaming needs 3 nodes"),
     "single-task nodes": ({"single_task_nodes": 8}, "less than the cluster's 8 nodes"),
@@ -263,7 +253,6 @@ def numbers_in(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str |
 SAVED = json.loads(render(RUN, "json"))
 
 
-@settings(max_examples=100)
 @given(st.sampled_from(numbers_in(SAVED)), st.sampled_from([0, -1, 0.5, 1e-308, 1e308, 10**30]))
 def test_a_run_with_any_number_edited_is_planned_or_refused(path: tuple[str | int, ...], number: float) -> None:
     run = copy.deepcopy(SAVED)
@@ -292,17 +281,8 @@ def test_the_command_writes_a_run_that_names_its_parent(saved: str, capsys: pyte
     newer = csia.load_analysis("newer.json")
     assert newer.recommendation == csia.load_analysis("new.json").recommendation
     assert newer.parent.path == "new.html"
-
-
-def test_the_gate_judges_the_new_plan(saved: str) -> None:
-    assert main(["plan", saved, "-q", "--fail-on", "input-bound", "--demand", "1e9"]) == 1
-    assert main(["plan", saved, "-q", "--fail-on", "input-bound", "--demand", "10"]) == 0
-
-
-def test_it_needs_no_tensorflow(saved: str, root: Path) -> None:
-    code = "import sys; from cs_input_analyzer.cli import main; code = main(sys.argv[1:]); print(code, 'tensorflow' in sys.modules)"
-    done = ran([sys.executable, "-c", code, "plan", saved, "--demand", "7k", "--quiet"], root)
-    assert done.stdout.split() == ["0", "False"], done.stderr
+    for demand, code in (("1e9", 1), ("10", 0)):
+        assert main(["plan", saved, "-q", "--fail-on", "input-bound", "--demand", demand]) == code
 
 
 def test_a_pipeline_that_reads_cold_files_keeps_its_plan() -> None:
@@ -325,6 +305,5 @@ def test_the_plan_of_before_is_a_run_its_file_or_a_launch(tmp_path: Path) -> Non
 
 
 def test_on_shared_nodes_the_launch_lines_do_not_ask_for_nodes_alone() -> None:
-    alone, shared = (api.plan(RUN, shared_nodes=is_shared).recommendation for is_shared in (False, True))
-    assert alone is not None and alone.launch is not None and "--exclusive" in alone.launch.srun  # noqa: PT018
-    assert shared is not None and shared.launch is not None and "--exclusive" not in shared.launch.sbatch  # noqa: PT018
+    alone, shared = (api.plan(RUN, shared_nodes=is_shared).recommendation.launch for is_shared in (False, True))
+    assert ("--exclusive" in alone.srun, "--exclusive" in shared.sbatch) == (True, False)

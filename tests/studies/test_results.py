@@ -6,7 +6,7 @@ import pytest
 
 from cs_input_analyzer.records import Measurement, Options
 from cs_input_analyzer.studies.probing.results import Results
-from tests.builders import make_host, make_measurement, make_steady_state, make_worker
+from tests.builders import make_host, make_measurement, make_plan, make_steady_state, make_worker
 
 
 def launch(layout: str, *, is_filling: bool, is_lost: bool = False) -> Measurement:
@@ -42,3 +42,10 @@ def test_a_full_cache_decides_alone() -> None:
 )
 def test_without_a_lone_worker_that_saw_it_full_all_count(launches: tuple[Measurement, ...]) -> None:
     assert alike(*launches) == list(launches)
+
+
+@pytest.mark.parametrize(("announced", "is_near"), [(30, True), (28, True), (33, True), (26, False)])
+def test_a_plan_is_confirmed_by_workers_that_were_told_of_about_as_many(announced: int, is_near: bool) -> None:
+    results = Results(Options(), make_host(cpu_budget=2))
+    results.measurements = [make_measurement("1x2x1", num_workers=announced)]
+    assert results.confirmation(make_plan("4x10x1", input_workers=30)) == (0 if is_near else None)

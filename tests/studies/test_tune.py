@@ -62,12 +62,6 @@ def test_what_gains_comes_back_whole_and_equal(propose: Callable[..., None], cap
     assert "neither a prefetch nor a reader" in tuned.findings[1].unproven_because
 
 
-def test_a_clean_dataset_is_given_back_itself(propose: Callable[..., None]) -> None:
-    propose()
-    dataset = Dataset.range(9).batch(3)
-    assert csia.tune(dataset) is dataset
-
-
 def test_a_refused_fix_changes_nothing(propose: Callable[..., None]) -> None:
     propose(Edit(kind="insert-cache", op="batch"))
     dataset = slow()

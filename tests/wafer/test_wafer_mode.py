@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import api
-from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.launch_lines import launch_lines
@@ -22,7 +21,7 @@ from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
 from cs_input_analyzer.studies.analyze import Job
 from cs_input_analyzer.studies.demand import with_mode
-from tests.builders import make_analysis, make_cluster, make_consumption, make_plan
+from tests.builders import make_analysis, make_cluster, make_consumption, make_options, make_plan
 from tests.fakes import FakeLauncher
 from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
 

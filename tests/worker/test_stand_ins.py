@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import api
-from cs_input_analyzer.choices import make_options
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.worker import load
@@ -21,6 +20,7 @@ from cs_input_analyzer.worker.capture import innermost, missing_advice, setting_
 from cs_input_analyzer.worker.capture.estimators import listening
 from cs_input_analyzer.worker.capture.imports import expects_import_error
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
+from tests.builders import make_options
 from tests.functional.running import BRIEF, QUICK, run_cli
 
 pytestmark = pytest.mark.tf

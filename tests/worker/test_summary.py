@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.machines.counters import Counters, Memory
 from cs_input_analyzer.records import Layout, WorkerResult
 from cs_input_analyzer.worker.journal import EVENTS, STAMPS, Journal, JournalWriter, read_journal
-from cs_input_analyzer.worker.summary import Ending, Killed, between_processes_ratio, measurement_of, status_of, worker_result
+from cs_input_analyzer.worker.summary import Ending, Killed, measurement_of, status_of, worker_result
 
 CLEAN = Ending(returncode=0, killed_for=None, output_tail="")
 FAILED = Ending(returncode=1, killed_for=None, output_tail="")
@@ -306,11 +306,3 @@ def test_others_had_what_was_busy_and_not_our_own(tmp_path: Path, busy_s: float,
         return replace(ZERO, cpu_s=own_s * batches, own_cpus_s=0.01 * batches, own_cpus_busy_s=busy_s * batches)
 
     assert lived(tmp_path, CONSTANT, counters=shared).noise.others_ratio == pytest.approx(others)
-
-
-@pytest.mark.parametrize(
-    ("rates", "ratio"), [([90.0, 100.0, 110.0], 0.1), ([100.0, 100.0], 0), ([], None), ([100.0], None), ([0.0, 0.0], None)]
-)
-def test_the_spread_of_processes_has_no_unit_and_no_order(rates: list[float], ratio: float | None) -> None:
-    for scaled in (rates, [7.5 * rate for rate in reversed(rates)]):
-        assert between_processes_ratio(scaled) == (None if ratio is None else pytest.approx(ratio))

@@ -1,4 +1,4 @@
-"""What makes a comparison doubtful: differences beside the pipeline, and hosts that were not quiet."""
+"""What makes a comparison doubtful: differences beside the pipeline, and hosts that were not equally quiet."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.planning.capacity import slowed_log
-from cs_input_analyzer.records import Analysis, Component, Difference, Measurement
-from cs_input_analyzer.studies.changes.rates import Pair, disturbance_log, is_whole, waits_of
+from cs_input_analyzer.records import Analysis, Component, Difference, Host, Tool
+from cs_input_analyzer.studies.changes.rates import Pair, disturbance_log, is_whole
 from cs_input_analyzer.units import format_count, format_ratio
 
-# A host is called noisy from here on.
-STEAL_RATIO, REFERENCE_RATIO, BETWEEN_RATIO = 0.01, 0.05, 0.1
 # A cached share of the files that differs by more is another experiment.
 CACHED_RATIO = 0.1
 # Of a disturbance that makes a comparison less sure by less, nothing is said.
@@ -32,11 +30,11 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
     if _is_other_share(old, new):
         found.append(Difference(name="cached share of the files", old=_cached(old), new=_cached(new)))
     sides = ([m for pair in pairs for m in pair.old], [m for pair in pairs for m in pair.new])
-    noise = [_noise(side) for side in sides]
-    found += _unusual("noise", noise, "quiet")
+    is_known = [slowed_log(side) is not None for side in sides]
+    if is_known[0] != is_known[1]:
+        found += _unusual("what others had of the CPUs", [None if known else "not recorded" for known in is_known], "recorded")
     found += [_disturbed(pair) for pair in pairs if disturbance_log(pair) > SAID_LOG]
     found += _unusual("launches that lost workers", [sum(not is_whole(launch) for launch in side) for side in sides], "0")
-    found += _unusual("samples per element", [_typed_count(run) for run in (old, new)], "read")
     found += _unusual("interrupted", ["yes" if run.interrupted else None for run in (old, new)], "no")
     return tuple(found)
 
@@ -66,24 +64,23 @@ def _batches(run: Analysis) -> tuple[object, ...]:
     return tuple((op.kind, op.parameters.get("batch_size"), op.parameters.get("batch_sizes")) for op in run.pipeline.ops)
 
 
-def _typed_count(run: Analysis) -> str | None:
-    """What was counted in a run of before, in which `--batch-size` without a step time overrode what the pipeline says."""
-    options = run.options
-    if run.pipeline.samples_per_element is not None or options.batch_size is None or options.step_time_s is not None:
-        return None
-    return f"{options.batch_size}, as its --batch-size said"
-
-
-def _circumstances(run: Analysis) -> tuple[tuple[str, str], ...]:
-    pipeline, host, files = run.pipeline, run.host, run.pipeline.files
+def machine_facts(host: Host, tool: Tool) -> tuple[tuple[str, str], ...]:
+    """What must be alike for the same code to run as fast, by name."""
     return (
-        ("input function", pipeline.target),
         ("host", host.hostname),
         ("CPU model", host.cpu_model or "unknown"),
         ("CPUs that may be used", str(host.cpu_budget)),
         ("TensorFlow", host.tensorflow_version or "unknown"),
         ("Python", host.python_version),
-        ("analyzer", run.tool.version),
+        ("analyzer", tool.version),
+    )
+
+
+def _circumstances(run: Analysis) -> tuple[tuple[str, str], ...]:
+    pipeline, files = run.pipeline, run.pipeline.files
+    return (
+        ("input function", pipeline.target),
+        *machine_facts(run.host, run.tool),
         ("mode", run.options.mode),
         ("input context", "given" if run.options.input_context else "as by default"),
         ("params", _params(run.options.params_json)),
@@ -118,27 +115,9 @@ def _cached(run: Analysis) -> str:
     return format_ratio(run.storage.cached_ratio if run.storage is not None else None)
 
 
-def _noise(launches: Sequence[Measurement]) -> str:
-    """The worst of each kind, where it is worth a word; empty on a quiet host."""
-    noises = [noise for launch in launches for noise in (launch.noise, *(worker.noise for worker in launch.workers))]
-    seen = [noise for noise in noises if noise is not None]
-    steal = max((noise.steal_ratio or 0.0 for noise in seen), default=0.0)
-    off = max((abs(1 - noise.reference_ratio) for noise in seen if noise.reference_ratio is not None), default=0.0)
-    between = max((noise.between_processes_ratio or 0.0 for noise in seen), default=0.0)
-    words = (
-        (f"the hypervisor took {format_ratio(steal)} of the CPU time", steal > STEAL_RATIO),
-        (f"a fixed loop was off its speed by {format_ratio(off)}", off > REFERENCE_RATIO),
-        (f"fresh processes differed by {format_ratio(between)}", between > BETWEEN_RATIO),
-    )
-    return "; ".join(text for text, is_noisy in words if is_noisy)
-
-
 def _disturbed(pair: Pair) -> Difference:
-    old, new = slowed_log(pair.old), slowed_log(pair.new)
-    if old is not None and new is not None:
-        words = [f"others and slower CPUs took {format_ratio(1 - math.exp(log))} of the rate" for log in (old, new)]
-        return Difference(name=f"host beside {pair.layout}", old=words[0], new=words[1])
-    waits = waits_of(pair)
-    assert waits is not None
-    words = [f"{format_ratio(wait)} of the time they ran" for wait in waits]
-    return Difference(name=f"CPU waits of {pair.layout}", old=words[0], new=words[1])
+    words = [
+        f"others and slower CPUs took {format_ratio(1 - math.exp(slowed_log(side) or 0.0))} of the rate"
+        for side in (pair.old, pair.new)
+    ]
+    return Difference(name=f"host beside {pair.layout}", old=words[0], new=words[1])

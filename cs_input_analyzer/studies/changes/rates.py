@@ -11,7 +11,7 @@ law.
 Rates are those at the hosts' quiet level (`planning.capacity.quiet`), so that what others did in one of the runs is no change; how
 far the two were disturbed differently widens the interval. v is pooled over all groups of launches alike that both runs hold. For
 when few were seen, the error of each and an assumption are mixed in; that may only widen. Runs of release 0.1 do not hold what
-others had of the CPUs: there, how far the two are apart in the time that threads waited for a CPU counts as one standard deviation.
+others had of the CPUs: `circumstances` names that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cs_input_analyzer.planning.capacity import at_quiet_level, slowed_log, with_known_loops
-from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, Noise, RateChange, RateDirection
+from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, RateChange, RateDirection
 from cs_input_analyzer.stats.estimates import from_log, log_error, student_t
 from cs_input_analyzer.units import counted
 
@@ -149,8 +149,6 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(value / len(values) for value in values)
 
 
-# Threads of one worker also wait for each other, as the pipeline has it: runs that differ by less say nothing about the host.
-OWN_LOG = 0.1
 # What others did is taken away from a rate but for such a part of it.
 CORRECTED_RATIO = 0.2
 
@@ -158,34 +156,7 @@ CORRECTED_RATIO = 0.2
 def disturbance_log(pair: Pair) -> float:
     """Standard deviation that it adds to the logarithm of the ratio; 0 where both hosts were alike, or it was not recorded."""
     old, new = (slowed_log(side) for side in (pair.old, pair.new))
-    if old is not None and new is not None:
-        return CORRECTED_RATIO * abs(old - new)
-    waits = waits_of(pair)
-    return 0.0 if waits is None else max(0.0, abs(math.log1p(waits[1]) - math.log1p(waits[0])) - OWN_LOG)
-
-
-def waits_of(pair: Pair) -> tuple[float, float] | None:
-    """Time that threads waited for a CPU over the time they ran, in the old and in the new launches; None where not recorded.
-
-    After they had lost it in the middle of their work, where both runs distinguish that.
-    """
-    old, new = _noises(pair.old), _noises(pair.new)
-    lost = _both([noise.preempted_ratio for noise in old], [noise.preempted_ratio for noise in new])
-    return lost or _both([noise.run_queue_wait_ratio for noise in old], [noise.run_queue_wait_ratio for noise in new])
-
-
-def _both(old: Sequence[float | None], new: Sequence[float | None]) -> tuple[float, float] | None:
-    one, other = ([value for value in side if value is not None and value >= 0] for side in (old, new))
-    return (mean(one), mean(other)) if one and other else None
-
-
-def _noises(launches: Sequence[Measurement]) -> list[Noise]:
-    """Of the workers; of a launch that has none of them, its own."""
-    found = []
-    for launch in launches:
-        own = [worker.noise for worker in launch.workers if worker.noise is not None]
-        found += own or ([launch.noise] if launch.noise is not None else [])
-    return found
+    return 0.0 if old is None or new is None else CORRECTED_RATIO * abs(old - new)
 
 
 # --- rates -----------------------------------------------------------------------------------------------------------

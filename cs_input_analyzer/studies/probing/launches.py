@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cs_input_analyzer.records import Layout
+from cs_input_analyzer.records import Host, Layout
 
 # Where in their lists of files the workers of each round begin: in the middle first, as the first files may be unlike the others.
 BEGIN_RATIOS = (0.5, 0.9, 0.0)
@@ -36,6 +36,16 @@ def probe_of(layout: Layout, why: str = "") -> LaunchRequest:
     elif not why:
         why = "cost on one CPU" if layout.cpus_per_task == 1 else "one worker on several CPUs"
     return LaunchRequest(layout, layout.tasks, tuple(range(layout.tasks)), why)
+
+
+def misfit(layout: Layout, host: Host, nodes: int = 1) -> str | None:
+    """Why so many nodes like this host cannot launch a layout; None where they can."""
+    if layout.nodes > nodes:
+        have = "this host is one" if nodes == 1 else f"there are {nodes} here"
+        return f"spans {layout.nodes} nodes, and {have}"
+    if layout.cpus_per_node > host.cpu_budget:
+        return f"needs {layout.cpus_per_node} CPUs, and {host.cpu_budget} may be used here ({host.cpu_budget_source})"
+    return None
 
 
 def scaling_nodes(most: int) -> tuple[int, ...]:

@@ -16,7 +16,6 @@ from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import CacheChoice, Cluster, Host, LaunchPlan, Layout, Options, Storage
 from cs_input_analyzer.studies.demand import has_demand
-from cs_input_analyzer.studies.probing.decompose import decompose
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
 from cs_input_analyzer.studies.probing.results import DECIDING_PROCESSES, Results
@@ -194,34 +193,6 @@ class Probing:
             self.results.sending_cpu_s_per_byte = sending_cpu_s_per_byte(round(sizes[0] * samples))
         except LaunchError as error:
             self.seconds.leave_out(str(error))
-
-    def measure_decomposition(self) -> None:
-        """After cold windows, one with the files in the cache, and what the difference between the two says."""
-        cold = self.results.lone_cold()
-        if self.results.cache != "cold" or cold is None:
-            return
-        warm = self.results.warm_twin(cold)
-        if warm is None:
-            again = probe_of(cold.layout, "the same with the files in the cache")
-            # Where nobody asked for it, the dataset is larger than a node's memory, perhaps than this host's.
-            if self._options.cache != "cold" or not self.seconds.suffice_for(again.why):
-                return
-            launching = self._launcher.start(cold.layout)
-            warm = self._run(launching, again, 1, import_s=self._launcher.starting_s(1), cache="warm").measurement
-        profile, batch = self.results.profile_of(None), self.results.pipeline and self.results.pipeline.batch_size
-        harness_us = profile.harness_us_per_batch if profile else None
-        if warm.samples_per_s is None or cold.samples_per_s is None or harness_us is None or not batch:
-            return
-        storage = self.results.storage
-        self.results.decomposition = decompose(
-            consumer_s=harness_us * 1e-6 / batch,
-            warm_s=1 / warm.samples_per_s.estimate,
-            cold_s=1 / cold.samples_per_s.estimate,
-            bytes_per_sample=cold.workers[0].bytes_read_per_sample,
-            cold_bytes_per_s=max((r.bytes_per_s for r in storage.reads if r.cache_state == "cold"), default=None)
-            if storage
-            else None,
-        )
 
     def measure_round(self, plan: LaunchPlan) -> bool:
         """One more round, in random order, on other files: the plan, and again the layouts it was compared with; False when time is

@@ -12,7 +12,6 @@ from cs_input_analyzer.records import (
     Analysis,
     CacheChoice,
     CapacityModel,
-    Decomposition,
     Estimate,
     FsspecReads,
     Host,
@@ -28,8 +27,6 @@ from cs_input_analyzer.records import (
     Station,
     Storage,
 )
-from cs_input_analyzer.worker.costs import CACHED_RATIO
-from cs_input_analyzer.worker.summary import between_processes_ratio
 
 NEAR_COUNT_RATIO = 1.1
 # The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
@@ -37,7 +34,7 @@ DECIDING_PROCESSES = 3
 
 
 class Results:
-    """Grows by `keep`, and by the storage and the decomposition that are set from outside.
+    """Grows by `keep`, and by the storage that is set from outside.
 
     Attributes:
         cache: the state of the page cache that the plan rests on; what was measured in another state feeds no model.
@@ -55,7 +52,6 @@ class Results:
         self.files: tuple[tuple[str, int], ...] = ()
         self.storage: Storage | None = None
         self.soak: Soak | None = None
-        self.decomposition: Decomposition | None = None
         self.source_samples_per_s: Estimate | None = None
         self.store_reads: tuple[ReadRate, ...] = ()
         self.fsspec: FsspecReads | None = None
@@ -71,7 +67,7 @@ class Results:
         """What a saved run holds. One that was saved before there was a capacity model gets that of its measurements."""
         results = cls(run.options, run.host)
         results.measurements = [m for m in run.measurements if m.role == "probe"]
-        results.pipeline, results.storage, results.decomposition = run.pipeline, run.storage, run.decomposition
+        results.pipeline, results.storage = run.pipeline, run.storage
         results.soak = run.soak
         results.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
         results._saw_shard = run.pipeline.is_sharded or (run.capacity is not None and run.capacity.is_sharded)
@@ -241,30 +237,6 @@ class Results:
         """A lone worker with most CPUs, where limits that are not the CPUs show, and the run it is of; the last such one."""
         alone = [pair for pair in self._profiles if pair[1].layout.tasks == pair[1].num_workers == 1 and pair[1] in self.alike]
         return max(reversed(alone), key=lambda pair: pair[0].layout.cpus_per_task, default=None)
-
-    def lone_cold(self) -> Measurement | None:
-        """The first lone worker that read cold files."""
-        return next((m for m in self.alike if m.layout.tasks == 1 and m.samples_per_s is not None), None)
-
-    def warm_twin(self, cold: Measurement) -> Measurement | None:
-        """The same layout, measured with its files in the page cache."""
-        return next((m for m in self.measurements if m.layout == cold.layout and (m.page_cache_ratio or 0.0) >= CACHED_RATIO), None)
-
-    def finished(self) -> tuple[Measurement, ...]:
-        """All measurements, each with how far fresh processes of the same launch differed."""
-        return tuple(
-            replace(m, noise=m.noise and replace(m.noise, between_processes_ratio=self._spread(m))) for m in self.measurements
-        )
-
-    def _spread(self, measurement: Measurement) -> float | None:
-        alike = [m for m in self.measurements if _launch_of(m) == _launch_of(measurement)]
-        rates = [w.samples_per_s.estimate for m in alike for w in m.measured_workers if w.samples_per_s is not None]
-        return between_processes_ratio(rates)
-
-
-def _launch_of(measurement: Measurement) -> tuple[Layout, int, CacheChoice]:
-    """What must be the same for two measurements to be fresh processes of one launch."""
-    return measurement.layout, measurement.num_workers, measurement.cache_state
 
 
 def _bytes_per_s(measurement: Measurement) -> float:
