@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
     from cs_input_analyzer.monitoring.input_monitor import InputMonitor
     from cs_input_analyzer.monitoring.keras_callback import KerasInputMonitor
+    from cs_input_analyzer.monitoring.session_hook import InputMonitorHook
     from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Options
 
 _HOMES = {
@@ -26,6 +27,7 @@ _HOMES = {
     "errors": ("AnalyzerError", "InputFunctionError", "Interrupted", "LaunchError", "TargetError", "UsageError"),
     "monitoring.input_monitor": ("InputMonitor",),
     "monitoring.keras_callback": ("KerasInputMonitor",),
+    "monitoring.session_hook": ("InputMonitorHook",),
     "records": ("Cluster", "Consumption", "Estimate", "Layout", "Options"),
 }
 
@@ -37,6 +39,7 @@ __all__ = [
     "Estimate",
     "InputFunctionError",
     "InputMonitor",
+    "InputMonitorHook",
     "Interrupted",
     "KerasInputMonitor",
     "LaunchError",

@@ -329,6 +329,16 @@ def test_scalars_are_there_for_tensorboard(tf: Any, tmp_path: Path) -> None:
     assert seen == {(tag, step) for tag in tags for step in (10, 20, 30, 40)}
 
 
+def test_the_hook_of_sessions_warns_and_lets_them_run(tf: Any, tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match=r"watches nothing.*csia\.InputMonitor\(.*csia\.KerasInputMonitor"):
+        hook = csia.InputMonitorHook(BATCH, lambda: None, measure_s=1.0, log_dir=tmp_path, any_other=3)
+    with tf.Graph().as_default():
+        number = tf.constant(7)
+        with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as session:
+            assert session.run(number) == 7
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_watching_a_list_loads_no_tensorflow() -> None:
     code = (
         "import sys; import cs_input_analyzer as csia\n"
