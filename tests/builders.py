@@ -14,47 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from cs_input_analyzer import records
 from cs_input_analyzer.choices import read_options
 from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.errors import Mistakes
-from cs_input_analyzer.records import (
-    Alternative,
-    Analysis,
-    BatchGap,
-    Budget,
-    CapacityModel,
-    Case,
-    Cluster,
-    Component,
-    Consumption,
-    ContentionPoint,
-    Estimate,
-    FileSet,
-    Finding,
-    FsspecReads,
-    Host,
-    LaunchLines,
-    LaunchPlan,
-    Layout,
-    Measurement,
-    Noise,
-    Op,
-    OpCost,
-    Options,
-    PipelineGraph,
-    Profile,
-    ReadRate,
-    Station,
-    SteadyState,
-    Storage,
-    Tool,
-    TunedParameter,
-    Validation,
-    ValidationRow,
-    WhatIf,
-    WorkerPoint,
-    WorkerResult,
-)
 from cs_input_analyzer.report.to_json import searched_supply
 
 Record = TypeVar("Record")
@@ -88,18 +51,18 @@ DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-def make_estimate(value: float = 1000.0, *, spread: float = 0.02, count: int | None = 12) -> Estimate:
+def make_estimate(value: float = 1000.0, *, spread: float = 0.02, count: int | None = 12) -> records.Estimate:
     """`value` with a symmetric interval of `spread` relative half-width."""
-    return Estimate(estimate=value, low=value * (1 - spread), high=value * (1 + spread), count=count)
+    return records.Estimate(estimate=value, low=value * (1 - spread), high=value * (1 + spread), count=count)
 
 
-def make_layout(layout: str | Layout = "1x1x1") -> Layout:
-    return Layout.parse(layout) if isinstance(layout, str) else layout
+def make_layout(layout: str | records.Layout = "1x1x1") -> records.Layout:
+    return records.Layout.parse(layout) if isinstance(layout, str) else layout
 
 
-def make_cluster(**overrides: Any) -> Cluster:
+def make_cluster(**overrides: Any) -> records.Cluster:
     return _make(
-        Cluster,
+        records.Cluster,
         overrides,
         name="eight-nodes",
         nodes=8,
@@ -112,9 +75,9 @@ def make_cluster(**overrides: Any) -> Cluster:
     )
 
 
-def make_host(**overrides: Any) -> Host:
+def make_host(**overrides: Any) -> records.Host:
     return _make(
-        Host,
+        records.Host,
         overrides,
         hostname="probe-01",
         cpus=16,
@@ -130,10 +93,10 @@ def make_host(**overrides: Any) -> Host:
 # --- the pipeline ------------------------------------------------------------------------------------------------------------
 
 
-def make_op(method: str = "map", **overrides: Any) -> Op:
+def make_op(method: str = "map", **overrides: Any) -> records.Op:
     """One op, named as the method of tf.data that makes it."""
     return _make(
-        Op,
+        records.Op,
         overrides,
         name=method,
         kind=KINDS.get(method, method.title().replace("_", "")),
@@ -142,12 +105,12 @@ def make_op(method: str = "map", **overrides: Any) -> Op:
     )
 
 
-def make_graph(chain: str = DEFAULT_CHAIN, **overrides: Any) -> PipelineGraph:
+def make_graph(chain: str = DEFAULT_CHAIN, **overrides: Any) -> records.PipelineGraph:
     """A straight pipeline, source first. `map*4` sets `num_parallel_calls=4`, `batch*32` the batch size, `map*AUTOTUNE` AUTOTUNE.
 
     A TFRecord source is put inside each `interleave`, as in real pipelines.
     """
-    ops: list[Op] = []
+    ops: list[records.Op] = []
     seen: dict[str, int] = {}
     previous: tuple[str, ...] = ()
     for line, step in enumerate(chain.split(" > "), start=20):
@@ -166,13 +129,13 @@ def make_graph(chain: str = DEFAULT_CHAIN, **overrides: Any) -> PipelineGraph:
     sizes = [op.parameters["batch_size"] for op in ops if op.kind == "Batch"]
     size = sizes[-1] if sizes and isinstance(sizes[-1], int) else 1
     return _make(
-        PipelineGraph,
+        records.PipelineGraph,
         overrides,
         target="resnet.input_fn:train_input_fn",
         batch_size=size,
         element_spec=(
-            Component(name="image", shape=(size, 224, 224, 3), dtype="float16"),
-            Component(name="label", shape=(size,), dtype="int32"),
+            records.Component(name="image", shape=(size, 224, 224, 3), dtype="float16"),
+            records.Component(name="label", shape=(size,), dtype="int32"),
         ),
         ops=tuple(ops),
         files=make_files(),
@@ -181,9 +144,9 @@ def make_graph(chain: str = DEFAULT_CHAIN, **overrides: Any) -> PipelineGraph:
     )
 
 
-def make_files(**overrides: Any) -> FileSet:
+def make_files(**overrides: Any) -> records.FileSet:
     return _make(
-        FileSet,
+        records.FileSet,
         overrides,
         count=1024,
         bytes=140 * GIB,
@@ -196,9 +159,9 @@ def make_files(**overrides: Any) -> FileSet:
 # --- measured ----------------------------------------------------------------------------------------------------------------
 
 
-def make_steady_state(**overrides: Any) -> SteadyState:
+def make_steady_state(**overrides: Any) -> records.SteadyState:
     return _make(
-        SteadyState,
+        records.SteadyState,
         overrides,
         transient_s=2.4,
         transient_batches=11,
@@ -213,9 +176,9 @@ def make_steady_state(**overrides: Any) -> SteadyState:
     )
 
 
-def make_noise(**overrides: Any) -> Noise:
+def make_noise(**overrides: Any) -> records.Noise:
     return _make(
-        Noise,
+        records.Noise,
         overrides,
         run_queue_wait_ratio=0.012,
         steal_ratio=0.0,
@@ -223,14 +186,14 @@ def make_noise(**overrides: Any) -> Noise:
     )
 
 
-def make_worker(rate: float | None = 1000.0, **overrides: Any) -> WorkerResult:
+def make_worker(rate: float | None = 1000.0, **overrides: Any) -> records.WorkerResult:
     """A worker that delivered `rate` samples per second; `rate=None` is one that was lost."""
     if rate is None:
         return _make(
-            WorkerResult, overrides, index=0, node="probe-01", status="lost", message="killed by signal 9 (out of memory?)"
+            records.WorkerResult, overrides, index=0, node="probe-01", status="lost", message="killed by signal 9 (out of memory?)"
         )
     return _make(
-        WorkerResult,
+        records.WorkerResult,
         overrides,
         index=0,
         node="probe-01",
@@ -241,7 +204,7 @@ def make_worker(rate: float | None = 1000.0, **overrides: Any) -> WorkerResult:
         import_s=3.6,
         build_s=0.31,
         first_batch_s=1.7,
-        batch_gap_s=BatchGap(p50=0.25, p95=0.29, p99=0.34, max=0.41),
+        batch_gap_s=records.BatchGap(p50=0.25, p95=0.29, p99=0.34, max=0.41),
         bytes_read_per_sample=146_800.0,
         physical_bytes_read_per_sample=0.0,
         bytes_out_per_sample=301_060.0,
@@ -250,7 +213,7 @@ def make_worker(rate: float | None = 1000.0, **overrides: Any) -> WorkerResult:
         peak_rss_bytes=1_740 * MIB,
         steady_state=make_steady_state(),
         noise=make_noise(),
-        tuned=(TunedParameter(op="interleave", parameter="num_parallel_calls", value=4.0),),
+        tuned=(records.TunedParameter(op="interleave", parameter="num_parallel_calls", value=4.0),),
         block_samples_per_s=tuple(rate * factor for factor in (0.99, 1.01, 1.0, 1.005, 0.995)),
         file_count=1024,
         pss_bytes=1_440 * MIB,
@@ -258,13 +221,15 @@ def make_worker(rate: float | None = 1000.0, **overrides: Any) -> WorkerResult:
     )
 
 
-def make_measurement(layout: str | Layout = "1x1x2", rates: Sequence[float | None] | None = None, **overrides: Any) -> Measurement:
+def make_measurement(
+    layout: str | records.Layout = "1x1x2", rates: Sequence[float | None] | None = None, **overrides: Any
+) -> records.Measurement:
     """One layout, run. `rates`: one worker for each, by default as many as the layout has tasks; None stands for a lost worker."""
     where = make_layout(layout)
     rates = [1000.0] * where.tasks if rates is None else rates
     delivered = [rate for rate in rates if rate is not None]
     return _make(
-        Measurement,
+        records.Measurement,
         overrides,
         layout=where,
         num_workers=len(rates),
@@ -280,9 +245,9 @@ def make_measurement(layout: str | Layout = "1x1x2", rates: Sequence[float | Non
     )
 
 
-def make_op_cost(name: str = "map", **overrides: Any) -> OpCost:
+def make_op_cost(name: str = "map", **overrides: Any) -> records.OpCost:
     return _make(
-        OpCost,
+        records.OpCost,
         overrides,
         name=name,
         kind=KINDS.get(name, name),
@@ -299,9 +264,9 @@ def make_op_cost(name: str = "map", **overrides: Any) -> OpCost:
     )
 
 
-def make_station(kind: str = "CPU", **overrides: Any) -> Station:
+def make_station(kind: str = "CPU", **overrides: Any) -> records.Station:
     return _make(
-        Station,
+        records.Station,
         overrides,
         kind=kind,
         op=None,
@@ -312,7 +277,7 @@ def make_station(kind: str = "CPU", **overrides: Any) -> Station:
     )
 
 
-def make_stations() -> tuple[Station, ...]:
+def make_stations() -> tuple[records.Station, ...]:
     """A worker that its two CPUs hold back."""
     return (
         make_station(),
@@ -321,9 +286,9 @@ def make_stations() -> tuple[Station, ...]:
     )
 
 
-def make_profile(**overrides: Any) -> Profile:
+def make_profile(**overrides: Any) -> records.Profile:
     return _make(
-        Profile,
+        records.Profile,
         overrides,
         layout=make_layout("1x1x2"),
         harness_us_per_batch=23.0,
@@ -355,9 +320,9 @@ def make_profile(**overrides: Any) -> Profile:
     )
 
 
-def make_runtime_cost(share_ratio: float = 0.05) -> OpCost:
+def make_runtime_cost(share_ratio: float = 0.05) -> records.OpCost:
     """The row of CPU that belongs to no op."""
-    return OpCost(
+    return records.OpCost(
         name="runtime",
         kind="runtime",
         self_cpu_s_per_sample=0.002 * share_ratio,
@@ -368,9 +333,9 @@ def make_runtime_cost(share_ratio: float = 0.05) -> OpCost:
     )
 
 
-def make_read_rate(streams: int = 1, **overrides: Any) -> ReadRate:
+def make_read_rate(streams: int = 1, **overrides: Any) -> records.ReadRate:
     return _make(
-        ReadRate,
+        records.ReadRate,
         overrides,
         streams=streams,
         cache_state="as-is",
@@ -380,16 +345,16 @@ def make_read_rate(streams: int = 1, **overrides: Any) -> ReadRate:
     )
 
 
-def make_fsspec_reads(**overrides: Any) -> FsspecReads:
+def make_fsspec_reads(**overrides: Any) -> records.FsspecReads:
     """A generator that has read some files of a bucket."""
     files = make_files(count=12, bytes=12 * MIB, directory="s3://bucket/train")
-    return _make(FsspecReads, overrides, files=files, wait_s_per_sample=0.005, latency_s=0.03, read_bytes=MIB)
+    return _make(records.FsspecReads, overrides, files=files, wait_s_per_sample=0.005, latency_s=0.03, read_bytes=MIB)
 
 
-def make_storage(**overrides: Any) -> Storage:
+def make_storage(**overrides: Any) -> records.Storage:
     """A network file system of which this host holds nearly everything in memory."""
     return _make(
-        Storage,
+        records.Storage,
         overrides,
         directory="/data/imagenet/train",
         file_system="nfs4",
@@ -402,9 +367,9 @@ def make_storage(**overrides: Any) -> Storage:
     )
 
 
-def make_budget(**overrides: Any) -> Budget:
+def make_budget(**overrides: Any) -> records.Budget:
     return _make(
-        Budget,
+        records.Budget,
         overrides,
         import_s=7.4,
         transient_s=9.1,
@@ -417,16 +382,16 @@ def make_budget(**overrides: Any) -> Budget:
 # --- predicted ---------------------------------------------------------------------------------------------------------------
 
 
-def make_capacity_model(**overrides: Any) -> CapacityModel:
+def make_capacity_model(**overrides: Any) -> records.CapacityModel:
     return _make(
-        CapacityModel,
+        records.CapacityModel,
         overrides,
         workers=(
-            WorkerPoint(cpus=1, samples_per_s=make_estimate(520.0), cpu_s_per_sample=0.0019),
-            WorkerPoint(cpus=2, samples_per_s=make_estimate(1000.0), cpu_s_per_sample=0.00192),
+            records.WorkerPoint(cpus=1, samples_per_s=make_estimate(520.0), cpu_s_per_sample=0.0019),
+            records.WorkerPoint(cpus=2, samples_per_s=make_estimate(1000.0), cpu_s_per_sample=0.00192),
         ),
-        contention=(ContentionPoint(tasks=8, cpus=2, busy_ratio=1.0, kept_ratio=make_estimate(0.93)),),
-        shard_ratio=Estimate.exact(1.0),
+        contention=(records.ContentionPoint(tasks=8, cpus=2, busy_ratio=1.0, kept_ratio=make_estimate(0.93)),),
+        shard_ratio=records.Estimate.exact(1.0),
         slowest_ratio=0.98,
         host_cpus=16,
         private_bytes=1_310 * MIB,
@@ -438,10 +403,10 @@ def make_capacity_model(**overrides: Any) -> CapacityModel:
     )
 
 
-def make_alternative(layout: str | Layout = "3x8x2", **overrides: Any) -> Alternative:
+def make_alternative(layout: str | records.Layout = "3x8x2", **overrides: Any) -> records.Alternative:
     where = make_layout(layout)
     return _make(
-        Alternative,
+        records.Alternative,
         overrides,
         layout=where,
         input_workers=(where.nodes - 1) * where.tasks_per_node,
@@ -453,10 +418,10 @@ def make_alternative(layout: str | Layout = "3x8x2", **overrides: Any) -> Altern
     )
 
 
-def make_what_if(name: str = "one more node", layout: str | Layout = "3x16x2", **overrides: Any) -> WhatIf:
+def make_what_if(name: str = "one more node", layout: str | records.Layout = "3x16x2", **overrides: Any) -> records.WhatIf:
     where = make_layout(layout)
     return _make(
-        WhatIf,
+        records.WhatIf,
         overrides,
         name=name,
         layout=where,
@@ -468,9 +433,9 @@ def make_what_if(name: str = "one more node", layout: str | Layout = "3x16x2", *
     )
 
 
-def make_launch_lines(**overrides: Any) -> LaunchLines:
+def make_launch_lines(**overrides: Any) -> records.LaunchLines:
     return _make(
-        LaunchLines,
+        records.LaunchLines,
         overrides,
         defaults="nodes: 2\ntasks_per_node: 16\ncpus_per_task: 2",
         csrun_wse=(
@@ -482,10 +447,10 @@ def make_launch_lines(**overrides: Any) -> LaunchLines:
     )
 
 
-def make_plan(layout: str | Layout = "2x16x2", **overrides: Any) -> LaunchPlan:
+def make_plan(layout: str | records.Layout = "2x16x2", **overrides: Any) -> records.LaunchPlan:
     where = make_layout(layout)
     return _make(
-        LaunchPlan,
+        records.LaunchPlan,
         overrides,
         nodes=where.nodes,
         tasks_per_node=where.tasks_per_node,
@@ -511,9 +476,9 @@ def make_plan(layout: str | Layout = "2x16x2", **overrides: Any) -> LaunchPlan:
     )
 
 
-def make_finding(code: str = "CSI101", **overrides: Any) -> Finding:
+def make_finding(code: str = "CSI101", **overrides: Any) -> records.Finding:
     return _make(
-        Finding,
+        records.Finding,
         overrides,
         code=code,
         severity="warning",
@@ -527,22 +492,22 @@ def make_finding(code: str = "CSI101", **overrides: Any) -> Finding:
     )
 
 
-def make_consumption(samples_per_s: float = 7_000.0, **overrides: Any) -> Consumption:
-    return _make(Consumption, overrides, samples_per_s=Estimate.exact(samples_per_s), source="declared")
+def make_consumption(samples_per_s: float = 7_000.0, **overrides: Any) -> records.Consumption:
+    return _make(records.Consumption, overrides, samples_per_s=records.Estimate.exact(samples_per_s), source="declared")
 
 
-def make_validation(**overrides: Any) -> Validation:
+def make_validation(**overrides: Any) -> records.Validation:
     return _make(
-        Validation,
+        records.Validation,
         overrides,
         rows=(
-            ValidationRow(
+            records.ValidationRow(
                 layout=make_layout("2x16x2"),
                 role="recommended",
                 predicted_samples_per_s=make_estimate(14_500.0, spread=0.08),
                 measured_samples_per_s=make_estimate(14_120.0, spread=0.01),
             ),
-            ValidationRow(
+            records.ValidationRow(
                 layout=make_layout("2x8x2"),
                 role="neighbour",
                 predicted_samples_per_s=make_estimate(7_400.0),
@@ -552,10 +517,10 @@ def make_validation(**overrides: Any) -> Validation:
     )
 
 
-def make_case(**overrides: Any) -> Case:
+def make_case(**overrides: Any) -> records.Case:
     """What a rule is given: by default the records of `make_analysis`, where each worker reads its own files."""
     return _make(
-        Case,
+        records.Case,
         overrides,
         pipeline=make_graph(),
         mode="train",
@@ -570,16 +535,16 @@ def make_case(**overrides: Any) -> Case:
 # --- the whole run -----------------------------------------------------------------------------------------------------------
 
 
-def make_analysis(**overrides: Any) -> Analysis:
+def make_analysis(**overrides: Any) -> records.Analysis:
     """A finished run whose plan feeds the accelerator."""
-    run: Analysis = _make(
-        Analysis,
+    run: records.Analysis = _make(
+        records.Analysis,
         overrides,
         schema_version=1,
-        tool=Tool(name="cs_input_analyzer", version="0.1.0"),
+        tool=records.Tool(name="cs_input_analyzer", version="0.1.0"),
         created_at="2026-11-21T12:00:00+00:00",
         command="cs_input_analyzer analyze resnet.input_fn:train_input_fn --params params.yaml --demand 7000 --nodes 8",
-        options=Options(params_json='{"batch_size": 256}', demand_samples_per_s=7000.0, nodes=8, cpus_per_node=64),
+        options=records.Options(params_json='{"batch_size": 256}', demand_samples_per_s=7000.0, nodes=8, cpus_per_node=64),
         host=make_host(),
         budget=make_budget(),
         pipeline=make_graph(),
@@ -606,7 +571,7 @@ def make_analysis(**overrides: Any) -> Analysis:
     return run if "supply" in overrides else replace(run, supply=searched_supply(run))
 
 
-def make_bare_analysis(**overrides: Any) -> Analysis:
+def make_bare_analysis(**overrides: Any) -> records.Analysis:
     """The least that a run can be: interrupted before anything was measured."""
     bare: dict[str, Any] = {
         "measurements": (),
@@ -622,13 +587,13 @@ def make_bare_analysis(**overrides: Any) -> Analysis:
         "validation": None,
         "interrupted": True,
         "pipeline": make_graph(ops=(), element_spec=(), files=None, batch_size=None),
-        "budget": Budget(),
-        "options": Options(),
+        "budget": records.Budget(),
+        "options": records.Options(),
     }
     return make_analysis(**(bare | overrides))
 
 
-def make_options(**choices: Any) -> Options:
+def make_options(**choices: Any) -> records.Options:
     """The options record, checked, as for Python and the command line. Raises UsageError, one line for each mistake."""
     mistakes = Mistakes()
     options = read_options(mistakes, **choices)
