@@ -82,15 +82,16 @@ def of_runs(runs: Sequence[csia.Analysis]) -> list[Hour]:
     return [fitted(run.pipeline, run.measurements, run.host, is_sharded=run.capacity.is_sharded) for run in runs if run.capacity]
 
 
-def of_occasions(folder: Path) -> Iterator[tuple[str, list[Hour]]]:
-    """By pipeline and host, in the order of time; only occasions with the reference loop beside, and at least two of a host.
+def of_occasions(folder: Path, most_others_ratio: float) -> Iterator[tuple[str, list[Hour]]]:
+    """By pipeline and host, in the order of time; only occasions with the reference loop beside, in which others had no more of the
+    CPUs, and at least two of a host.
 
     As the product does, each hour knows the fastest loops that earlier ones saw, and what their launches got of the quiet level.
     """
     hosts: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(folder.glob("*.json")):
         data = json.loads(path.read_text())
-        if "loop_us" in data["columns"]:
+        if "loop_us" in data["columns"] and (data["others_ratio"] or 0.0) <= most_others_ratio:
             hosts[f"{data['cpu_model']}, started as {data['boot_id'][:4]}"].append(data)
     for name, several in hosts.items():
         if len(several) > 1:
@@ -243,10 +244,13 @@ def judged(hours: Sequence[Hour]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", metavar="RUN.json")
+    parser.add_argument(
+        "--most-others", type=float, default=1.0, metavar="RATIO", help="leave out occasions in which others had more"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
     options = parser.parse_args()
     runs = [csia.load_analysis(Path(name)) for name in options.runs]
-    groups = [("saved runs", of_runs(runs))] if runs else list(of_occasions(DATA))
+    groups = [("saved runs", of_runs(runs))] if runs else list(of_occasions(DATA, options.most_others))
     found = {f"{name}: {len(hours)} hours": judged(hours) for name, hours in groups}
     spread = [(name, *one["spreads"]) for name, one in found.items()]
     show("Spread of hours, one standard deviation in per cent (90 %)", ("", "as measured", "at the quiet level"), spread)
