@@ -137,7 +137,7 @@ def recommend_for(
         workers_needed=needed,
         verdict=verdict,
         confidence=confidence,
-        findings=rules.find(case),
+        findings=rules.sift(case).findings,
     )
 
 

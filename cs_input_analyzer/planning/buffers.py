@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -96,12 +95,6 @@ def _passes_measured(case: Case, samples: float) -> float:
         if worker.samples_per_s is not None and worker.steady_state is not None
     ]
     return median(held) if held else 0.0
-
-
-def checkpoint_bytes(buffers: Sequence[Buffer]) -> float | None:
-    """What a saved iterator of one worker holds of elements; None where no buffer is known."""
-    sizes = [max(buffer.full_bytes or 0.0, buffer.held_bytes) for buffer in buffers if buffer.op.kind not in KEEPERS]
-    return sum(sizes) if sizes else None
 
 
 def element_bytes(op: Op, case: Case) -> float | None:

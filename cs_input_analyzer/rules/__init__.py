@@ -114,18 +114,13 @@ class Sifted:
     ignored_count: int
 
 
-def find(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Finding, ...]:
-    """All findings of all rules, errors first, then by code, but for those that options or comments leave out.
+def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Sifted:
+    """All findings of all rules, but for those that options or comments leave out.
 
     Args:
         select: codes, or prefixes of codes, of the rules wanted; empty for all.
         ignore: the same of those not wanted. Of two prefixes that fit a rule the longer decides, and `ignore` where they are equal.
     """
-    return sift(case, select, ignore).findings
-
-
-def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Sifted:
-    """As `find`, with the number of findings that comments left out."""
     wanted = [finding for rule in RULES if is_wanted(rule.code, select, ignore) for finding in findings_of(rule, case)]
     kept = [finding for finding in wanted if not _fits(finding.code, _ignored_at(finding, case))]
     ordered = sorted(kept, key=lambda finding: (_ORDER[finding.severity], finding.code))
@@ -147,7 +142,7 @@ def _located(finding: Finding, case: Case) -> Finding:
 
 
 def is_wanted(code: str, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> bool:
-    """Whether these options let a rule speak; see `find`."""
+    """Whether these options let a rule speak; see `sift`."""
     return (_fits(code, select) if select else 1) > _fits(code, ignore)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import PurePath
 
 from cs_input_analyzer.pipeline import op_traits as traits
-from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
+from cs_input_analyzer.pipeline.edits.statement import moved_up
 from cs_input_analyzer.pipeline.lineage import at_or_behind, downstream, reads_names_only, upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
@@ -24,8 +25,7 @@ _CACHES = KEEPERS | WRITERS | {"Load"}
 def cache_missing(case: Case) -> Iterator[Finding]:
     """Every pass reads and decodes the same data again, though the result would fit into memory.
 
-    What does not change from pass to pass (reading, parsing, decoding, resizing) can be done once: `cache()` keeps the elements of
-    the first pass in the memory of the worker, and later passes take them from there.
+    `cache()` keeps the elements of the first pass in the memory of the worker, and later passes take them from there.
 
     Fix: `.cache()` after the last op whose result is always the same, before anything random and before `repeat`. The message says
     how much memory that takes on each node: elements as they are at that place, once for each worker. A cache freezes the order of
@@ -34,9 +34,8 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
     Silent without a measurement, in evaluation, where a cache or snapshot is there, where nothing costly comes before the first
     random op (reading alone counts only where the storage holds the worker back: the page cache keeps files as well), where the
-    data are read once, or what is read inside an `interleave` is repeated without end, where a shuffle is followed by a `take`
-    that would keep the cache from becoming complete, and where the data take more than half of what the plan leaves of a node's
-    memory.
+    data are read once, or what is read inside an `interleave` is repeated without end, where a shuffle is followed by a `take` that
+    would keep the cache from becoming complete, and where the data take more than half of what the plan leaves of a node's memory.
     """
     ops = case.pipeline.ops
     is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" for op in ops)
@@ -75,18 +74,16 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
             break
         if op.kind not in ("Prefetch", "Options"):
             last = op
-    return None if last is None or _is_cut_short(last, ops) else last
+    return None if last is None or _ended_early(last, ops, ("Take", "TakeWhile", "Zip")) else last
 
 
-def _is_cut_short(op: Op, ops: tuple[Op, ...]) -> bool:
-    """Whether something behind it stops asking before it has ended: a cache there would never become complete."""
-    for other in downstream(op, ops):
-        if other.kind == "Repeat":
-            return False
-        is_part = other.kind in ("TakeWhile", "Zip") or (other.kind == "Take" and other.parameters.get("count") != -1)
-        if other.within is None and is_part:
-            return True
-    return False
+def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | None:
+    """The op behind it that stops asking before it has ended, so that a cache there would never become complete; one behind a
+    `repeat` takes from several passes, of which the first completes it."""
+    for other in takewhile(lambda one: one.kind != "Repeat", downstream(op, ops)):
+        if other.within is None and other.kind in kinds and other.parameters.get("count") != -1:
+            return other
+    return None
 
 
 def file_cache_redirected(case: Case) -> Iterator[Finding]:
@@ -112,13 +109,12 @@ def cache_path_shared(case: Case) -> Iterator[Finding]:
     """Several workers write a file cache under one path.
 
     `cache("path")` takes a lock file while the first pass fills it. The second worker that comes finds that lock and stops with
-    `AlreadyExistsError: There appears to be a concurrent caching iterator running`; the first one may then miss its own files
-    (`NotFoundError`). The lock stays where a job was ended, and stops the next one, too. Measuring does not show it, as each worker
-    wrote into a private folder.
+    `AlreadyExistsError: There appears to be a concurrent caching iterator running`. The lock stays where a job was ended, and stops
+    the next one, too. Measuring does not show it, as each worker wrote into a private folder.
 
     Fix: a path with the worker's index in it (`f"{path}-{index}"`, of `TF_CONFIG` or `input_context.input_pipeline_id`); or
-    `cache()` in memory, which is shown where a node has room for it; or let one task complete the cache before the others start: a
-    complete one is only read.
+    `cache()` in memory, where a node has room for it; or let one task complete the cache before the others start: a complete one is
+    only read.
 
     Silent where the workers of a launch had paths of their own or no launch had several, where one worker streams, where each node
     has one task and the path is the node's own (`/tmp`), for complete caches, and for `snapshot`, whose runs are kept apart.
@@ -132,20 +128,16 @@ def cache_path_shared(case: Case) -> Iterator[Finding]:
             continue
         if plan.streaming.tasks_per_node == 1 and measured.node_local_folder(path):
             continue
-        need = measured.cache_bytes_per_node(case, op)
-        fits = need is not None and need <= MEMORY_RATIO * measured.free_bytes_per_node(case)
-        evidence: dict[str, Scalar] = {"path": path, "workers": plan.input_workers, "cache_bytes_per_node": need}
+        evidence: dict[str, Scalar] = {"path": path, "workers": plan.input_workers}
         message = f"all {plan.input_workers} workers cache to {path}: the second one stops at the lock file of the first"
-        fix = "give each worker a path with its index in it" + (", or no path: the cache fits into memory" if fits else "")
-        after = argument_set(op, case.pipeline.ops, "filename", '""') if fits else None
-        yield measured.finding(op, message, fix, evidence, severity="error", after=after)
+        yield measured.finding(op, message, "give each worker a path with its index in it", evidence, severity="error")
 
 
 def cache_after_randomness(case: Case) -> Iterator[Finding]:
     """A `cache` keeps what a random augmentation made, so it is random once and then the same for ever.
 
-    From the second pass on the cache gives the elements of the first: every crop, flip and distortion is repeated exactly. The
-    network sees each picture in one version only, which is what augmentation is to prevent. Nothing fails and nothing is slower.
+    The network then sees each picture in one version only, which is what augmentation is to prevent. Nothing fails and nothing is
+    slower.
 
     Fix: `cache` before the random `map`. What is costly and always the same (parsing, decoding) goes before the cache, in a map of
     its own. It is advice only: the fixed pipeline gives other elements, and is meant to.
@@ -184,16 +176,15 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
     """A `cache` that never becomes complete, or that stands before the costly work it could save.
 
     A cache in memory is used from the moment on at which its input has ended. Behind an endless `repeat` that moment never comes:
-    the cache grows with every pass and gives nothing back. Before a `take` it does not come either, as nobody asks for the rest;
-    TensorFlow throws the partial cache away and begins anew in each pass. And where it stands right after the reading, each pass
-    decodes again.
+    the cache grows with every pass and gives nothing back. Before a `take` it does not come either: TensorFlow begins anew in each
+    pass. And where it stands right after the reading, each pass decodes again.
 
     Fix: `cache` before `repeat` (which freezes the order of the first pass: the finding says where nothing else mixes), after
     `take`, and after the last costly op that always gives the same.
 
     Silent where the cache sees its input end (behind a `repeat`, too, of which a `take` or a shorter input of a `zip` leaves a
-    part), where the maps after it are cheap or draw random numbers without decoding anything, and where what they make does not
-    fit into memory.
+    part), where the maps after it are cheap or draw random numbers without decoding anything, and where what they make does not fit
+    into memory.
     """
     ops = case.pipeline.ops
     without = without_end(ops)
@@ -208,23 +199,13 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
             fix = f"put the cache before {endless.name}{traits.freezing(frozen, is_mixed)}"
             yield _misplaced(cache, endless, True, message, fix, (endless, cache), case)
             continue
-        take = _take_after(cache, ops)
+        take = _ended_early(cache, ops, ("Take",))
         if take is not None:
             message = f"{take.name} stops before {cache.name} is complete, so each pass begins it anew"
             fix, is_warning = f"put the cache after {take.name}", case.pipeline.is_infinite
             yield _misplaced(cache, take, is_warning, message, fix, (cache, take), case)
             continue
         yield from _too_early(cache, case)
-
-
-def _take_after(cache: Op, ops: tuple[Op, ...]) -> Op | None:
-    """A `take` behind the cache; one behind a `repeat` takes from several passes, of which the first completes the cache."""
-    for op in downstream(cache, ops):
-        if op.kind == "Repeat":
-            return None
-        if op.kind == "Take" and op.within is None and (op.parameters.get("count") or 0) != -1:
-            return op
-    return None
 
 
 def _too_early(cache: Op, case: Case) -> Iterator[Finding]:

@@ -6,33 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set
-from cs_input_analyzer.pipeline.lineage import upstream, without_end
+from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import is_costly
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.threads import costliest, python_ops
 from cs_input_analyzer.planning.evidence import bottleneck, finding, share_of, station_of
 from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, Scalar, StationKind
-from cs_input_analyzer.units import format_bytes, format_count, format_rate, format_ratio
+from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
-# Samples of a batch are a quotient of two measured rates: rounding is no missing sample.
-ALMOST = 0.999
-CONSTANT = "batch by a number that is a constant of the input function"
-NEVER_FULL = "use a smaller batch, or pad it and mask what was added: drop_remainder=True would drop all samples"
 
 
 def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     """The last batch may be smaller, so the batch dimension is not known when the model is compiled.
 
-    Accelerators compile a model for one shape. `batch(n)` without `drop_remainder=True` promises nothing about the number of
-    samples in a batch, even where the data never end: the compiler sees an unknown dimension and refuses, or the last batch of a
-    pass stops the run.
+    Accelerators compile a model for one shape. Without `drop_remainder=True` the compiler sees an unknown dimension and refuses,
+    even where the data never end, or the last batch of a pass stops the run.
 
     Fix: `batch(n, drop_remainder=True)`. It drops what is left at the end of a pass, up to n - 1 samples, where the data end. In
     evaluation, where each sample counts, and where a pass has fewer samples than a batch, pad the last batch to full size and mask
-    it. Where the number itself is a tensor, as the size of a window may be in `group_by_window`, dropping promises nothing: there
-    only a constant number does.
+    it. Where the number itself is a tensor, as it may be in `group_by_window`, only a constant number helps.
 
     Silent where the batch dimension is known all the same (a shape set afterwards), for pipelines without batches, and where
     `drop_remainder` is set.
@@ -44,42 +38,20 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     if not open_ended:
         return
     size = op.parameters.get("batch_size")
-    why, fix, after = f"the batch size of {op.name} is a tensor", CONSTANT, None
-    if isinstance(size, int) and _is_never_full(case, size):
-        why, fix = f"a pass has fewer samples than the {size:,} of a batch", NEVER_FULL
-    elif isinstance(size, int):
-        why, fix = "the last batch may be smaller", _dropping(op, case.pipeline.ops)
+    why, fix, after = f"the batch size of {op.name} is a tensor", "batch by a number that is a constant of the input function", None
+    if isinstance(size, int):
+        why, fix = "the last batch may be smaller", "batch with drop_remainder=True, which drops what is left at the end of a pass"
         after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
     message = f"the number of samples in a batch is unknown when the model is compiled: {why}"
     evidence = {"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False}
     yield finding(op, message, fix, evidence, is_warning=True, after=after)
 
 
-def _is_never_full(case: Case, size: int) -> bool:
-    """Whether a pass was seen to be one batch of fewer samples than `size`."""
-    if case.pipeline.cardinality != 1:
-        return False
-    workers = [worker for m in case.measurements for worker in m.measured_workers]
-    counts = [w.samples_per_s.estimate / w.batches_per_s for w in workers if w.samples_per_s and w.batches_per_s]
-    return bool(counts) and max(counts) < size * ALMOST
-
-
-def _dropping(op: Op, ops: tuple[Op, ...]) -> str:
-    """With what it drops: all that is left of a pass, in `group_by_window` of each key; nothing where the data never end."""
-    size, fix = op.parameters.get("batch_size"), "batch with drop_remainder=True"
-    if any(name in without_end(ops) for name in op.inputs) or not isinstance(size, int) or size < 2:
-        return fix
-    each = "of each of its inputs" if op.within is not None else "at the end of each pass"
-    return f"{fix}, which drops what is left {each}, up to {size - 1:,} samples"
-
-
 def unknown_shapes(case: Case) -> Iterator[Finding]:
     """Some dimension of a tensor, or its rank, is unknown when the model is compiled.
 
-    Accelerators compile a model for static shapes. tf.data knows a shape only as far as the ops promise it: parsing of
-    variable-length features, `decode_jpeg` without a resize, Python functions and generators without a signature all promise
-    little. Unknown shapes are refused at compile time, or found out about only when a batch of another size arrives. Sparse and
-    ragged tensors have no static shape at all.
+    Accelerators compile a model for static shapes. Parsing of variable-length features, `decode_jpeg` without a resize, Python
+    functions and generators without a signature all promise little; sparse and ragged tensors have no static shape at all.
 
     Fix: `tf.ensure_shape(x, [...])` where the size is always the same (it checks, and tells the compiler); pad, crop or resize
     where it is not: `padded_batch` with `padded_shapes`, `tf.image.resize`, `to_dense`/`to_tensor` with a shape.
@@ -131,9 +103,8 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     """Python code runs for the elements of the pipeline, and only one thread of a process can run Python.
 
     `py_function`, `numpy_function` and `from_generator` call back into the interpreter, whose lock (GIL) they all share. However
-    many CPUs a worker has and however many parallel calls a `map` makes, they take turns; more threads even make it slower. Only
-    more workers (processes) help, each with an interpreter of its own. Such a pipeline cannot be saved, moved to `tf.data.service`,
-    or optimised by TensorFlow either.
+    many CPUs a worker has and however many parallel calls a `map` makes, they take turns. Only more workers (processes) help, each
+    with an interpreter of its own.
 
     Fix: TensorFlow ops in place of the Python code (`tf.io.decode_*`, `tf.strings`, `tf.numpy_function` -> `tf.*`); or do it once,
     when the dataset is written. Until then: many tasks per node with one CPU each, and one call for a whole batch in place of one
@@ -185,8 +156,6 @@ SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2
 SIZES |= {"float32": 4, "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
 WIDE_RATIO = 0.1
 LEAST_RATIO = 0.01
-# The network is named where it could move less than so many times the planned rate.
-NEAR_RATIO = 10
 # TensorFlow has no cbfloat16: it is made of float16 or float32 where the model is compiled.
 IN_TENSORFLOW = {"bfloat16": "bfloat16"}
 SCALING = "; training in float16 wants dynamic loss scaling, with cbfloat16 many networks do without"
@@ -198,15 +167,14 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     Labels and token numbers are int64 because `tf.train.Example` knows no other integer; float64 comes from NumPy. The accelerator
     computes in neither. Where the params (`mixed_precision`, `fp16_type`, `precision` and the like), or the wafer model that the
     demand is from, say 16 bits, float32 features are twice as wide as what they become. Until the cast, every byte is copied by
-    each op, held in buffers, and sent over the network to the accelerator: half the bytes are twice the samples on the same link.
+    each op, held in buffers, and sent over the network to the accelerator.
 
     Fix: `tf.cast(x, tf.int32)` and `tf.cast(x, tf.float16)` (or float32) in the function that parses them, as early as possible.
     int64 must stay where values exceed 2,147,483,647. A model that computes in float16 wants dynamic loss scaling; with cbfloat16,
     which has a bit more of exponent, many networks do without. It is advice only: the types of the elements become others, and
     whether 16 bits are precise enough is the model's affair.
 
-    A warning where it makes a sample smaller by a tenth or more; else for your information. The message has the bytes of a sample
-    before and after, and the samples that the network of one node can move, where that is less than ten times the planned rate.
+    A warning where it makes a sample smaller by a tenth or more; else for your information.
 
     Silent for types of 32 bits and less where nothing says 16 bits, and where less than a hundredth of a sample could be saved.
     """
@@ -221,17 +189,10 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     ratio = saved / whole if saved is not None and whole else None
     if ratio is not None and ratio < LEAST_RATIO:
         return
-    amount, evidence = (
-        "",
-        {"components": len(wide), "saved_bytes_per_sample": saved, "bytes_per_sample": whole, "saved_ratio": ratio},
-    )
-    evidence |= _moved(case, saved, whole)
+    evidence = {"components": len(wide), "saved_bytes_per_sample": saved, "bytes_per_sample": whole, "saved_ratio": ratio}
+    amount = ""
     if saved is not None and whole:
         amount = f": {format_bytes(whole)} a sample, {format_bytes(whole - saved)} after the cast"
-        before, after = evidence["network_samples_per_s"], evidence["network_samples_per_s_after"]
-        rate = case.plan.predicted_samples_per_s.estimate if case.plan is not None else 0.0
-        if before is not None and after is not None and before < NEAR_RATIO * rate:
-            amount += f"; the network of a node can move {format_count(before)} samples/s, then {format_count(after)}"
     is_half = half is not None and any(part.dtype in ("float32", "float64") for part in wide)
     maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
     message = f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}" + (f", the model {half}" if is_half else "")
@@ -239,17 +200,6 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     fix += (" and so on" if len(wide) > 4 else "") + (SCALING if is_half and half != "bfloat16" else "")
     is_bad = ratio is not None and ratio >= WIDE_RATIO
     yield finding(maps[-1].name if maps else None, message + amount, fix, evidence, is_warning=is_bad)
-
-
-def _moved(case: Case, saved: float | None, whole: float | None) -> dict[str, float | None]:
-    """What the cast saves at the planned rate, and the samples that a node's network can move before and after it."""
-    rate = case.plan.predicted_samples_per_s.estimate if case.plan is not None else None
-    network = case.cluster.network_bytes_per_s_per_node
-    return {
-        "saved_bytes_per_s": saved * rate if saved is not None and rate is not None else None,
-        "network_samples_per_s": network / whole if network and whole else None,
-        "network_samples_per_s_after": network / (whole - saved) if network and whole and saved is not None else None,
-    }
 
 
 def _bytes(parts: Iterable[Component], sizes: Mapping[str, int], is_batched: bool) -> float | None:
@@ -273,10 +223,10 @@ DECODING_RATIO = 0.5
 def decode_then_crop(case: Case) -> Iterator[Finding]:
     """JPEG images are decoded whole, and then most of the pixels are cut away.
 
-    Decoding is what JPEG pipelines spend their CPU on. `tf.io.decode_and_crop_jpeg` leaves out the pixels outside the window; all
-    that comes before the window in the file must still be unpacked. Measured with the crop and its copy: a window of half a
-    500 x 375 picture takes 10 to 14 % less CPU time, of a quarter 22 %, of a tenth of a 1440 x 1080 picture 46 %. Pixels at the
-    window's edge may differ a little where colours are stored at half the resolution.
+    `tf.io.decode_and_crop_jpeg` leaves out the pixels outside the window; all that comes before the window in the file must still
+    be unpacked. Measured with the crop and its copy: a window of half a 500 x 375 picture takes 10 to 14 % less CPU time, of a
+    quarter 22 %, of a tenth of a 1440 x 1080 picture 46 %. Pixels at the window's edge may differ a little where colours are stored
+    at half the resolution.
 
     Fix: compute the window from `tf.io.extract_jpeg_shape(jpeg)`, which reads the header only, and give it to
     `tf.io.decode_and_crop_jpeg(jpeg, [y, x, height, width], channels=3)` in place of decoding and `tf.slice`, `random_crop` or
@@ -285,9 +235,10 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
     A warning where a `map` that hardly does anything else was measured to take half of the CPU time or more; else for your
     information: what of a function's time is decoding, and what is cropping, resizing or colours, is not measured.
 
+    It does not pay where several views are cut from one decoded image: each would decode it again.
+
     Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
-    where several take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and
-    `decode_png`, whose pictures need not be JPEG.
+    and for `tf.io.decode_image` and `decode_png`, whose pictures need not be JPEG.
     """
     holders = {op.within for op in case.pipeline.ops}
     for op in case.pipeline.ops:
@@ -297,8 +248,6 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
             continue
         crop = _crop(op, case)
         if crop is None:
-            continue
-        if DECODES & frozenset(op.shared) or (crop != op and "argument" in crop.shared):
             continue
         share = share_of(case, (op,))
         does_more = is_costly(op, besides=DECODES)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, node_local_folder, share_of, workers_of
-from cs_input_analyzer.records import Case, FileSet, Finding, StationKind, Storage
+from cs_input_analyzer.records import Case, FileSet, Finding, StationKind
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio, format_seconds
 
 SKEWED_RATIO = 2.0  # largest file over mean file
@@ -16,10 +16,9 @@ UNEVEN_RATIO = 1.5  # largest shard over mean shard
 def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     """Files of very different size make shards of very different size.
 
-    Workers divide files, not samples. A worker with a large file has more to read for each pass: in training that repeats, samples
-    of the small shards are seen more often than those of the large ones; without a repeat, or in evaluation, the small shards end
-    first and the accelerator waits for the large one. Where large files also hold larger samples, their worker is the slowest, and
-    a round-robin feed goes at its pace.
+    Workers divide files, not samples. In training that repeats, samples of the small shards are seen more often than those of the
+    large ones; without a repeat the small shards end first and the accelerator waits for the large one. Where large files also hold
+    larger samples, their worker is the slowest, and a round-robin feed goes at its pace.
 
     Fix: write the data again into files of equal size, and as many that a worker gets several: differences average out.
 
@@ -43,14 +42,7 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
         f"the largest file has {format_bytes(files.largest_bytes)}, the mean one {format_bytes(files.bytes / files.count)}{effect}"
     )
     fix = f"write the data into {max(files.count, 4 * (workers or 1))} files or more, of equal size"
-    evidence = {
-        "largest_bytes": files.largest_bytes,
-        "smallest_bytes": files.smallest_bytes,
-        "largest_over_mean_ratio": skew,
-        "largest_shard_ratio": uneven,
-        "slowest_over_mean_rate_ratio": case.capacity.slowest_ratio if case.capacity else None,
-        "workers": workers,
-    }
+    evidence = {"largest_bytes": files.largest_bytes, "largest_over_mean_ratio": skew, "largest_shard_ratio": uneven}
     yield finding(shard, message, fix, evidence, is_warning=is_bad)
 
 
@@ -105,8 +97,7 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     """Compression of the records costs the resource that is short, and saves the one that is not.
 
     Unpacking GZIP or ZLIB takes CPU time in the reader, on one thread for each file: 240 MB of records a CPU second, where plain
-    ones take 980 (measured on tokens). That pays where the storage is slow and the data shrink. Where CPU is what a worker lacks,
-    plain records stream faster; where the storage holds it back and CPUs idle, compressed ones do. Images and audio are compressed
+    ones take 980 (measured on tokens). That pays where the storage is slow and the data shrink. Images and audio are compressed
     already: doing it again costs CPU and saves nothing.
 
     Fix: write the records once more, without `compression_type` (or with it), and set the same in the reader.
@@ -154,10 +145,9 @@ GOOD_BYTES = 128 * 2**20
 def file_count_extreme(case: Case) -> Iterator[Finding]:
     """All data in one huge file, or in thousands of tiny ones.
 
-    One file is read by one thread from front to end: no `interleave` can read several places at a time, no shuffle of files mixes
-    it, and workers cannot divide it. Tiny files cost an open, a look-up of the name and a first wait each; over a network that is a
-    millisecond or several, in which a file of a megabyte could have been read, and the metadata server of a shared file system
-    serves all nodes.
+    One file is read by one thread from front to end: no shuffle of files mixes it, and workers cannot divide it. Tiny files cost an
+    open, a look-up of the name and a first wait each; over a network that is a millisecond or several, in which a file of a
+    megabyte could have been read.
 
     Fix: records in files of 100 to 200 MB, and some multiple of the number of workers of them.
 
@@ -173,26 +163,14 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
     is_tiny = files.count >= MANY and mean <= SMALL_BYTES
     if not is_tiny and not (files.count == 1 and files.bytes >= HUGE_BYTES):
         return
-    is_measured = bool(case.stations)
-    is_slow = bottleneck(case, READING) is not None
-    is_bad = is_slow or (is_tiny and mean <= TINY_BYTES and not is_measured)
+    is_bad = bottleneck(case, READING) is not None or (is_tiny and mean <= TINY_BYTES and not case.stations)
     reader = next(iter(reader_ops(case.pipeline.ops)), None)
-    waiting = _waiting_ratio(mean, case.storage) if is_tiny else None
-    wait = f": {format_ratio(waiting)} of the reading is waiting for the next file to open" if waiting is not None else ""
-    message = f"{format_count(files.count)} files of {format_bytes(mean)} each{wait}"
+    message = f"{format_count(files.count)} files of {format_bytes(mean)} each"
     if not is_tiny:
         message = f"one file holds all {format_bytes(files.bytes)}: one thread reads it, and workers cannot divide it"
     fix = f"write the data into {max(-(-files.bytes // GOOD_BYTES), 4 * (workers or 1))} files or so"
-    evidence = {"files": files.count, "mean_bytes": mean, "waiting_ratio": waiting, "workers": workers}
+    evidence = {"files": files.count, "mean_bytes": mean, "workers": workers}
     yield finding(reader, message, fix, evidence, is_warning=is_bad)
-
-
-def _waiting_ratio(mean_bytes: float, storage: Storage | None) -> float | None:
-    """Share of one reader's time that passes before the first byte of a file; None where the storage was not measured."""
-    alone = next((read for read in storage.reads if read.streams == 1), None) if storage is not None else None
-    if alone is None or alone.bytes_per_s <= 0:
-        return None
-    return alone.latency_s / (alone.latency_s + mean_bytes / alone.bytes_per_s)
 
 
 TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
@@ -202,14 +180,14 @@ IN_MEMORY = ("tmpfs", "ramfs")
 def dataset_in_tmp(case: Case) -> Iterator[Finding]:
     """The dataset is in a folder for temporary files.
 
-    `/tmp`, `/var/tmp` and `/dev/shm` are emptied by reboots, by cleaning jobs, and often at the end of a Slurm job. Where they are
-    held in memory (`tmpfs`), the dataset takes the memory that shuffle buffers and workers need, and a rate measured there is the
-    rate of memory, not that of the file system the training will read from.
+    `/tmp`, `/var/tmp` and `/dev/shm` are emptied by reboots, and often at the end of a Slurm job. Where they are held in memory
+    (`tmpfs`), the dataset takes the memory that workers need, and a rate measured there is the rate of memory, not that of the file
+    system the training will read from.
 
     Fix: measure and train from the path where the data will stay.
 
-    Silent elsewhere, where a network file system is mounted at that path, and where the plan has several nodes: then CSI310
-    reports it.
+    Silent elsewhere, where a network file system is mounted at that path, and where the plan has several nodes: then CSI310 reports
+    it.
     """
     (directory, nodes, is_shared, file_system), files = _place(case), case.pipeline.files
     if files is None or directory is None or nodes > 1 or is_shared:
@@ -239,8 +217,8 @@ def slow_build(case: Case) -> Iterator[Finding]:
     Fix: list the files once, write their sorted names into one file, and let the input function read that file; or fewer, larger
     files.
 
-    A warning from two minutes on; from half a minute for your information. The quickest worker counts, and the import of the
-    module that holds the function is in its time.
+    A warning from two minutes on; from half a minute for your information. The quickest worker counts, and the import of the module
+    that holds the function is in its time.
 
     Silent for quicker ones, and without a measurement.
     """
@@ -257,5 +235,5 @@ def slow_build(case: Case) -> Iterator[Finding]:
     fix = "see what the input function does before it returns (imports, listings, reading of data)"
     if is_listing:
         fix = "write the sorted file names into one file once, and read that file in the input function in place of the listing"
-    evidence = {"build_s": seconds, "files": files.count if files else None, "workers_measured": len(built)}
+    evidence = {"build_s": seconds, "files": files.count if files else None}
     yield finding(lister if is_listing else None, message, fix, evidence, is_warning=seconds >= VERY_LONG_BUILD_S)

@@ -12,7 +12,7 @@ from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import is_serial
 from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, finding, rate_of_worker, share_of, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.units import counted, format_bytes
+from cs_input_analyzer.units import counted
 
 # Below this share of the CPU time, or of all time where it waits, a map is not worth another thread.
 SMALL_RATIO = 0.05
@@ -21,9 +21,9 @@ SMALL_RATIO = 0.05
 def serial_map(case: Case) -> Iterator[Finding]:
     """A `map` makes one call at a time although the task has more CPUs.
 
-    Every element waits for the one before it, so one thread sets the pace of the whole pipeline and the other CPUs idle.
-    TensorFlow makes a plain `map` parallel by itself, but not one that draws random numbers, looks up a table or reads a variable,
-    not one inside another op's function, and none where `autotune` or `map_parallelization` is switched off.
+    One thread then sets the pace of the whole pipeline, and the other CPUs idle. TensorFlow makes a plain `map` parallel by itself,
+    but not one that draws random numbers, looks up a table or reads a variable, not one inside another op's function, and none
+    where `autotune` or `map_parallelization` is switched off.
 
     Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. Which random numbers an element gets changes, as it
     does from run to run anyway.
@@ -40,9 +40,8 @@ def serial_map(case: Case) -> Iterator[Finding]:
         station = bottleneck(case, ("serial op",))
         busy = busy_ratio(case, op)
         holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
-        message = f"{op.name} makes one call at a time: {why}" + (
-            ", and its one thread holds the worker back" if holds_back else ""
-        )
+        effect = ", and its one thread holds the worker back" if holds_back else ""
+        message = f"{op.name} makes one call at a time: {why}{effect}"
         fix = f"give it num_parallel_calls={AUTOTUNE}"
         evidence = {"cpus_per_task": cpus, "share_ratio": cost.share_ratio if cost else None, "busy_ratio": busy}
         yield finding(op, message, fix, evidence, is_warning=holds_back, edits=(Edit(kind="parallelize", op=op.name),))
@@ -67,16 +66,13 @@ def _is_worth_a_thread(op: Op, case: Case) -> bool:
 CALLS_PER_CPU = 4
 # Up to this many calls are never many: they wait for storage as often as not.
 FEW_CALLS = 16
-# Elements in flight that take this share of a task's memory are worth a warning.
-MEMORY_RATIO = 0.05
 
 
 def parallelism_far_off(case: Case) -> Iterator[Finding]:
     """A fixed `num_parallel_calls` is far from what the task can use.
 
-    Far too few calls leave CPUs idle, or waiting for one reply at a time. Far too many only hold more elements in memory, switch
-    threads and spoil caches: calls beyond the CPUs gain nothing unless they wait. A number that fitted the machine it was written
-    on is wrong on a task with two CPUs, and on one with sixty.
+    Far too few calls leave CPUs idle, or waiting for one reply at a time. Far too many only hold more elements in memory: calls
+    beyond the CPUs gain nothing unless they wait.
 
     Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task. An `interleave` whose order counts needs a `cycle_length` as well:
     the one that TensorFlow chooses follows the calls.
@@ -100,49 +96,30 @@ def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
     if isinstance(cycle, int) and cycle < calls:
         return
     station = bottleneck(case, ("fixed parallelism", "serial op"))
-    busy = busy_ratio(case, op, calls)
-    holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
-    if not holds_back and (case.profile is not None or not traits.is_costly(op)):
-        return
-    effect = ", and that holds the worker back" if holds_back else ""
-    message = f"{op.name} makes {calls} call{'s' if calls > 1 else ''} at a time where a task has {cpus} CPUs{effect}"
-    yield _other_number(op, case, holds_back, message, calls, cpus, {"busy_ratio": busy})
+    holds_back = (station is not None and station.op == op.name) or (busy_ratio(case, op, calls) or 0.0) >= BUSY_RATIO
+    if holds_back or (case.profile is None and traits.is_costly(op)):
+        yield _other_number(op, case, holds_back, calls, cpus)
 
 
 def _too_many(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
     cost = traits.cost_of(op, case.profile)
-    if cost is not None and (cost.wait_s_per_sample or 0.0) > (cost.self_cpu_s_per_sample or 0.0):
-        return
-    held = None
-    if cost is not None and cost.bytes_out_per_sample is not None and cost.elements_per_sample:
-        held = round(calls * cost.bytes_out_per_sample / cost.elements_per_sample)
-    tasks = case.plan.tasks_per_node if case.plan else 1
-    is_heavy = held is not None and held > MEMORY_RATIO * case.cluster.memory_bytes_per_node / tasks
-    message = f"{op.name} makes {calls} calls at a time where a task has {cpus} CPUs"
-    message += f", and holds {format_bytes(held)} in them" if held is not None else ""
-    yield _other_number(op, case, is_heavy, message, calls, cpus, {"bytes_in_flight": held})
+    if cost is None or (cost.wait_s_per_sample or 0.0) <= (cost.self_cpu_s_per_sample or 0.0):
+        yield _other_number(op, case, False, calls, cpus)
 
 
-def _other_number(
-    op: Op, case: Case, is_warning: bool, message: str, calls: int, cpus: int, more: dict[str, float | int | None]
-) -> Finding:
-    is_interleave = op.kind == "ParallelInterleave"
+def _other_number(op: Op, case: Case, holds_back: bool, calls: int, cpus: int) -> Finding:
     # Without a cycle_length TensorFlow chooses one by the number of calls, and another order comes of it.
-    is_ordered = (
-        is_interleave and not traits.has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None
-    )
-    fix = (
-        f"give it num_parallel_calls={AUTOTUNE}"
-        + (" in place of num_parallel_batches" if "num_parallel_batches" in (op.code or "") else "")
-        + (", and a cycle_length, which keeps the order" if is_ordered else "")
-    )
-    evidence = {"num_parallel_calls": calls, "cpus_per_task": cpus, **more}
-    return finding(op, message, fix, evidence, is_warning=is_warning, edits=(Edit(kind="set-parallelism", op=op.name),))
+    is_written = op.kind != "ParallelInterleave" or traits.has_written_cycle(op, case.pipeline.ops)
+    is_ordered = not is_written and freeing_shuffle(op, case.pipeline.ops) is None
+    effect = ", and that holds the worker back" if holds_back else ""
+    message = f"{op.name} makes {counted(calls, 'call')} at a time where a task has {cpus} CPUs{effect}"
+    fix = f"give it num_parallel_calls={AUTOTUNE}" + (", and a cycle_length, which keeps the order" if is_ordered else "")
+    evidence = {"num_parallel_calls": calls, "cpus_per_task": cpus}
+    return finding(op, message, fix, evidence, is_warning=holds_back, edits=(Edit(kind="set-parallelism", op=op.name),))
 
 
-# From this share of a full CPU on, and with calls this short, batching first is worth a warning.
-BATCHED_RATIO = 0.3
-SHORT_CALL_S = 100e-6
+# From this share of a full CPU on batching first, and calling no layer of Keras for each sample, is worth a warning.
+HEAVY_RATIO = 0.3
 # Below so many samples in a batch there is little to share a call among.
 SMALL_BATCH = 8
 
@@ -150,8 +127,8 @@ SMALL_BATCH = 8
 def map_before_batch(case: Case) -> Iterator[Finding]:
     """A `map` handles samples one by one although its function could handle a whole batch.
 
-    Calling a function costs tf.data some ten microseconds, as much as casting or scaling a small sample does. After `batch` the
-    same function is called once for all samples of a batch, and works on one large tensor instead of many small ones.
+    Calling a function costs tf.data some ten microseconds, as much as casting or scaling a small sample does. After `batch` it is
+    called once for all samples of a batch.
 
     Fix: `batch` first, then `map`; `tf.io.parse_example` instead of `parse_single_example`. The analyzer proposes it where every
     TensorFlow op of the function does to each number of a batch what it does to it alone (`cast`, arithmetic, comparisons,
@@ -160,8 +137,8 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
     of these.
 
     Silent where anything else is called (decoding pictures, cropping, padding, random numbers: samples that differ in shape cannot
-    be handled together), for padded and ragged batches, for a map after the batch, and where the map takes under a twentieth of
-    the CPU time.
+    be handled together), for padded and ragged batches, for a map after the batch, and where the map takes under a twentieth of the
+    CPU time.
     """
     ops = case.pipeline.ops
     for batch in ops:
@@ -172,31 +149,27 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         if op is None or not traits.is_map(op) or not traits.is_elementwise(op):
             continue
         cost = traits.cost_of(op, case.profile)
-        share, cpu_s = (cost.share_ratio, cost.self_cpu_s_per_sample) if cost is not None else (None, None)
+        share = cost.share_ratio if cost is not None else None
         if share is not None and share < SMALL_RATIO:
             continue
-        is_costly_call = cpu_s is not None and cpu_s < SHORT_CALL_S and (share or 0.0) >= BATCHED_RATIO
-        is_bad = is_costly_call and bottleneck(case, ("CPU", "serial op")) is not None
+        is_bad = (share or 0.0) >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
         is_parsing = "ParseExampleV2" in op.function_ops
         how = "parse whole batches with tf.io.parse_example" if is_parsing else "do it once for a whole batch"
         message = f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch"
         fix = f"{how}: batch before map, with one dimension more in every shape that the function names"
-        evidence = {"batch_size": size, "share_ratio": share, "cpu_s_per_sample": cpu_s}
+        evidence = {"batch_size": size, "share_ratio": share}
         yield finding(op, message, fix, evidence, is_warning=is_bad, edits=(Edit(kind="vectorize", op=op.name),))
 
 
 MANY = 3
 # Being called costs a map 10 to 40 µs here, the more the busier the host; one that takes less than this does little else.
 TINY_S = 60e-6
-TINY_RATIO = 0.25
 
 
 def tiny_maps(case: Case) -> Iterator[Finding]:
     """Several small `map`s in a row, each for every single sample.
 
-    Each of them costs a call, an element's worth of memory and a hand-over, some microseconds whatever it does. TensorFlow does
-    not put maps together by itself. Three of them that only rename, cast or scale cost three times what one function with all of
-    it costs.
+    Each of them costs a call and a hand-over, some microseconds whatever it does, and TensorFlow does not put maps together.
 
     Fix: one function that does it all, in one `map`; after `batch` where it can.
 
@@ -220,7 +193,7 @@ def tiny_maps(case: Case) -> Iterator[Finding]:
         message = f"{len(run)} small maps in a row ({', '.join(one.name for one in reversed(run))}) are called for each sample"
         fix = "do it all in one function and one map"
         evidence = {"maps": len(run), "share_ratio": share}
-        yield finding(first, message, fix, evidence, is_warning=share is not None and share >= TINY_RATIO)
+        yield finding(first, message, fix, evidence)
 
 
 def _is_tiny(op: Op, case: Case) -> bool:
@@ -236,10 +209,8 @@ def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
     """Random numbers were given a seed, and parallel calls draw them in another order in each run.
 
     Ops like `tf.random.uniform` and `tf.image.random_flip_left_right` keep a state: each draw takes the next number. Calls of a
-    parallel `map` come to that state in the order in which threads happen to run, so the same numbers are drawn, but which sample
-    gets which is another matter in each run: `deterministic=True` keeps the order of the samples only. (Seen with TensorFlow 2.21:
-    `tf.random.uniform(seed=5)` under `tf.random.set_seed(1)`, four calls at a time, differs from run to run; with one call it does
-    not.)
+    parallel `map` come to that state in the order in which threads happen to run, so which sample gets which number differs from
+    run to run; `deterministic=True` keeps the order of the samples only (seen with TensorFlow 2.21).
 
     Fix: the `tf.random.stateless_…` and `tf.image.stateless_random_…` ops with a seed that comes with the sample: a counter,
     `tf.data.Dataset.zip((dataset, tf.data.Dataset.counter()))`, and in the function `seed=(1, number)`. Each pass needs another
@@ -259,16 +230,12 @@ def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
         yield finding(op, message, fix, evidence)
 
 
-KERAS_RATIO = 0.3
-
-
 def keras_layers_in_map(case: Case) -> Iterator[Finding]:
     """A `map` calls layers of Keras for each sample.
 
-    A preprocessing layer is made for batches. For one sample it builds a transformation matrix or a mask of a batch of one, casts
-    to float32 and counts its seed in a variable that parallel calls share, so that draws do not repeat. Measured on pictures of
-    96 x 96 here: `RandomFlip` 177 us of CPU a picture, flipping and scaling with `tf.image` 78 us; `Rescaling` 55 us a picture, and
-    23 us in batches of 32.
+    A preprocessing layer is made for batches, and does for one sample what it does for many. Measured on pictures of 96 x 96 here:
+    `RandomFlip` 177 us of CPU a picture, flipping and scaling with `tf.image` 78 us; `Rescaling` 55 us a picture, and 23 us in
+    batches of 32.
 
     Fix: the same with `tf.image` and TensorFlow ops in one function; or batch first, and give the layers whole batches. It is
     advice only: pixels and random numbers will be others.
@@ -282,7 +249,7 @@ def keras_layers_in_map(case: Case) -> Iterator[Finding]:
         share = share_of(case, (op,))
         if not op.layers or op.name in holders or samples_reaching(op, ops) != 1 or (share is not None and share < SMALL_RATIO):
             continue
-        is_costly_map = share is not None and share >= KERAS_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
+        is_bad = (share or 0.0) >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
         message = f"{op.name} calls {counted(len(op.layers), 'Keras layer')} for each sample: {', '.join(op.layers)}"
         fix = "use tf.image and TensorFlow ops, or batch first and give the layers whole batches"
-        yield finding(op, message, fix, {"layers": ", ".join(op.layers), "share_ratio": share}, is_warning=is_costly_map)
+        yield finding(op, message, fix, {"layers": ", ".join(op.layers), "share_ratio": share}, is_warning=is_bad)

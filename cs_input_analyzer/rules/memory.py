@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.planning.buffers import Buffer, buffers_of
 from cs_input_analyzer.planning.evidence import finding
 from cs_input_analyzer.records import Case, Finding
@@ -19,8 +18,7 @@ def arrays_in_graph(case: Case) -> Iterator[Finding]:
     """An array is a constant of the graph, and each worker holds all of it.
 
     `from_tensor_slices(array)`, or a function that uses an array from outside, puts the array into the graph. Every task of a node
-    has a copy of its own, beside the NumPy array that it was made of, `shard` or not; TensorFlow serializes it with the graph
-    (which `tf.data.service`, `tf.function` and a saved model do, and which fails from 2 GB on).
+    has a copy of its own, beside the NumPy array that it was made of, `shard` or not; to serialize the graph fails from 2 GB on.
 
     Fix: write the samples to TFRecord files, of which each worker reads its own; or `np.load(path, mmap_mode="r")` in a generator
     over this worker's indices, which shares the pages of the file between tasks.
@@ -42,7 +40,6 @@ def arrays_in_graph(case: Case) -> Iterator[Finding]:
         yield finding(op, message, fix, evidence, is_warning=of_node >= NODE_RATIO * room)
 
 
-RAM_BUDGET = "autotune.ram_budget"
 # Memory that would be gone within so many minutes at the measured growth is worth a warning.
 SOON_MIN = 60.0
 
@@ -57,15 +54,15 @@ def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
     Fix: a smaller buffer; `shuffle` before what decodes, or of file names or keys instead of samples; `cache` to a file, or before
     the decoding. For AUTOTUNE, `options.autotune.ram_budget`: the message gives what a task may have.
 
-    A warning where what is measured, and what the buffers still take until they are full, exceeds the memory of a node; where the
-    budgets that the options give to AUTOTUNE do together; and where memory grew so fast over a `--soak` that a node has none left
+    A warning where what is measured, and what the buffers still take until they are full, exceeds the memory of a node; and where
+    memory grew so fast over a `--soak` that a node has none left
     within an hour.
 
     Silent where the full buffers fit, and where the size of elements is not known.
     """
     tasks, room = (case.plan.tasks_per_node if case.plan else 1), case.cluster.memory_bytes_per_node
     buffers = buffers_of(case)
-    found = [*_full(case, buffers, tasks, room), *_budgets(case, tasks, room), *_growing(case, buffers, tasks, room)]
+    found = [*_full(case, buffers, tasks, room), *_growing(case, buffers, tasks, room)]
     yield from found[:1]
 
 
@@ -94,21 +91,6 @@ def _full(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Itera
     yield finding(worst.op, message, fix, evidence, is_warning=True)
 
 
-def _budgets(case: Case, tasks: int, room: int) -> Iterator[Finding]:
-    for op in case.pipeline.ops:
-        budget = number_of(op, RAM_BUDGET)
-        if budget is None or budget * tasks <= room:
-            continue
-        many = f" to each of {tasks} tasks" if tasks > 1 else ""
-        message = f"AUTOTUNE may fill {format_bytes(budget)} with buffers{many}, and a node has {format_bytes(room)}"
-        evidence = {"ram_budget_bytes": budget, "tasks_per_node": tasks, "memory_bytes_per_node": room}
-        yield finding(op, message, _budget_fix(case, tasks, room), evidence, is_warning=True)
-
-
-def _budget_fix(case: Case, tasks: int, room: int) -> str:
-    return f"set options.{RAM_BUDGET} to {max(0, room - _used(case)) // 2 // tasks} or less (half of what the tasks leave)"
-
-
 def _growing(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Iterator[Finding]:
     if case.soak is None:
         return
@@ -118,7 +100,9 @@ def _growing(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> It
         return
     cause = f"; {grown.op.name}, which AUTOTUNE sizes, holds {format_bytes(grown.held_bytes)}" if grown else ""
     message = f"the memory of a worker grows by {format_bytes(slope)} a minute, over {format_seconds(case.soak.seconds)}{cause}"
-    fix = _budget_fix(case, tasks, room) if grown else "look for what Python keeps: lists that grow, closures over elements"
+    fix = "look for what Python keeps: lists that grow, closures over elements"
+    if grown:
+        fix = f"set options.autotune.ram_budget to {free // 2 // tasks} or less (half of what the tasks leave)"
     evidence = {
         "rss_growth_bytes_per_min": slope,
         "held_bytes": grown.held_bytes if grown else None,

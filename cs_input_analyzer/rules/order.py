@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
 from math import prod
 
 from cs_input_analyzer.pipeline import op_traits as traits
@@ -12,10 +11,10 @@ from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, read
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, THREADED
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.planning.buffers import buffers_of, checkpoint_bytes, refill_ratio
+from cs_input_analyzer.planning.buffers import refill_ratio
 from cs_input_analyzer.planning.evidence import bottleneck, finding, rate_of_worker, samples_of_worker, share_of, workers_of
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
-from cs_input_analyzer.units import format_bytes, format_count, format_seconds
+from cs_input_analyzer.units import format_count, format_seconds
 
 _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
 
@@ -23,8 +22,8 @@ _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilte
 def order_forced(case: Case) -> Iterator[Finding]:
     """A deterministic order is asked for where a shuffle without a seed makes it moot.
 
-    An op that keeps the order hands over nothing until its slowest call is done: one large file or slow read holds up all that is
-    ready behind it. A shuffle without a seed gives another order in every run, so the order before it leaves no trace.
+    An op that keeps the order hands over nothing until its slowest call is done. A shuffle without a seed gives another order in
+    every run, so the order before it leaves no trace.
 
     Fix: `deterministic=False` at the op. It is advice only: the analyzer never makes a pipeline less deterministic by itself.
 
@@ -74,10 +73,8 @@ def late_filter(case: Case) -> Iterator[Finding]:
     What is dropped was read, decoded and resized for nothing. A condition on what stands in the record (a label, a size, a name)
     can be tested before the costly part.
 
-    Fix: filter first. The analyzer can do that where the condition looks only at what the map passes on as it is; it shows your
-    code changed where both are lambdas that take and give the same things in the same places, as your condition gets what the map
-    was given. Where it needs part of what the map makes, split the map: parse what the condition needs, filter, then decode.
-    Better still, write the dataset without what is never used.
+    Fix: split the map: parse what the condition needs, filter, then decode. Better still, write the dataset without what is never
+    used. It is advice only, as your condition gets other arguments then.
 
     Silent where the maps before it are cheap, where it drops under a tenth, and where a batch stands between: then it is batches
     that are filtered.
@@ -93,14 +90,12 @@ def late_filter(case: Case) -> Iterator[Finding]:
         if dropped is not None and dropped < DROPPED_RATIO:
             continue
         wasted = share * dropped if share is not None and dropped is not None else None
-        neighbours = list(takewhile(traits.is_map, traits.chain_before(op, case.pipeline.ops)))
         names = " and ".join(one.name for one in reversed(maps))
         how_many = f" {dropped:.0%} of the elements" if dropped is not None else " elements"
         message = f"{op.name} drops{how_many} after {names} worked on them"
         fix = "test what the record itself tells before the costly map, in a filter of its own"
         evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
-        edits = tuple(Edit(kind="swap", op=op.name) for _ in neighbours)
-        yield finding(op, message, fix, evidence, is_warning=(wasted or 0.0) >= WASTED_RATIO, edits=edits)
+        yield finding(op, message, fix, evidence, is_warning=(wasted or 0.0) >= WASTED_RATIO)
 
 
 def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:
@@ -128,11 +123,9 @@ _HANDS_ON = HANDS_ON | {"Repeat", "Take", "Skip"}
 def prefetch_missing(case: Case) -> Iterator[Finding]:
     """No `prefetch` at the end, so the next batch is begun only when the accelerator asks for it.
 
-    While the accelerator works on one batch, the input stands still, and the other way round: a step takes the time of both
-    together. A prefetch further up does not help with what comes after it, and `prefetch(0)` is none.
-
-    TensorFlow appends a prefetch by itself to a pipeline that ends without one, but not where `autotune`, `inject_prefetch` or the
-    default optimizations are switched off, and not behind a prefetch that is there already.
+    A step then takes the time of the accelerator and that of the input together. A prefetch further up does not help with what
+    comes after it, and `prefetch(0)` is none. TensorFlow appends a prefetch by itself to a pipeline that ends without one, but not
+    where `autotune`, `inject_prefetch` or the default optimizations are switched off.
 
     Fix: `.prefetch(tf.data.AUTOTUNE)` as the last call.
 
@@ -149,9 +142,7 @@ def prefetch_missing(case: Case) -> Iterator[Finding]:
         return
     if last.kind in THREADED or traits.prefetches_by_itself(ops):
         return
-    earlier = next((op for op in ops if op.kind == "Prefetch" and op.within is None and not reads_names_only(op, ops)), None)
-    where = f"; what comes after {earlier.name} is not made ahead" if earlier else ""
-    yield _no_prefetch(last, case, f"the pipeline ends with {last.name} and without a prefetch{where}", "insert-prefetch")
+    yield _no_prefetch(last, case, f"the pipeline ends with {last.name} and without a prefetch", "insert-prefetch")
 
 
 def _last_working(ops: tuple[Op, ...]) -> Op | None:
@@ -182,17 +173,15 @@ LONG_REFILL_RATIO = 0.05
 def slow_first_batch(case: Case) -> Iterator[Finding]:
     """The first batch takes much longer than those that follow, at the start or at each pass.
 
-    Training waits for it at every start and every restart from a checkpoint, and with it every node that has been allotted. Most
-    often a `shuffle` fills its buffer first, one sample at a time, through all that stands before it; the more costly that is, the
-    longer it takes. Where the data are repeated behind the shuffle, it is so at the start of each pass.
+    All nodes of a training wait for it at every start. Most often a `shuffle` fills its buffer first, one sample at a time, through
+    all that stands before it. Where the data are repeated behind the shuffle, it is so at the start of each pass.
 
     Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops so that it is filled with what is quick to
     read. A shuffle of file names mixes as well and waits for nothing. And `repeat()` directly after the shuffle: TensorFlow makes
     one op of the two, which fills the buffer from the next pass while it drains it.
 
-    Silent where the first batch comes within two seconds or within twenty times the usual time, which is the mean: where a full
-    buffer is drained, most batches come at once and say nothing of those that follow; unless that happens at each pass and takes
-    5 % of the time or more. And without a measurement.
+    Silent where the first batch comes within two seconds or within twenty times the mean time of a batch, unless that happens at
+    each pass and takes 5 % of the time or more; and without a measurement.
     """
     starts = [
         (worker.first_batch_s, 1 / worker.batches_per_s, worker)
@@ -231,16 +220,16 @@ SURELY_FEWER_RATIO = 0.8
 def dataset_ends(case: Case) -> Iterator[Finding]:
     """The dataset ends before the training does.
 
-    An accelerator that streams wants an endless input: `repeat()` without a count, with the number of steps set in the run. Here
-    the elements of all workers are fewer than the steps that the params ask for (`max_steps` and the like; times the epochs, where
-    they name them), so that training stops with `OUT_OF_RANGE: End of sequence`, or "ran out of data". Or the data ended within
-    the measuring window and were read again from the start, so the rate includes that restart.
+    An accelerator that streams wants an endless input. Here the elements of all workers are fewer than the steps that the params
+    ask for (`max_steps` and the like; times the epochs, where they name them), so that training stops with `OUT_OF_RANGE: End of
+    sequence`, or "ran out of data". Or the data ended within the measuring window and were read again from the start, so the rate
+    includes that restart.
 
     Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`).
 
     Silent for infinite datasets, in evaluation, where one pass is meant, and where the data did not end while we measured and the
-    params name no steps, or no more than there are batches. Where TensorFlow does not know the number of elements, it is worked
-    out from the bytes of the files and of a sample, and counts only where a fifth of the steps or more has no batch.
+    params name no steps, or no more than there are batches. Where TensorFlow does not know the number of elements, it is worked out
+    from the bytes of the files and of a sample, and counts only where a fifth of the steps or more has no batch.
     """
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
     # Where the names of files are repeated, TensorFlow does not know that their records never end.
@@ -284,12 +273,11 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
     """A `skip` reads what it throws away, at every start.
 
     `skip(n)` has no way to jump: it asks for n elements and drops them. After the readers that means reading, and after a `map`
-    also decoding, everything that is skipped, before the first batch comes; again at each restart of the job, and again in each
-    pass if the `repeat` comes after it. Skipping to where the last run stopped costs more the longer the training is.
+    also decoding, everything that is skipped, before the first batch comes; and again in each pass if the `repeat` comes after it.
 
     Fix: save and restore the iterator (`tf.train.Checkpoint(iterator=...)`) instead of skipping to a step; its file holds the
-    elements of the shuffle and prefetch buffers, whose bytes the finding gives, for each worker. Put validation samples
-    into files of their own instead of skipping them; at least skip before the expensive `map`, and before the `batch`.
+    elements of the shuffle and prefetch buffers. Put validation samples into files of their own instead of skipping them; at least
+    skip before the expensive `map`, and before the `batch`.
 
     A warning where what is skipped takes a second or more at the measured rate, or (where nothing was measured) is a thousand
     samples or more; else for your information.
@@ -313,13 +301,5 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
         took = f", about {format_seconds(seconds)}" if seconds is not None else ""
         message = f"{amount} are {done} and dropped at every {'pass' if is_repeated else 'start'}{took}"
         fix = "restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip"
-        saved = checkpoint_bytes(buffers_of(case))
-        fix += f" (a checkpoint holds the full buffers, {format_bytes(saved)} for each worker)" if saved else ""
-        evidence = {
-            "count": count,
-            "samples": samples,
-            "seconds": seconds,
-            "in_every_pass": is_repeated,
-            "checkpoint_bytes": round(saved) if saved else None,
-        }
+        evidence = {"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated}
         yield finding(op, message, fix, evidence, is_warning=is_long)

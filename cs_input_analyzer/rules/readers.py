@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.edits import source_change
 from cs_input_analyzer.pipeline.edits.kinds import DEFAULT_BUFFER_BYTES
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
 from cs_input_analyzer.pipeline.op_kinds import kinds_with
@@ -30,7 +29,7 @@ from cs_input_analyzer.planning.evidence import (
     station_of,
     widest_cpus,
 )
-from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, Storage
+from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 from cs_input_analyzer.units import counted, format_bytes, format_seconds
 
 # Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.
@@ -46,19 +45,17 @@ THREADS_PER_FILE = 3
 def short_cycle(case: Case) -> Iterator[Finding]:
     """An `interleave` reads from fewer files at a time than would pay.
 
-    Each file that is open has one read outstanding. Storage that answers slowly gives more to more readers, and
-    `num_parallel_calls` cannot make more of them than the cycle is long: with a cycle of 1 a parallel interleave reads one file
-    after the other. What TensorFlow chooses follows the CPUs of the task and not the storage, which is too few where reads do
-    nothing but wait.
+    Storage that answers slowly gives more to more readers, and `num_parallel_calls` cannot make more of them than the cycle is
+    long. What TensorFlow chooses follows the CPUs of the task and not the storage, which is too few where reads do nothing but
+    wait.
 
-    Fix: a longer cycle, and as many calls; where reads only wait and a shuffle of the records without a seed follows, as many
-    files at once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle, so this needs such a
-    shuffle, or no need for an order. The gain is the storage's to give: it is measured here and never assumed.
+    Fix: a longer cycle, and as many calls; where reads only wait and a shuffle of the records without a seed follows, as many files
+    at once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle, so this needs such a shuffle, or
+    no need for an order.
 
-    Silent where reading does not hold the worker back (unless the cycle is written, and one file is read at a time), where the
-    storage is the bottleneck and more readers drew no more from it, where with a written cycle at least a third of the CPUs and
-    four files (or as many as there are) are read at a time, and where TensorFlow chooses and reads do not wait, or their order
-    counts.
+    Silent where reading does not hold the worker back (unless the cycle is written, and one file is read at a time), where with a
+    written cycle at least a third of the CPUs and four files (or as many as there are) are read at a time, and where TensorFlow
+    chooses and reads do not wait, or their order counts.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -78,7 +75,9 @@ def short_cycle(case: Case) -> Iterator[Finding]:
 def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
     calls = op.parameters.get("num_parallel_calls")
     now = min(cycle, calls) if isinstance(calls, int) and calls > 0 else cycle
-    better, drawn = _better_cycle(op, now, case)
+    most = files_read(case, op)
+    better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
+    better = min(better, most or better)
     station = bottleneck(case, (*READING, "fixed parallelism"))
     if better <= now or (case.stations and station is None and now > 1):
         return
@@ -87,11 +86,10 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
         wanted.append(("set-cycle-length", "cycle_length"))
     if isinstance(calls, int) and 0 < calls < better:
         wanted.append(("set-parallelism", "num_parallel_calls"))
-    # For information until the gain has been measured: on small records a fixed cycle can be the faster one.
     message = f"{op.name} reads from {counted(now, 'file')} at a time, {better} at a time may draw more"
     fix = f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
     fix += ", if you need no order of its elements" if cycle < better else ""
-    evidence = {"cycle_length": cycle, "reads_at_once_now": now, "files": files_read(case, op), "times": drawn}
+    evidence = {"cycle_length": cycle, "reads_at_once_now": now, "files": most}
     yield finding(op, message, fix, evidence, edits=tuple(Edit(kind=kind, op=op.name, value=better) for kind, _ in wanted))
 
 
@@ -114,23 +112,6 @@ def _reads_now(op: Op, cycle: int, case: Case) -> float:
         cost = cost_of(op, case.profile)
         calls = cost.parallelism if cost is not None and cost.parallelism else cycle
     return max(1.0, min(cycle, calls) if cycle > 0 else calls)
-
-
-def _better_cycle(op: Op, cycle: int, case: Case) -> tuple[int, float | None]:
-    """Files to read at a time instead of `cycle`, and how many times more they drew where that was measured."""
-    most = files_read(case, op)
-    is_storage = bottleneck(case, ("storage bandwidth", "storage latency")) is not None
-    reads = case.storage.reads if case.storage and is_storage else ()
-    drawn = {read.streams: read.bytes_per_s for read in reads if read.cache_state == "cold"}
-    drawn = drawn or {read.streams: read.bytes_per_s for read in reads}
-    if drawn and min(drawn) <= cycle:
-        now = max(rate for streams, rate in drawn.items() if streams <= cycle)
-        best = max(drawn, key=lambda streams: drawn[streams])
-        if best <= cycle or drawn[best] < PAYING_RATIO * now:
-            return cycle, None
-        return min(best, most or best), drawn[best] / now
-    better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
-    return min(better, most or better), None
 
 
 def python_waits_for_store(case: Case) -> Iterator[Finding]:
@@ -158,28 +139,19 @@ def python_waits_for_store(case: Case) -> Iterator[Finding]:
     each = f"{format_seconds(seen.latency_s)} for a read of {format_bytes(seen.read_bytes)}, {now} at a time"
     message = f"{op.name} mostly waits for {seen.files.directory}: {each}; {reads} would keep the CPUs busy"
     fix = f"fetch {reads} files together in it (fs.cat), or interleave {reads} of it with options.{PRIVATE_THREADS} = {reads}"
-    evidence = {
-        "files_seen": seen.files.count,
-        "bytes_seen": seen.files.bytes,
-        "latency_s": seen.latency_s,
-        "wait_s_per_sample": seen.wait_s_per_sample,
-        "reads_at_once_now": now,
-        "reads_at_once": reads,
-    }
+    evidence = {"wait_s_per_sample": seen.wait_s_per_sample, "reads_at_once_now": now, "reads_at_once": reads}
     yield finding(op, message, fix, evidence, is_warning=True)
 
 
 def flat_map_over_files(case: Case) -> Iterator[Finding]:
     """A `flat_map` opens one file after the other.
 
-    Nothing is read while the next file is opened, and never from more than one at a time. On storage with some milliseconds of
-    latency many small files are mostly waiting; a worker with several CPUs reads and checks records on one of them.
+    Nothing is read while the next file is opened, and never from more than one at a time.
 
-    Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. Where a
-    shuffle of the records without a seed follows, the order is free and the cycle may be as long as you like; where the order must
-    stay, `cycle_length=1` keeps it, and the next files are still opened ahead. A shuffle of the names of the files frees no order
-    in them, and one of batches none of the records. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage
-    need a number, which is worked out from its latency (Little's law) and what the CPUs could take.
+    Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. Where no
+    shuffle of the records without a seed follows, the order must stay: `cycle_length=1` keeps it, and the next files are still
+    opened ahead. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage need a number, which is worked out from
+    its latency (Little's law) and what the CPUs could take.
 
     Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), and over a single file.
     """
@@ -201,11 +173,7 @@ def _one_by_one(op: Op, case: Case, how: str, fix: str, edits: tuple[Edit, ...])
     station = bottleneck(case, (*READING, "serial op"))
     holds_back = station is not None and station.op in {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
     message = f"{op.name} reads {how}" + (", which holds the worker back" if holds_back else "")
-    evidence = {
-        "files": files_read(case, op),
-        "ceiling_samples_per_s": station.samples_per_s if station and holds_back else None,
-        "reads_at_once": edits[0].value,
-    }
+    evidence = {"files": files_read(case, op), "reads_at_once": edits[0].value}
     return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 
 
@@ -213,14 +181,12 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
     """A reader takes one file after the other, or several in turn, on one thread.
 
     `tf.data.TFRecordDataset(files)` reads its files in sequence unless `num_parallel_reads` is given, and `interleave` without
-    `num_parallel_calls` reads from several files but only one at a time. Either way the pipeline waits for every read, and
-    checking and copying the records takes one CPU however many there are.
+    `num_parallel_calls` reads from several files but only one at a time. Either way the pipeline waits for every read.
 
     Fix: `num_parallel_reads=tf.data.AUTOTUNE` in the reader, or `num_parallel_calls=tf.data.AUTOTUNE` in the `interleave`. The
     interleave keeps its order if it has a `cycle_length`; the reader mixes its files. Where no shuffle of the records without a
-    seed follows, an `interleave` with `cycle_length=1` in its place keeps the order, and opens the next files ahead. Reads that
-    only wait for the storage need a number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that
-    length.
+    seed follows, an `interleave` with `cycle_length=1` in its place keeps the order. Reads that only wait for the storage need a
+    number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
 
     Silent where several files are read at a time, over a single file, and for `flat_map`, which CSI104 is about.
     """
@@ -263,24 +229,26 @@ READERS = kinds_with("reads-list")
 TINY_BYTES = 4 * 2**10
 SMALL_BYTES = 64 * 2**10
 SLOW_S = 0.005
-MOST_BYTES = 16 * 2**20
+# What storage of some 100 MB/s gives a stream in a latency of 40 ms.
+BETTER_BYTES = 4 * 2**20
 
 
 def read_buffer_size(case: Case) -> Iterator[Finding]:
     """Records are read through a buffer that is too small for this file system.
 
-    A reader asks for one buffer at a time and waits for it. A small one means many system calls (at 1 KiB, reading from memory
-    takes twice as long), and over a network many round trips: with a buffer of b bytes and a latency of t seconds, one stream gets
-    at most b / t. TensorFlow's own is 256 KiB, right for local disks; where a read takes ten milliseconds that is 26 MB/s.
+    A reader asks for one buffer at a time and waits for it: with a buffer of b bytes and a latency of t seconds, one stream gets at
+    most b / t. TensorFlow's own is 256 KiB, right for local disks; where a read takes ten milliseconds that is 26 MB/s.
 
     Fix: leave `buffer_size` out of `TFRecordDataset` on local disks; several MiB where the file system answers slowly.
 
     A warning for a buffer of 4 KiB or less, or where reading holds the worker back; for your information for other small buffers.
 
-    Silent from 64 KiB on, and for the default, unless reading was measured to hold the worker back and a read to take 5 ms or
-    more; and where a whole file fits into the buffer, of which a larger one would hold no more.
+    Silent from 64 KiB on, and for the default, unless reading was measured to hold the worker back and a read to take 5 ms or more;
+    and where a whole file fits into the buffer, of which a larger one would hold no more.
     """
-    latency_s = _latency_s(case.storage)
+    files, reads = case.pipeline.files, case.storage.reads if case.storage is not None else ()
+    file_bytes = files.bytes / files.count if files is not None and files.bytes else math.inf
+    latency_s = max((read.latency_s for read in reads), default=None)
     is_waiting = bottleneck(case, READING) is not None
     is_slow = is_waiting and latency_s is not None and latency_s >= SLOW_S
     for op in case.pipeline.ops:
@@ -288,36 +256,12 @@ def read_buffer_size(case: Case) -> Iterator[Finding]:
         # TensorFlow writes -1, here `AUTOTUNE`, for the default.
         size = given if isinstance(given, int) and not isinstance(given, bool) else DEFAULT_BUFFER_BYTES
         is_small = size < SMALL_BYTES
-        if op.kind not in READERS or size >= _file_bytes(case) or not (is_small or (is_slow and size < MOST_BYTES // 4)):
+        if op.kind not in READERS or size >= file_bytes or not (is_small or (is_slow and size < BETTER_BYTES)):
             continue
-        better = _better_buffer(case.storage) if is_slow else DEFAULT_BUFFER_BYTES
-        if better <= size:
-            continue
+        better = BETTER_BYTES if is_slow else DEFAULT_BUFFER_BYTES
         slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""
-        edits = (Edit(kind="set-buffer", op=op.name, value=better),)
-        after = source_change(edits, case.pipeline.ops)
         message = f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}"
         fix = f"read with a buffer of {format_bytes(better)}"
         evidence = {"buffer_size": size, "latency_s": latency_s, "is_reading_the_bottleneck": is_waiting}
-        is_bad, shown = size <= TINY_BYTES or is_waiting, edits if op.kind == "TFRecord" else ()
-        yield finding(op, message, fix, evidence, is_warning=is_bad, after=after, edits=shown)
-
-
-def _file_bytes(case: Case) -> float:
-    """Of a file, on average; endless where that is not known."""
-    files = case.pipeline.files
-    return files.bytes / files.count if files is not None and files.count and files.bytes else math.inf
-
-
-def _latency_s(storage: Storage | None) -> float | None:
-    return max((read.latency_s for read in storage.reads), default=None) if storage is not None else None
-
-
-def _better_buffer(storage: Storage | None) -> int:
-    """What one stream can receive in twice the latency, as a power of two from 1 MiB to 16 MiB."""
-    reads = storage.reads if storage is not None else ()
-    wanted = max((2 * read.latency_s * read.bytes_per_s / read.streams for read in reads), default=0.0)
-    size = 2**20
-    while size < min(wanted, MOST_BYTES):
-        size *= 2
-    return size
+        edits = (Edit(kind="set-buffer", op=op.name, value=better),)
+        yield finding(op, message, fix, evidence, is_warning=size <= TINY_BYTES or is_waiting, edits=edits)

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, OPENS, SHUFFLES, TRANSFORMS
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import finding, share_of, workers_of
-from cs_input_analyzer.records import Case, FileSet, Finding, Op, Scalar, Severity
+from cs_input_analyzer.records import Case, Finding, Op, Scalar, Severity
 
 FILES_PER_WORKER = 4
-RECIPE = """\
-import contextlib, glob
-import tensorflow as tf
-with contextlib.ExitStack() as stack:
-    names = ["new/part-%05d-of-{shards:05d}.tfrecord" % number for number in range({shards})]
-    files = [stack.enter_context(tf.io.TFRecordWriter(name{options})) for name in names]
-    records = tf.data.TFRecordDataset(sorted(glob.glob("{directory}/*")){compression})
-    for number, record in enumerate(records.as_numpy_iterator()):
-        files[number % {shards}].write(record)"""
 
 
 def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
@@ -32,14 +22,13 @@ def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
     The input function gives each worker its own files. A worker without a file has nothing to stream: it fails at start, or the
     accelerator waits for it for ever.
 
-    Fix: write the dataset into at least as many files as there are workers; some multiple of it keeps the shards even. The finding
-    gives the number, and for TFRecord files the lines that do it: they read all records once and deal them out in turn.
+    Fix: write the dataset into at least as many files as there are workers; some multiple of it keeps the shards even.
 
     Silent without a plan, for pipelines that do not shard, where the files suffice, and for a dataset of TensorFlow Datasets: its
-    files belong to its description, and are not to be written anew by hand.
+    files belong to its description, and its folder is named by version (`mnist/3.0.1`).
     """
     files, plan = case.pipeline.files, case.plan
-    if files is None or plan is None or not case.is_sharded or _is_prepared(files):
+    if files is None or plan is None or not case.is_sharded or re.search(r"/\d+\.\d+\.\d+/?$", files.directory or ""):
         return
     workers = plan.input_workers
     if plan.meets_demand is False and plan.limited_by == "files":
@@ -48,51 +37,20 @@ def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
         return
     shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
     wanted = FILES_PER_WORKER * workers
-    recipe = _recipe(case.pipeline.ops, files, wanted)
     message = f"the demand needs more input workers than the {files.count} files can be shared out to"
-    fix = f"write the dataset into {wanted} files or more" + (", in a folder `new` for example" if recipe else "")
+    fix = f"write the dataset into {wanted} files or more"
     evidence = {"files": files.count, "workers": workers, "files_wanted": wanted}
-    yield finding(shard.name if shard else None, message, fix, evidence, is_warning=True, after=recipe)
-
-
-def _is_prepared(files: FileSet) -> bool:
-    """Whether TensorFlow Datasets wrote the files: its folders are named by version (`mnist/3.0.1`)."""
-    return re.fullmatch(r"\d+\.\d+\.\d+", PurePath(files.directory or "").name) is not None
-
-
-def _recipe(ops: tuple[Op, ...], files: FileSet, shards: int) -> str | None:
-    """Lines of Python that deal the records out to `shards` files in turn; None where they are no TFRecord files."""
-    reader = next((op for op in ops if op.kind == "TFRecord"), None)
-    if reader is None or files.directory is None:
-        return None
-    packed = reader.parameters.get("compression_type")
-    return RECIPE.format(
-        shards=shards,
-        directory=files.directory.replace("\\", "\\\\").replace('"', '\\"'),
-        options=f', "{packed}"' if packed else "",
-        compression=f', compression_type="{packed}"' if packed else "",
-    )
-
-
-_FIX = "shard the list of file names by the number and index of the workers in TF_CONFIG, before anything reads them"
-_FIXES = {
-    "given": "shard the list of file names by input_context.num_input_pipelines and input_pipeline_id, before anything reads them",
-    "left": "measure with --input-context what the function does with it, or shard the list of file names by TF_CONFIG",
-}
-_FIX_WITHOUT_FILES = "give each worker its own part of the samples, by the number and index of the workers in TF_CONFIG"
+    yield finding(shard, message, fix, evidence, is_warning=True)
 
 
 def no_shard(case: Case) -> Iterator[Finding]:
     """The plan has several workers, and all of them stream the same data.
 
-    Each worker runs the whole input function. Unless it takes its own part of the files, every worker reads every file: the
-    accelerator sees each sample once per worker and pass, an epoch is as many times longer as there are workers, each node reads
-    and caches the whole dataset, and without a seedless shuffle all workers deliver the same batch at the same time.
+    Unless a worker takes its own part of the files, it reads every file: the accelerator sees each sample once per worker and pass,
+    each node caches the whole dataset, and without a seedless shuffle all workers deliver the same batch at the same time.
 
     Fix: `files = files.shard(num_workers, index)` with the numbers of the running launch (from `TF_CONFIG` or a `tf.distribute`
     input context), directly after the list of file names and before anything that reads them.
-
-    Of a function whose `input_context` is None by default it says whether one was given (`--input-context`), or left out.
 
     A warning, because some want it so (every worker shuffles all of the data). An error where the code does shard, but not by the
     launch: several workers were announced and it took one shard of one, or Python code that divides the files gave all of them to
@@ -134,8 +92,8 @@ def _same_batches(case: Case, workers: int) -> Iterator[Finding]:
         digests = [worker.first_batch_digest for worker in measurement.measured_workers]
         if len(digests) > 1 and digests[0] is not None and len(set(digests)) == 1:
             announced = measurement.num_workers
-            began = f"in a launch of {announced} they began with one batch"
-            message = f"the {workers} workers of the plan all stream the same data: {began}{_context_tried(case)}"
+            began = f"in a launch of {announced} they began with one batch{_context_tried(case)}"
+            message = f"the {workers} workers of the plan all stream the same data: {began}"
             yield _unsharded(case, "warning", message, announced, workers)
             return
 
@@ -148,8 +106,7 @@ def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
         return
     if number == 1:
         message = f"{announced} workers were announced, but the code took one shard of one: every worker streams all files"
-        message += _context_tried(case)
-        yield _unsharded(case, "error", message, announced, workers, shard)
+        yield _unsharded(case, "error", f"{message}{_context_tried(case)}", announced, workers, shard)
     else:
         message = f"the files are divided by {number} whatever the launch, and the plan has {workers} workers"
         yield _unsharded(case, "warning", message, announced, workers, shard)
@@ -163,13 +120,14 @@ def _context_tried(case: Case) -> str:
 
 def _unsharded(case: Case, severity: Severity, message: str, announced: int, workers: int, shard: Op | None = None) -> Finding:
     source = shard or next((op for op in case.pipeline.ops if op.within is None), None)
-    fix = _FIXES.get(case.pipeline.input_context or "", _FIX if case.pipeline.files else _FIX_WITHOUT_FILES)
-    evidence = {
-        "workers": workers,
-        "workers_announced": announced,
-        "files": case.pipeline.files.count if case.pipeline.files else None,
-        **({"input_context": case.pipeline.input_context} if case.pipeline.input_context else {}),
-    }
+    files, context = case.pipeline.files, case.pipeline.input_context
+    where = "input_context" if context == "given" else "TF_CONFIG"
+    fix = f"shard the list of file names by the number and index of the workers in {where}, before anything reads them"
+    if files is None:
+        fix = f"give each worker its own part of the samples, by the number and index of the workers in {where}"
+    if context == "left":
+        fix = f"measure with --input-context what the function does with it, or {fix}"
+    evidence = {"workers": workers, "workers_announced": announced, "files": files.count if files else None}
     return finding(source, message, fix, evidence, severity=severity)
 
 
@@ -177,9 +135,8 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
     """A `shard` comes after a shuffle without a seed, so the shards of the workers overlap and miss data.
 
     `shard(n, i)` takes every n-th element of what it is given, and that must be the same sequence in every worker. `list_files`
-    shuffles unless `shuffle=False` is given, each process with a random seed of its own; every worker then divides another order.
-    With many workers, more than a third of the files (1 / e) are read by none in a pass, and others twice or more. Nothing fails;
-    the model trains on something else.
+    shuffles unless `shuffle=False` is given, each process with a random seed of its own. With many workers, more than a third of
+    the files (1 / e) are then read by none in a pass, and others twice or more. Nothing fails; the model trains on something else.
 
     Fix: `list_files(pattern, shuffle=False)`, or the same `seed=` for all workers; or shard first and shuffle after it. Shuffling
     what a worker reads, after its shard, needs no seed.
@@ -219,15 +176,11 @@ def _seeded(shuffle: Op) -> str | None:
     return with_argument(shuffle.code, "shuffle", "seed", "1") if given is None else None
 
 
-COSTLY = TRANSFORMS | OPENS | BATCHING
-
-
 def late_shard(case: Case) -> Iterator[Finding]:
     """The `shard` comes after the reading, so every worker reads everything and throws most of it away.
 
-    `shard(n, i)` keeps one element in n. Before the readers it drops file names, which costs nothing. After them every worker
-    opens, reads and unpacks all files, and maybe decodes all samples, to keep an n-th: n workers deliver hardly more than one, and
-    the storage is asked for n times the data.
+    `shard(n, i)` keeps one element in n. After the readers every worker opens, reads and unpacks all files, and maybe decodes all
+    samples, to keep an n-th: n workers deliver hardly more than one, and the storage is asked for n times the data.
 
     Fix: shard the list of file names: `list_files(pattern, shuffle=False).shard(n, i)` before `interleave` or `TFRecordDataset`.
     The samples of a worker are then those of its files, another division of the data than now.
@@ -249,8 +202,7 @@ def late_shard(case: Case) -> Iterator[Finding]:
         number = number_of(shard, "num_shards")
         needed = workers or number or 1
         is_only_way = not readers or (files is not None and files.count < needed)
-        wasted = [op for op in passed if op in readers or op in makers or op.kind in COSTLY]
-        doing = "reads and transforms" if any(op.kind in TRANSFORMS - BATCHING for op in wasted) else "reads"
+        doing = "reads and transforms" if any(op.kind in TRANSFORMS - BATCHING for op in passed) else "reads"
         unit = "batch" if any(op.kind in BATCHING for op in passed) else "sample"
         message = f"every worker {doing} everything and keeps one {unit} in {needed}"
         fix = "shard the list of file names, before anything reads them"
@@ -277,8 +229,8 @@ def auto_shard(case: Case) -> Iterator[Finding]:
     """`tf.distribute` cannot shard the dataset as its `auto_shard_policy` says, or reads all of it in every worker.
 
     `strategy.experimental_distribute_dataset` and `model.fit` under a strategy divide a dataset among the workers. With `FILE` each
-    worker gets files of its own: with fewer files than workers it stops (`Could not apply FILE based sharding`), and so it does
-    for data that are not in files. `AUTO`, the default, does the same where there are files. With `DATA`, and with `AUTO` where no
+    worker gets files of its own: with fewer files than workers it stops (`Could not apply FILE based sharding`), and so it does for
+    data that are not in files. `AUTO`, the default, does the same where there are files. With `DATA`, and with `AUTO` where no
     files are, a shard is put behind the whole pipeline: every worker reads, decodes and batches everything, and keeps a batch in n.
 
     Fix: as many files as workers or more; or your own `shard` of the file names by `input_context` in
@@ -321,10 +273,9 @@ _MODES = {"": "OFF", "\x08\x01": "DYNAMIC", "\x08\x02": "FILE", "\x08\x03": "DAT
 def from_service(case: Case) -> Iterator[Finding]:
     """The elements come from a tf.data service, whose pipeline runs elsewhere.
 
-    What reads and transforms the data runs in the service's own workers. The graph shows one op that fetches elements, so that no
-    rule sees what is before it, its CPUs and memory are not in the plan, and the rate is that of the service as it was while we
-    measured: shared with whoever else used it, and no faster for more input workers of ours. With the processing mode `OFF` every
-    service worker delivers the whole dataset, in an order of its own: each sample comes as often in a pass as there are workers.
+    No rule sees what is before the one op that fetches elements, the service's CPUs and memory are not in the plan, and the rate is
+    that of the service as it was while we measured, no faster for more input workers of ours. With the processing mode `OFF` every
+    service worker delivers the whole dataset: each sample comes as often in a pass as there are workers.
 
     Fix: analyze the input function without `distribute(...)` to see its ops, and to size the service: workers of it = demand over
     the rate of one. `processing_mode=ShardingPolicy.DYNAMIC` gives each element once in a pass.
@@ -338,18 +289,8 @@ def from_service(case: Case) -> Iterator[Finding]:
         mode = _MODES.get(str(op.parameters.get("processing_mode", "")), "unknown")
         before = "its pipeline is not in this graph: what was measured is how fast this process fetches elements"
         passes = "; with OFF each of the service's workers gives the whole dataset" if mode == "OFF" else ""
-        job = op.parameters.get("job_name")
-        evidence = {
-            "processing_mode": mode,
-            "address": _text(op.parameters.get("address")),
-            "protocol": _text(op.parameters.get("protocol")),
-            "job_name": _text(job),
-            "ops_here": len(ops) - 1,
-        }
         fix = "analyze the input function without distribute(...), and give the service as many workers as the demand needs"
         shown = next((one for one in (op, *downstream(op, ops)) if one.source), op)  # TensorFlow keeps no line of the op itself
-        yield finding(shown, f"{op.name} takes elements from a tf.data service ({mode}); {before}{passes}", fix, evidence)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+        yield finding(
+            shown, f"{op.name} takes elements from a tf.data service ({mode}); {before}{passes}", fix, {"processing_mode": mode}
+        )

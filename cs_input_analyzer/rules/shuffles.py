@@ -13,7 +13,7 @@ from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, sh
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.buffers import element_bytes
-from cs_input_analyzer.planning.evidence import finding, samples_of_worker, workers_of
+from cs_input_analyzer.planning.evidence import finding, rate_of_worker, samples_of_worker
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
@@ -26,9 +26,8 @@ MEMORY_RATIO = 0.05
 def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
     """A `shuffle` buffer holds decoded elements where it could hold encoded ones.
 
-    A shuffle keeps as many elements in memory as its buffer is long, in every worker. A decoded picture takes ten to thirty times
-    the bytes of the JPEG it was made of. The buffer also has to be filled before the first batch, so all of that is decoded before
-    training starts, and after every pass again.
+    A decoded picture takes ten to thirty times the bytes of the JPEG it was made of. The buffer also has to be filled before the
+    first batch, so all of that is decoded before training starts, and after every pass again.
 
     Fix: `shuffle` before the `map` that decodes. It mixes as well as before: with a seed, the very same order comes out. Or a
     smaller buffer.
@@ -64,9 +63,8 @@ def _growth(op: Op, case: Case) -> float:
     return cost.bytes_out_per_sample / cost.bytes_in_per_sample
 
 
-# A gap between two passes that takes this share of a pass, and is long enough to be felt, is worth a warning.
+# A gap between two passes that takes this share of a pass is worth a warning.
 GAP_RATIO = 0.1
-LONG_GAP_S = 1.0
 # A buffer of so many batches is a short one, however few samples there are.
 BATCHES = 10
 
@@ -74,16 +72,15 @@ BATCHES = 10
 def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
     """A `shuffle` buffer is longer than what one worker has to shuffle.
 
-    The buffer then takes in the worker's whole shard before it gives out the first element, in each pass: nothing is read ahead,
-    and at the end of every pass all else waits until the shard has been read again. More workers make the shards smaller and the
-    buffer no shorter.
+    The buffer then takes in the worker's whole shard before it gives out the first element, in each pass, while all else waits.
+    More workers make the shards smaller and the buffer no shorter.
 
     Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names; or, if you want the
     whole shard shuffled, `repeat` before `shuffle` so that the passes run into one another.
 
     Silent where the buffer is shorter than the shard or no longer than ten batches (then it is the data that are few), for file
-    names, behind an endless `repeat` (the buffer is filled only once), after `batch`, and without a measurement that shows how
-    many samples there are.
+    names, behind an endless `repeat` (the buffer is filled only once), after `batch`, and without a measurement that shows how many
+    samples there are.
     """
     ops, samples = case.pipeline.ops, samples_of_worker(case)
     for op in ops:
@@ -95,25 +92,13 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
             continue
         if count <= max(samples, BATCHES * (case.pipeline.batch_size or 1)):
             continue
-        gap_s = _gap_s(case)
-        share = _gap_share(case, gap_s, samples)
-        workers = workers_of(case) if case.is_sharded else None
+        states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
+        gap_s = max((state.epoch_gap_s or 0.0 for state in states), default=0.0)
         message = f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}"
         fix = "shuffle the file names, and give the buffer some batches or a few percent of a worker's samples"
-        evidence = {"buffer_size": count, "samples_of_a_worker": round(samples), "workers": workers, "epoch_gap_s": gap_s}
-        yield finding(op, message, fix, evidence, is_warning=(gap_s or 0.0) >= LONG_GAP_S and (share or 0.0) >= GAP_RATIO)
-
-
-def _gap_s(case: Case) -> float | None:
-    states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
-    gaps = [state.epoch_gap_s for state in states if state.epoch_gap_s is not None]
-    return max(gaps, default=None)
-
-
-def _gap_share(case: Case, gap_s: float | None, samples: float) -> float | None:
-    """The gap between two passes over the time of a pass, both of the slowest worker that was measured."""
-    rates = [worker.samples_per_s.estimate for m in case.measurements for worker in m.measured_workers if worker.samples_per_s]
-    return gap_s / (gap_s + samples / min(rates)) if gap_s is not None and rates and min(rates) > 0 else None
+        evidence = {"buffer_size": count, "samples_of_a_worker": round(samples), "epoch_gap_s": gap_s}
+        rate = rate_of_worker(case)
+        yield finding(op, message, fix, evidence, is_warning=rate is not None and gap_s >= GAP_RATIO * samples / rate)
 
 
 # Where these are, order is meant, or is not that of samples of a file.
@@ -129,9 +114,8 @@ SHARD_RATIO = 0.01
 def shuffle_too_small(case: Case) -> Iterator[Finding]:
     """A `shuffle` buffer is too small to mix the samples.
 
-    An element can move ahead by no more than the buffer is long. With a buffer shorter than a batch, samples that stand together
-    in a file stay together in a batch; where files were written class by class or day by day, each batch is one class or one day,
-    and training suffers. Nothing is faster for it.
+    An element can move ahead by no more than the buffer is long: samples that stand together in a file stay together in a batch.
+    Where files were written class by class or day by day, each batch is one class or one day, and training suffers.
 
     Fix: a buffer of several batches; and file names shuffled (with a seed where workers share them), which mixes at no cost.
 
@@ -159,9 +143,8 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
 def shuffle_after_batch(case: Case) -> Iterator[Finding]:
     """A `shuffle` after `batch` mixes batches, not samples.
 
-    The same samples meet in the same batch in every pass, in the order in which they stand in the files; only the order of the
-    batches changes. And the buffer holds whole batches, so a number that was meant for samples takes a batch size times the
-    memory.
+    The same samples meet in the same batch in every pass, in the order in which they stand in the files. And the buffer holds whole
+    batches, so a number that was meant for samples takes a batch size times the memory.
 
     Fix: `shuffle` before `batch`, with a buffer of some batches of samples. It is advice only: the batches will be others, and are
     meant to be.
@@ -205,11 +188,11 @@ def _held_bytes(count: int, case: Case) -> int | None:
 def repeat_before_shuffle(case: Case) -> Iterator[Finding]:
     """A `repeat` before `shuffle` lets passes run into one another.
 
-    The buffer then holds samples of two passes at a time, so some come twice before others come once, and nothing marks where a
-    pass ends. On the other hand the buffer is filled only once, and there is no gap between passes: some do it for that reason.
+    Some samples then come twice before others come once, and nothing marks where a pass ends. On the other hand the buffer is
+    filled only once, and there is no gap between passes: some do it for that reason.
 
-    Fix: `shuffle` before `repeat`, if every pass is to hold each sample once. With `reshuffle_each_iteration` (the default) the
-    order is another in each pass. It is advice only, as the order of the elements changes.
+    Fix: `shuffle` before `repeat`, if every pass is to hold each sample once. It is advice only, as the order of the elements
+    changes.
 
     Silent where `repeat` comes after `shuffle`, where names of files are repeated (which fills the readers as well, and is meant),
     for a shuffle that comes after another one of samples, and in evaluation.
@@ -236,9 +219,9 @@ def repeat_before_shuffle(case: Case) -> Iterator[Finding]:
 def shuffle_missing(case: Case) -> Iterator[Finding]:
     """Nothing shuffles the samples of a training.
 
-    The samples then come in the order in which they stand in the files, the same in every pass and every run: neighbours of the
-    writing, often of one class or one source, are neighbours in each batch, and the gradient of a batch is that of a part of the
-    data. A shuffle of file names alone changes which file comes first and nothing inside it.
+    The samples then come in the order in which they stand in the files, in every pass: neighbours of the writing, often of one
+    class or one source, are neighbours in each batch, and the gradient of a batch is that of a part of the data. A shuffle of file
+    names alone changes nothing inside a file.
 
     Fix: `shuffle(buffer)` of some batches before `batch`, together with a shuffle of file names. It is advice only: the order
     becomes another.

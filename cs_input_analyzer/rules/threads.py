@@ -5,42 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from cs_input_analyzer.pipeline.op_kinds import MAPS
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, number_of
-from cs_input_analyzer.planning.evidence import bottleneck, cpus_of_task, finding, station_of, widest_cpus
+from cs_input_analyzer.planning.evidence import cpus_of_task, finding, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar
 from cs_input_analyzer.units import counted, format_ratio
-
-INTRA_OP = "threading.max_intra_op_parallelism"
 
 
 def starved_threads(case: Case) -> Iterator[Finding]:
     """An option of the dataset gives its ops fewer threads than there are CPUs.
 
     `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads: with k below the CPUs of
-    the task the rest of them idle, and more parallel calls than threads wait for each other. `max_intra_op_parallelism = 1` keeps
-    each single TensorFlow op on one thread, which is good for a `map` over samples with many calls in parallel, and starves one big
-    op that works on a whole batch.
+    the task the rest of them idle, and more parallel calls than threads wait for each other.
 
-    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task; leave
-    `max_intra_op_parallelism` out where one op does most of the work.
+    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task.
 
-    A warning for a pool smaller than the task's CPUs, or than the parallel calls that the code asks for. For your information
-    where it is only smaller than the widest task that was measured: the plan may have taken small tasks because of it. For
-    `max_intra_op_parallelism` only for your information, and only where a `map` was measured to keep one thread busy while CPUs
-    idle.
+    A warning for a pool smaller than the task's CPUs, or than the parallel calls that the code asks for. For your information where
+    it is only smaller than the widest task that was measured: the plan may have taken small tasks because of it.
 
-    Silent without such options, and for pools at least as large as the CPUs of any task, planned or measured.
+    Silent without such an option, and for pools at least as large as the CPUs of any task, planned or measured.
     """
     for op in case.pipeline.ops:
-        if op.kind not in ("Options", "PrivateThreadPool", "MaxIntraOpParallelism"):
-            continue
-        threads = number_of(op, PRIVATE_THREADS if op.kind == "Options" else "num_threads")
-        if threads is not None and threads > 0:  # 0 lets TensorFlow choose
+        if threads := _threads(op):  # 0 lets TensorFlow choose
             yield from _small_pool(case, op, threads)
-        limit = number_of(op, INTRA_OP if op.kind == "Options" else "max_intra_op_parallelism")
-        if limit is not None and limit > 0:
-            yield from _single_op(case, op, limit)
 
 
 def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
@@ -55,30 +41,9 @@ def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
         short = f"for {max(calls)} parallel calls" if starved else f"too few for the {widest} CPUs that a task had here"
     message = f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}"
     fix = "leave options.threading.private_threadpool_size out, or set it to the CPUs of the task"
-    evidence = {
-        "private_threadpool_size": threads,
-        "cpus_per_task": cpus,
-        "widest_task_cpus": widest,
-        "parallel_calls": max(calls, default=None),
-    }
+    evidence = {"private_threadpool_size": threads, "cpus_per_task": cpus, "parallel_calls": max(calls, default=None)}
     edits = (Edit(kind="use-private-threads", op=op.name, value=cpus),) if cpus is not None and threads < cpus else ()
     yield finding(op, message, fix, evidence, is_warning=starved, edits=edits)
-
-
-def _single_op(case: Case, op: Op, limit: int) -> Iterator[Finding]:
-    serial, cpu = bottleneck(case, ("serial op",)), station_of(case, ("CPU",))
-    busy = next((other for other in case.pipeline.ops if serial is not None and other.name == serial.op), None)
-    if cpu is None or cpu.layout is None or busy is None or busy.kind not in MAPS:
-        return
-    idle_cpus = cpu.layout.cpus_per_task * (1 - cpu.utilization_ratio)
-    if idle_cpus < limit:
-        return
-    message = (
-        f"each op may use {limit} thread{'s' if limit > 1 else ''}: {busy.name} keeps one busy while {idle_cpus:.1f} CPUs idle"
-    )
-    fix = "leave options.threading.max_intra_op_parallelism out, or map over samples with parallel calls"
-    evidence: dict[str, Scalar] = {"max_intra_op_parallelism": limit, "busy_op": busy.name, "idle_cpus": idle_cpus}
-    yield finding(op, message, fix, evidence)
 
 
 STOLEN_RATIO = 0.05
@@ -88,9 +53,8 @@ TAKEN_RATIO = 0.1
 def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     """More threads want to run than there are CPUs for them.
 
-    A launch that asks for more CPUs than a node has makes its tasks take turns: each is slower, and the slowest one sets the pace.
-    The same happens from outside: other jobs on the measuring host, or a hypervisor that gives its CPUs to several virtual
-    machines. Rates measured then are too low, and not the same twice.
+    A launch that asks for more CPUs than a node has makes its tasks take turns, and the slowest one sets the pace. The same happens
+    from outside: other jobs on the measuring host, or a hypervisor that gives its CPUs to several virtual machines.
 
     Fix: tasks_per_node x cpus_per_task at most the CPUs of a node; measure on an idle or exclusive node (`--exclusive`).
 
@@ -136,16 +100,13 @@ FIX = "bind tasks to their CPUs (srun --cpu-bind=cores), and leave autotune.cpu_
 def autotune_sees_host(case: Case) -> Iterator[Finding]:
     """AUTOTUNE counts on more CPUs than the task has.
 
-    AUTOTUNE divides the CPUs that TensorFlow sees: those of the process's affinity, or what `options.autotune.cpu_budget` says. A
-    container quota (cgroup) is not seen, nor is `cpus_per_task` where Slurm does not bind tasks to CPUs. Then every task of a node
-    tunes itself to the whole machine: many times too many parallel calls, each with a buffer, that take turns on the few CPUs there
-    are.
+    AUTOTUNE divides the CPUs that TensorFlow sees: those of the process's affinity, or what `options.autotune.cpu_budget` says, or
+    the threads of the dataset's own pool. A container quota (cgroup) is not seen, nor is `cpus_per_task` where Slurm does not bind
+    tasks to CPUs. Then every task of a node tunes itself to the whole machine: many times too many parallel calls, each with a
+    buffer, that take turns on the few CPUs there are.
 
     Fix: leave `cpu_budget` out or set it to `cpus_per_task`; bind the tasks (`srun --cpu-bind=cores`), so that TensorFlow counts
     right; where only a quota limits the job, set `options.threading.private_threadpool_size` to it.
-
-    Where the dataset's own thread pool is larger than the task (`options.threading.private_threadpool_size`), that is the number
-    which AUTOTUNE counts on, and the finding names it.
 
     A warning for a budget of at least twice the task's CPUs, and where AUTOTUNE was seen to choose that many parallel calls for a
     `map`. For your information where a quota limits this host, as it may limit the nodes.
@@ -184,12 +145,7 @@ def _from_tuning(case: Case) -> Iterator[Finding]:
                 cause = f": {PRIVATE_THREADS}={_threads(pool)} gives it the threads for them" if pool is not None else ""
                 message = f"AUTOTUNE chose {tuned.value:.0f} parallel calls in a task of {cpus} CPUs{cause}"
                 fix = FIX if pool is None else f"leave options.{PRIVATE_THREADS} out, or set it to cpus_per_task"
-                evidence: dict[str, Scalar] = {
-                    "parallel_calls": tuned.value,
-                    "cpus_per_task": cpus,
-                    "layout": str(measurement.layout),
-                    "private_threadpool_size": _threads(pool) if pool is not None else None,
-                }
+                evidence: dict[str, Scalar] = {"parallel_calls": tuned.value, "cpus_per_task": cpus}
                 yield finding(tuned.op if pool is None else pool.name, message, fix, evidence, is_warning=True)
 
 
@@ -216,16 +172,16 @@ POOLS_RATIO = 4
 def too_many_threads(case: Case) -> Iterator[Finding]:
     """The tasks of a node start more threads than the node allows, or than its CPUs are for.
 
-    Each task has TensorFlow's pools (as many threads as CPUs that it sees, several times), the pool of the dataset's options, and
-    a thread for each parallel call. All threads of a user together are limited (`ulimit -u`), and those of a container
-    (`pids.max`): at the limit a task ends with `pthread_create failed` or `Resource temporarily unavailable`, often after hours.
+    Each task has TensorFlow's pools (as many threads as CPUs that it sees, several times), the pool of the dataset's options, and a
+    thread for each parallel call. All threads of a user together are limited (`ulimit -u`), and those of a container (`pids.max`):
+    at the limit a task ends with `pthread_create failed` or `Resource temporarily unavailable`, often after hours.
 
     Fix: fewer tasks for each node, smaller `private_threadpool_size` and `num_parallel_calls`; or raise the limit (`ulimit -u`,
     `--pids-limit` of the container).
 
     A warning where the threads of the plan's tasks, as many as a measured worker had, come to four fifths of the measuring host's
-    limit, which the nodes are taken to have, too. For your information where the private pools of the tasks have four times as
-    many threads as the node has CPUs.
+    limit, which the nodes are taken to have, too. For your information where the private pools of the tasks have four times as many
+    threads as the node has CPUs.
 
     Silent where no limit is known, without a plan, and where the threads were not counted.
     """
@@ -235,19 +191,12 @@ def too_many_threads(case: Case) -> Iterator[Finding]:
     tasks, counts = plan.tasks_per_node, [w.threads for m in case.measurements for w in m.workers if w.threads is not None]
     limit, each = host.thread_limit if host is not None else None, max(counts, default=0)
     pool = max((op for op in case.pipeline.ops if _threads(op)), key=lambda op: _threads(op) or 0, default=None)
-    size = (_threads(pool) or 0) if pool is not None else 0
-    evidence = {
-        "threads_per_task": each or None,
-        "tasks_per_node": tasks,
-        "thread_limit": limit,
-        "private_threadpool_size": size or None,
-        "cpus_per_node": case.cluster.cpus_per_node,
-    }
-    fix = f"start fewer tasks on a node, or give {PRIVATE_THREADS} and num_parallel_calls smaller numbers"
-    if limit is not None and each * tasks >= NEAR_LIMIT_RATIO * limit:
-        source = host.thread_limit_source if host is not None else ""
-        message = f"{tasks} tasks of {each} threads each come to {each * tasks:,} on a node; the limit is {limit:,} ({source})"
-        yield finding(pool, message, f"{fix}, or raise the limit", evidence, is_warning=True)
-    elif size * tasks > POOLS_RATIO * case.cluster.cpus_per_node:
+    if host is not None and limit is not None and each * tasks >= NEAR_LIMIT_RATIO * limit:
+        where = f"the limit is {limit:,} ({host.thread_limit_source})"
+        message = f"{tasks} tasks of {each} threads each come to {each * tasks:,} on a node; {where}"
+        fix = f"start fewer tasks on a node, give {PRIVATE_THREADS} and num_parallel_calls smaller numbers, or raise the limit"
+        yield finding(pool, message, fix, {"threads_per_task": each, "thread_limit": limit}, is_warning=True)
+    elif pool is not None and (size := _threads(pool) or 0) * tasks > POOLS_RATIO * case.cluster.cpus_per_node:
         message = f"{tasks} tasks with a private pool of {size} threads each run on the {case.cluster.cpus_per_node} CPUs of a node"
-        yield finding(pool, message, f"leave options.{PRIVATE_THREADS} out, or set it to cpus_per_task", evidence)
+        fix = f"leave options.{PRIVATE_THREADS} out, or set it to cpus_per_task"
+        yield finding(pool, message, fix, {"private_threadpool_size": size, "cpus_per_node": case.cluster.cpus_per_node})

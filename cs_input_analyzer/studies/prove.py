@@ -346,7 +346,7 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
     if why is None and copy.calls_python:
         why = "it calls Python, which may not be run more often than training does"
     pipeline = graph.read_graph(dataset, graph.SourceLog(), target="a dataset in this process")
-    findings = rules.find(_case(pipeline), select, ignore)
+    findings = rules.sift(_case(pipeline), select, ignore).findings
     candidates = _candidates(findings)
     if why is not None or not candidates:
         because = f"left as it is: {why}" if why else ""

@@ -54,10 +54,8 @@ def test_traits_that_contradict_each_other_stand_in_no_row() -> None:
         ("ParallelMapDatasetV2", "ParallelMap", "map"),
         ("ExperimentalMapAndBatchDataset", "MapAndBatch", "map_and_batch"),
         ("LegacyParallelInterleaveDatasetV2", "ParallelInterleave", "interleave"),
-        ("ParallelInterleaveDataset", "ParallelInterleave", "interleave"),
         ("ShuffleAndRepeatDatasetV2", "ShuffleAndRepeat", "shuffle_and_repeat"),
         ("CSVDatasetV2", "CSV", "CsvDataset"),
-        ("TFRecordDataset", "TFRecord", "TFRecordDataset"),
         ("MatchingFilesDataset", "MatchingFiles", "list_files"),
     ],
 )

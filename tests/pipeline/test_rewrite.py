@@ -26,7 +26,7 @@ AUTOTUNE = tf.data.AUTOTUNE
 STRING = tf.TensorSpec([], tf.string)
 FILES, RECORDS = 3, 7
 # Small data: a few records in each file.
-SAMPLE_SCALE = {"fc_mnist": 0.01, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
+SAMPLE_SCALE = {"fc_mnist": 0.01, "bert_pretrain": 0.01, "gpt2": 0.02}
 
 
 class Data:
@@ -84,13 +84,10 @@ READERS: dict[str, Callable[[Data], Any]] = {
     "interleave": lambda data: Dataset.list_files(str(data.folder / "*.tfrecord")).interleave(
         tf.data.TFRecordDataset, cycle_length=2, num_parallel_calls=AUTOTUNE, deterministic=False
     ),
-    "sequential interleave": lambda data: Dataset.from_tensor_slices(data.names("tfrecord")).interleave(tf.data.TFRecordDataset),
     "flat_map": lambda data: Dataset.from_tensor_slices(data.names("tfrecord")).flat_map(tf.data.TFRecordDataset),
     "list": lambda data: tf.data.TFRecordDataset(data.names("tfrecord")),
     "list, read in parallel": lambda data: tf.data.TFRecordDataset(data.names("tfrecord"), num_parallel_reads=4),
-    "lines": lambda data: tf.data.TextLineDataset(data.names("txt")),
     "lines, interleaved": lambda data: Dataset.list_files(data.names("txt")).interleave(tf.data.TextLineDataset),
-    "fixed length": lambda data: tf.data.FixedLengthRecordDataset(data.names("fixed"), 5),
     "fixed length, in parallel": lambda data: tf.data.FixedLengthRecordDataset(data.names("fixed"), 5, num_parallel_reads=2),
     "concatenated": lambda data: tf.data.TFRecordDataset(data.names("tfrecord")[:1]).concatenate(
         tf.data.TextLineDataset(data.names("txt")[1:])
@@ -118,9 +115,7 @@ def test_maps_inside_the_interleaved_function_go_too(data: Data) -> None:
     def read(name: Any) -> Any:
         return tf.data.TFRecordDataset(name).map(heavy, num_parallel_calls=2).shuffle(3).batch(2).take(1).prefetch(1)
 
-    dataset = Dataset.from_tensor_slices(data.names("tfrecord")).interleave(read, num_parallel_calls=2).unbatch()
-    cut = cut_of(dataset)
-    assert cut.element_spec == STRING
+    cut = cut_of(Dataset.from_tensor_slices(data.names("tfrecord")).interleave(read, num_parallel_calls=2).unbatch())
     assert elements(cut) == data.records
     assert not {"Map", "ParallelMap", "Shuffle", "Batch", "Take", "Unbatch"} & set(kinds(cut))
 
@@ -136,17 +131,21 @@ def test_the_file_listing_stays(data: Data) -> None:
 
 def test_zipped_readers_are_both_read(data: Data) -> None:
     pair = Dataset.zip(
-        (tf.data.TFRecordDataset(data.names("tfrecord")).map(heavy), tf.data.TextLineDataset(data.names("txt")).batch(1))
+        (
+            tf.data.TFRecordDataset(data.names("tfrecord")).map(heavy),
+            Dataset.range(100),  # reads nothing, and is dropped
+            tf.data.TextLineDataset(data.names("txt")).batch(1),
+        )
     )
-    cut = cut_of(pair.shuffle(5))
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = 3
+    cut = cut_of(pair.shuffle(5).with_options(options))
     assert cut.element_spec == (STRING, STRING)
+    assert cut.options().threading.private_threadpool_size == 3
     assert elements(cut) == Counter({(value, value): 1 for value in data.records})
-
-
-def test_what_is_zipped_with_a_reader_and_reads_nothing_is_dropped(data: Data) -> None:
-    cut = cut_of(Dataset.zip((Dataset.range(100), tf.data.TFRecordDataset(data.names("tfrecord")))).batch(4))
-    assert cut.element_spec == STRING
-    assert elements(cut) == data.records
+    one = cut_of(Dataset.zip((Dataset.range(100), tf.data.TFRecordDataset(data.names("tfrecord")))).batch(4))
+    assert one.element_spec == STRING
+    assert elements(one) == data.records
 
 
 def test_csv_keeps_its_columns(tmp_path: Path) -> None:
@@ -160,10 +159,6 @@ def test_csv_keeps_its_columns(tmp_path: Path) -> None:
 
 
 def test_whole_files_read_by_a_map(data: Data) -> None:
-    @tf.function
-    def contents(name: Any) -> Any:
-        return tf.io.decode_raw(tf.io.read_file(name), tf.uint8), tf.strings.length(name)
-
     def pair(name: Any) -> Any:
         other = tf.strings.regex_replace(name, "txt$", "fixed")
         return tf.strings.length(tf.io.read_file(name)), tf.io.read_file(other), name
@@ -171,10 +166,7 @@ def test_whole_files_read_by_a_map(data: Data) -> None:
     files = Counter(Path(name).read_bytes() for name in data.names("txt"))
     pairs = Counter((Path(name).read_bytes(), Path(name[:-3] + "fixed").read_bytes()) for name in data.names("txt"))
     names = Dataset.from_tensor_slices(data.names("txt"))
-    cut = cut_of(names.shuffle(3).map(contents, num_parallel_calls=2).map(lambda pixels, length: length).batch(2))
-    assert cut.element_spec == STRING
-    assert elements(cut) == files
-    both = cut_of(names.map(pair).batch(2))
+    both = cut_of(names.shuffle(3).map(pair, num_parallel_calls=2).map(lambda length, *_: length).batch(2))
     assert both.element_spec == (STRING, STRING)
     assert elements(both) == pairs
     inner = cut_of(names.flat_map(lambda name: Dataset.from_tensors(tf.io.read_file(name)).map(tf.strings.length)))
@@ -190,26 +182,14 @@ def test_tables_and_python_functions_upstream_still_work(data: Data, python: Cal
     assert elements(cut_of(downstream(names.flat_map(tf.data.TFRecordDataset)))) == data.records
 
 
-def test_options_stay(data: Data) -> None:
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = 3
-    options.deterministic = False
-    cut = cut_of(tf.data.TFRecordDataset(data.names("tfrecord")).map(heavy).with_options(options).batch(2))
-    assert cut.options().threading.private_threadpool_size == 3
-    assert cut.options().deterministic is False
-    assert elements(cut) == data.records
-
-
 @pytest.mark.parametrize(
     "build",
     [
         lambda data: Dataset.range(5).map(lambda x: x + 1).batch(2),
-        lambda data: Dataset.from_generator(lambda: iter(range(3)), output_signature=tf.TensorSpec([], tf.int64)),
         lambda data: Dataset.from_tensor_slices(data.names("tfrecord")).map(tf.strings.length),
-        lambda data: Dataset.list_files(data.names("tfrecord")),
         lambda data: Dataset.from_tensor_slices([b"a", b"b"]).interleave(lambda x: Dataset.from_tensors(x).repeat(2)),
     ],
-    ids=["range", "generator", "names only", "listing only", "interleave of memory"],
+    ids=["range", "names only", "interleave of memory"],
 )
 def test_nothing_read_from_files_is_none(build: Callable[[Data], Any], data: Data) -> None:
     assert source_only(build(data)) is None
@@ -219,12 +199,9 @@ def test_a_way_of_reading_that_cannot_be_cut_is_none_and_no_error(data: Data) ->
     names = Dataset.from_tensor_slices(data.names("txt"))
     assert source_only(names.filter(lambda name: tf.strings.length(tf.io.read_file(name)) > 3)) is None
     assert source_only(names.batch(2).map(lambda pair: tf.map_fn(tf.io.read_file, pair))) is None
-
-    @tf.function
-    def contents(name: Any) -> Any:
-        return tf.io.read_file(name)
-
-    assert source_only(names.map(lambda name: contents(tf.strings.join([name, tf.strings.substr(contents(name), 0, 0)])))) is None
+    called = tf.function(tf.io.read_file)
+    assert source_only(names.map(called)) is None
+    assert source_only(names.map(lambda name: (tf.io.read_file(name), called(name)))) is None
 
 
 def test_a_file_named_by_another_is_read_after_it(data: Data) -> None:
@@ -236,7 +213,7 @@ def test_a_file_named_by_another_is_read_after_it(data: Data) -> None:
     assert elements(cut) == Counter(zip(files, files, strict=True))
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+@pytest.mark.parametrize("sample", SAMPLES[:3], ids=lambda sample: sample.name)
 def test_the_samples(sample: Sample, tmp_path: Path) -> None:
     params = yaml.safe_load(write_sample(sample.name, tmp_path, scale=SAMPLE_SCALE[sample.name]).read_text())
     params["train_input"]["repeat"] = False  # two of them repeat the list of files, which stays

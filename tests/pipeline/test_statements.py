@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.pipeline.source.statements import LONGEST_CODE, code_at, find_statement
+from cs_input_analyzer.pipeline.source.statements import LONGEST_CODE, code_at, find_statement, is_installed
 
 FILE = '''\
 """A module."""
@@ -26,15 +26,10 @@ def train_input_fn(params):
         )
     )  # CSI: Ignore
     if params:  # not ours: csi ignore
-        # csi: ignore=CSI999
         ds = ds.cache(); ds = ds.repeat()
-    else: ds = ds.take(3)
-    text = "# csi: ignore"
-    größe = ds.shuffle(5); täglich = ds.filter("é(")
     for batch in ds.map(
         f
     ):
-        # between
         print(batch)  # csi: ignore
     with tf.device("cpu"): ds = ds.skip(1)
     try:
@@ -43,51 +38,43 @@ def train_input_fn(params):
         ds = ds.unbatch()
     match params:
         case {"a": 1}:
-            ds = ds.enumerate()
+            größe = ds.enumerate()
     return ds
 '''
+LINES = FILE.split("\n")
 
 
 def line_of(text: str) -> int:
-    (line,) = [number for number, written in enumerate(FILE.split("\n"), start=1) if text in written]
+    (line,) = [number for number, written in enumerate(LINES, start=1) if text in written]
     return line
 
 
 @pytest.mark.parametrize(
-    ("at", "code", "ignored"),
+    ("at", "first", "last", "ignored"),
     [
-        ("range(10)", "    ds = tf.data.Dataset.range(10)", ()),
-        ("x + 1", "    ds = ds.map(lambda x: x + 1)", ("CSI101",)),
-        ("parse", None, ("CSI103", "CSI2", "CSI")),
-        ("32,", None, ("CSI103", "CSI2", "CSI")),
-        ("ds.cache", "        ds = ds.cache(); ds = ds.repeat()", ()),
-        ("take(3)", "ds = ds.take(3)", ()),
-        ('"# csi', '    text = "# csi: ignore"', ()),
-        ("größe", '    größe = ds.shuffle(5); täglich = ds.filter("é(")', ()),
-        ("for batch", "    for batch in ds.map(\n        f\n    ):", ()),
-        ("skip", "ds = ds.skip(1)", ()),
-        ("prefetch", "        ds = ds.prefetch(1)", ()),
-        ("unbatch", "        ds = ds.unbatch()", ()),
-        ("enumerate", "            ds = ds.enumerate()", ()),
-        ("def train", "def train_input_fn(params):", ()),
-        ("print", "        print(batch)", ("CSI",)),
-        ("case", "    match params:", ()),
+        ("range(10)", "range(10)", "range(10)", ()),
+        ("x + 1", "x + 1", "x + 1", ("CSI101",)),
+        ("parse", "ds = (", "CSI: Ignore", ("CSI103", "CSI2", "CSI")),
+        ("32,", "ds = (", "CSI: Ignore", ("CSI103", "CSI2", "CSI")),
+        ("if params", "if params", "if params", ()),
+        ("cache", "cache", "cache", ()),
+        ("for batch", "for batch", "):", ()),
+        ("print", "print", "print", ("CSI",)),
+        ("skip", "skip", "skip", ()),
+        ("prefetch", "prefetch", "prefetch", ()),
+        ("unbatch", "unbatch", "unbatch", ()),
+        ("enumerate", "enumerate", "enumerate", ()),
+        ("def train", "def train", "def train", ()),
     ],
 )
-def test_the_innermost_statement_is_found_with_its_comments(at: str, code: str | None, ignored: tuple[str, ...]) -> None:
+def test_the_innermost_statement_is_found_with_its_comments(at: str, first: str, last: str, ignored: tuple[str, ...]) -> None:
     found = find_statement(FILE, line_of(at))
-    if code is not None:
-        assert found.code == code
+    end = next(number for number in range(line_of(first), len(LINES) + 1) if last in LINES[number - 1])
+    assert found.code == "\n".join(LINES[line_of(first) - 1 : end])
     assert found.ignored == ignored
 
 
-def test_a_chain_is_given_as_it_is_written() -> None:
-    found = find_statement(FILE, line_of(".batch("))
-    lines = FILE.split("\n")[line_of("ds = (") - 1 : line_of("# CSI: Ignore")]
-    assert found.code == "\n".join(lines).removesuffix("  # CSI: Ignore")
-
-
-@pytest.mark.parametrize("line", [0, -1, 3, 4, 10_000])
+@pytest.mark.parametrize("line", [0, -1, 3, 10_000])
 def test_where_there_is_no_statement_there_is_none(line: int) -> None:
     assert find_statement(FILE, line) is None
 
@@ -102,10 +89,9 @@ def test_a_statement_stands_where_it_says_and_parses(line: int) -> None:
     found = find_statement(FILE, line)
     if found is None:
         return
-    assert FILE[found.begin : found.end] == found.code
-    assert FILE.count("\n", 0, found.begin) + 1 == found.first_line
-    assert found.first_line <= line
-    if not found.code.endswith(":"):
+    assert FILE[found.begin :].startswith(found.code)
+    assert FILE.count("\n", 0, found.begin) < line
+    if not found.code.partition("  #")[0].endswith((":", "}")):
         ast.parse(found.code.lstrip())
 
 
@@ -127,3 +113,15 @@ def test_a_very_long_statement_is_cut(tmp_path: Path) -> None:
     code, _ = code_at(f"{path}:1")
     assert len(code) == LONGEST_CODE
     assert code.startswith("ds = tf.data.Dataset.from_tensor_slices([0, 1,")
+
+
+def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "pairs-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("pairs.py,sha256=x,10\npairs_more/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, expected in (("pairs.py", True), ("pairs_more/a.py", True), ("mine.py", False), ("mine/pairs.py", False)):
+        assert is_installed(str(tmp_path / name)) == expected
+    assert not is_installed(str(tmp_path.parent / "pairs.py"))

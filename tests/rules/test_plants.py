@@ -116,7 +116,7 @@ def test_each_plant_raises_its_own_finding_and_no_other_of_order_and_buffers(nam
 
 @pytest.mark.parametrize("name", [name for name, plant in PATHOLOGIES.items() if plant.raises >= "CSI3"])
 def test_what_is_planted_is_found_without_measured_costs(name: str, graph_of: GraphOf) -> None:
-    found = rules.find(planned(graph_of(name)))
+    found = rules.sift(planned(graph_of(name))).findings
     assert PATHOLOGIES[name].raises in {finding.code for finding in found}
     assert len([finding for finding in found if finding.severity != "info"]) <= 2, found
     assert all(finding.source for finding in found if finding.op), "every op of these is the user's own"
@@ -125,7 +125,7 @@ def test_what_is_planted_is_found_without_measured_costs(name: str, graph_of: Gr
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_a_clean_sample_raises_nothing(sample: Any, graph_of: GraphOf) -> None:
     assert ours(unmeasured(graph_of(sample.name))) == []
-    assert [finding for finding in rules.find(planned(graph_of(sample.name))) if finding.severity != "info"] == []
+    assert [finding for finding in rules.sift(planned(graph_of(sample.name))).findings if finding.severity != "info"] == []
 
 
 def test_plants_are_listed_by_code_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
@@ -165,33 +165,6 @@ def test_a_reader_whose_records_are_shuffled_by_seed_is_not_shown_mixing_its_fil
     assert "cycle_length=1" in finding.fix
 
 
-def test_the_recipe_for_more_files_keeps_every_record(graph_of: GraphOf, tmp_path: Path) -> None:
-    import tensorflow as tf
-
-    from cs_input_analyzer.rules.shards import fewer_files_than_workers
-
-    case = planned(graph_of("too_few_files"))
-    (finding,) = fewer_files_than_workers(case)
-    assert finding.after is not None
-    assert case.pipeline.files is not None
-    (tmp_path / "new").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        exec(compile(finding.after, "recipe", "exec"), {})
-
-    def records(folder: str) -> list[bytes]:
-        return sorted(tf.data.TFRecordDataset(sorted(tf.io.gfile.glob(f"{folder}/*.tfrecord"))).as_numpy_iterator())
-
-    assert case.pipeline.files.directory is not None
-    assert records(str(tmp_path / "new")) == records(case.pipeline.files.directory)
-    sizes = [path.stat().st_size for path in (tmp_path / "new").iterdir()]
-    assert len(sizes) == finding.evidence["files_wanted"]
-    assert max(sizes) - min(sizes) <= max(sizes) / 100
-
-
-STATEMENT = "ds = tf.data.TFRecordDataset(files, num_parallel_reads=2)"
-
-
 @pytest.fixture(scope="module")
 def record_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Files of three to five records, each a text of its own."""
@@ -221,7 +194,6 @@ def waiting_for_reads(dataset: Any, code: str | None) -> Case:
 
 READERS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
     "many files": ("CSI105", lambda tf, files: tf.data.TFRecordDataset(files), "ds = tf.data.TFRecordDataset(files)"),
-    "parallel reads": ("CSI103", lambda tf, files: tf.data.TFRecordDataset(files, num_parallel_reads=2), STATEMENT),
     "tuned reads": (
         "CSI103",
         lambda tf, files: tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE),

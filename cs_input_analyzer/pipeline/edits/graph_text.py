@@ -4,10 +4,12 @@ and one in each function; the two name tensors differently (`node:0` and `node:h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph import functions_of, named_inputs, node_name
+from cs_input_analyzer.pipeline.graph import constant_of, functions_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, is_dataset_op, kind_of
 
 
@@ -85,7 +87,6 @@ class Body:
 
     nodes: dict[str, Any]
     function: Any = None
-    made: int = 0
 
     def tensor(self, name: str, output: str = "handle") -> str:
         """How an input names the (first) output of a node here."""
@@ -93,11 +94,9 @@ class Body:
 
     def edited(self, name: str) -> Any:
         """A copy of a node, now in its place, to be changed where the node is still another body's as well."""
-        copy = type(self.nodes[name])()
-        copy.CopyFrom(self.nodes[name])
-        copy.attr.pop("_output_shapes", None)
-        self.nodes[name] = copy
-        return copy
+        self.nodes[name] = deepcopy(self.nodes[name])
+        self.nodes[name].attr.pop("_output_shapes", None)
+        return self.nodes[name]
 
     def needed(self, names: Iterable[str]) -> list[Any]:
         """The nodes that these depend on, they included, in the body's order."""
@@ -115,15 +114,11 @@ class Body:
         result.input[0] = tensor
         self.nodes = {node.name: node for node in self.needed([result.name])}
 
-    def add(self, op: str, inputs: Iterable[str], attributes: Mapping[str, Any] | None = None, stem: str | None = None) -> Any:
+    def add(self, op: str, inputs: Iterable[str], attributes: Mapping[str, Any] | None = None) -> Any:
         """A new node under a name of its own."""
         from tensorflow.core.framework import node_def_pb2
 
-        name = f"csia_{stem or op}_{self.made}"
-        while name in self.nodes:
-            self.made += 1
-            name = f"csia_{stem or op}_{self.made}"
-        self.made += 1
+        name = next(name for number in count() if (name := f"csia_{op}_{number}") not in self.nodes)
         node = node_def_pb2.NodeDef(name=name, op=op, input=list(inputs))
         for key, value in (attributes or {}).items():
             node.attr[key].CopyFrom(value)
@@ -143,17 +138,8 @@ class Body:
 
     def value_of(self, tensor: str) -> Any:
         """The Python value of a scalar constant (bytes for a string), through identities; None for anything else."""
-        import tensorflow as tf
-
-        node = self._behind_identities(tensor)
-        if node is None or node.op != "Const" or node.attr["value"].tensor.tensor_shape.dim:
-            return None
-        proto = node.attr["value"].tensor
-        try:
-            value = tf.io.parse_tensor(proto.SerializeToString(), tf.dtypes.as_dtype(proto.dtype)).numpy()
-        except (NotImplementedError, TypeError, ValueError, tf.errors.OpError):  # resources and variants have no value to show
-            return None
-        return value if isinstance(value, bytes) else value.item()
+        array = constant_of(self._behind_identities(tensor))
+        return array.item() if array is not None and array.ndim == 0 else None
 
     def argument(self, node: Any, name: str) -> Any:
         """The constant that an op is given; None where it is none, or the op has no such input."""
@@ -192,13 +178,8 @@ class Body:
         return [node for node, tensor in taken if node_name(tensor) == name]
 
     def result(self) -> Any:
-        """The node whose dataset this body gives; None where it gives none of its own."""
-        if self.function is not None:
-            tensors = list(self.function.ret.values())
-        else:
-            tensors = [node.input[0] for node in self.nodes.values() if node.op == "_Retval"]
-        node = self._behind_identities(tensors[0]) if len(tensors) == 1 else None
-        return node if node is not None and is_dataset_op(node.op) else None
+        """The node whose dataset the graph's top gives; None where that comes from a call."""
+        return next(self.input_of(node) for node in self.nodes.values() if node.op == "_Retval")
 
     def redirect(self, name: str, tensor: str, keep: Iterable[str] = ()) -> None:
         """Whoever takes a tensor from node `name` takes `tensor` instead, the body's own result included; not those to `keep`."""
@@ -222,32 +203,25 @@ class GraphText:
     graph_def: Any
     top: Body
     functions: dict[str, Any]
-    own: dict[tuple[str | None, str], Body] = field(default_factory=dict)
+    own: dict[str, Body] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph_def: Any) -> GraphText:
         functions = {function.signature.name: function for function in graph_def.library.function}
-        nodes = {}
-        for node in graph_def.node:
-            copy = type(node)()
-            copy.CopyFrom(node)
-            nodes[node.name] = copy
+        nodes = {node.name: deepcopy(node) for node in graph_def.node}
         return cls(graph_def=graph_def, top=Body(nodes=nodes), functions=functions)
 
-    def own_copy(self, key: str | None, function: str) -> Body:
-        """A body of its own for one user (`key`) of a function, under a new name."""
-        copy = type(self.functions[function])()
-        copy.CopyFrom(self.functions[function])
+    def own_copy(self, function: str) -> Body:
+        """A body of its own for one user of a function, under a new name."""
+        copy = deepcopy(self.functions[function])
         copy.signature.name = f"{function}_edited_{len(self.functions)}"
         self.functions[copy.signature.name] = copy
-        return self.own.setdefault((key, function), Body(nodes={node.name: node for node in list(copy.node_def)}, function=copy))
+        return self.open(copy.signature.name)
 
     def open(self, function: str) -> Body:
         """A function's nodes, to be changed for all who call it."""
         definition = self.functions[function]
-        return self.own.setdefault(
-            (None, function), Body(nodes={node.name: node for node in definition.node_def}, function=definition)
-        )
+        return self.own.setdefault(function, Body(nodes={node.name: node for node in definition.node_def}, function=definition))
 
     def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
         """Every node of these functions and of all that they call, datasets inside them included."""
@@ -262,13 +236,8 @@ class GraphText:
     def written(self) -> Any:
         """A GraphDef of what this has become."""
         for body in self.own.values():
-            nodes = list(body.nodes.values())
-            copies = [type(node)() for node in nodes]
-            for copy, node in zip(copies, nodes, strict=True):
-                copy.CopyFrom(node)
-            set_values(body.function.node_def, copies)
-        written = type(self.graph_def)()
-        written.CopyFrom(self.graph_def)
+            set_values(body.function.node_def, [deepcopy(node) for node in body.nodes.values()])
+        written = deepcopy(self.graph_def)
         set_values(written.node, self.top.nodes.values())
         set_values(written.library.function, self.functions.values())
         return written

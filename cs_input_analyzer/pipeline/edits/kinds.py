@@ -122,8 +122,7 @@ def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str |
         return source_code.with_argument(code, method, "buffer_size", number_text(edit), nth=nth)
     if nth is not None or edit.value is None or source_code.argument_of(code, method, "buffer_size") is None:
         return None
-    text = f"{edit.value >> 20} << 20" if edit.value >= 2**20 else f"{edit.value >> 10} << 10"
-    return source_code.with_argument(code, method, "buffer_size", text)
+    return source_code.with_argument(code, method, "buffer_size", number_text(edit))
 
 
 def interleave(work: Work, edit: Edit) -> None:

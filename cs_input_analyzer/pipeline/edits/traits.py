@@ -56,11 +56,6 @@ def state_of(names: Iterable[str]) -> str | None:
     return None
 
 
-def draws_in(nodes: Iterable[Any]) -> str | None:
-    """The first op that draws random numbers; None where there is none."""
-    return next((node.op for node in nodes if node.op in DRAWS), None)
-
-
 def held_state(text: GraphText) -> str | None:
     """State that a graph's functions captured and that may change later: the graph holds a copy of its value of now."""
     for node in text.top.nodes.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import traits
@@ -36,7 +37,7 @@ def graph(work: Work, edit: Edit) -> None:
     if map_ is None or batch is None or kind_of(map_.op) not in MAPS or kind_of(batch.op) not in _BATCHES:
         raise EditError(f"{edit.op} is no map right before a batch")
     refuse_several_readers(body, map_)
-    drawn = traits.draws_in(traits.user_nodes(work.text, map_))
+    drawn = next((one.op for one in traits.user_nodes(work.text, map_) if one.op in traits.DRAWS), None)
     if drawn is not None:
         raise EditError(f"the function of {edit.op} draws random numbers ({drawn}), one draw for each sample")
     refuse_state(work, edit.op, map_, "take a whole batch")
@@ -62,8 +63,7 @@ def _batch_first(work: Work, body: Body, map_: Any, batch: Any) -> None:
     if any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in given.shapes):
         raise EditError("what reaches it has no fixed shape, so it may not fit one batch")
     function = functions[functions_of(map_)[0]]
-    copy = type(function)()
-    copy.CopyFrom(function)
+    copy = deepcopy(function)
     _take_batches(copy, _ranks_of_arguments(copy, given, body, map_))
     copy.signature.name = f"{function.signature.name}_of_batch_{len(functions)}"
     copy.arg_attr.clear()

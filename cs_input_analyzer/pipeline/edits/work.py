@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import graph_text, traits
@@ -26,13 +26,14 @@ class EditError(Exception):
 @dataclass(slots=True, kw_only=True)
 class Work:
     """A graph that is being edited, with the ops as they were. `unordered`: the options allow any order where an op says nothing;
-    `private_threads`: of a pool that the dataset's options are to have."""
+    `private_threads`: of a pool that the dataset's options are to have; `opened`: bodies of functions, by their holders."""
 
     text: graph_text.GraphText
     ops: Sequence[Op]
     places: Mapping[str, OpPlace]
     unordered: bool
     private_threads: int | None = None
+    opened: dict[tuple[str, str], graph_text.Body] = field(default_factory=dict)
 
     def find(self, op: str) -> tuple[graph_text.Body, Any]:
         """An op's node, in a body that may be changed."""
@@ -48,11 +49,11 @@ class Work:
         if place.within is None:
             raise EditError(f"{op} is inside a function that the graph calls (a tf.function)")
         _, holder = self.find(place.within)
-        known = self.text.own.get((place.within, place.function))
+        known = self.opened.get((place.within, place.function))
         if known is None:
             if place.function not in functions_of(holder):
                 raise EditError(f"{op} is inside a function that the function of {place.within} calls")
-            known = self.text.own_copy(place.within, place.function)
+            known = self.opened[place.within, place.function] = self.text.own_copy(place.function)
             graph_text.rename_functions(holder, {place.function: known.function.signature.name})
         return known
 

@@ -14,7 +14,7 @@ from cs_input_analyzer.pipeline.graph.lines import (
     recorded_sources,
     where_built,
 )
-from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, named_inputs, node_name
+from cs_input_analyzer.pipeline.graph.nodes import constant_of, functions_of, graph_def_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, op_places, ops_of, top_nodes
 from cs_input_analyzer.pipeline.graph.read import (
     counted_for_each,

@@ -7,6 +7,7 @@ from typing import Any
 
 # What TensorFlow makes of a host without a device, which `tf.py_function` asks for, where it strips devices: nothing runs there.
 _STRIPPED_HOST = "/device::0"
+_MAX_LIST_VALUES = 8
 
 
 def graph_def_of(dataset: Any, evaluated: Callable[[Any], bytes] = lambda tensor: tensor.numpy()) -> Any:
@@ -27,6 +28,21 @@ def graph_def_of(dataset: Any, evaluated: Callable[[Any], bytes] = lambda tensor
 def node_name(tensor: str) -> str:
     """The node that a tensor comes from."""
     return tensor.split(":")[0].lstrip("^")
+
+
+def constant_of(node: Any) -> Any:
+    """The array of a Const node, a number or a short list; None for anything else."""
+    import tensorflow as tf
+
+    if node is None or node.op != "Const":
+        return None
+    value = node.attr["value"].tensor
+    if len(value.tensor_shape.dim) > 1 or any(dim.size > _MAX_LIST_VALUES for dim in value.tensor_shape.dim):
+        return None
+    try:
+        return tf.make_ndarray(value)
+    except (KeyError, TypeError, ValueError):  # resources and variants have no value to show
+        return None
 
 
 def functions_of(node: Any) -> list[str]:

@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, Source, number_in_metadata
-from cs_input_analyzer.pipeline.graph.nodes import functions_of, named_inputs, node_name
+from cs_input_analyzer.pipeline.graph.nodes import constant_of, functions_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, is_dataset_op, kind_of, method_of
 from cs_input_analyzer.pipeline.source.statements import code_at
 from cs_input_analyzer.records import Op, Scalar
@@ -25,10 +23,6 @@ _ATTRIBUTES_OF_INTEREST = (
     *("preserve_cardinality", "use_inter_op_parallelism", "parallel_copy"),
 )
 _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant")
-# What only asks for the shape of a tensor, and what gives one of the same size, pixel by pixel.
-_ASKS_SHAPE = frozenset({"Shape", "ShapeN", "Rank", "Size"})
-_SAME_SIZE = frozenset({"Cast", "Mul", "Sub", "AddV2", "RealDiv", "Div", "EnsureShape", "Maximum", "Minimum", "Identity"})
-_MAX_LIST_VALUES = 8
 # Scopes of Keras' preprocessing layers (keras.layers, Keras 3), but for those that `tf.image` has, too.
 _LAYER = re.compile(
     r"(?:^|/)(random_(?:flip|rotation|zoom|translation|shear|perspective|grayscale|elastic_transform|gaussian_blur|posterization|"
@@ -52,10 +46,6 @@ def reader_of(graph_def: Any, lines: Mapping[int, Source], numbers: Mapping[str,
     for node in graph_def.node:
         if node.op == "_Retval":
             reader.read(node.input[0], nodes)
-    if not reader.ops:  # a graph without a return node: take whatever dataset ops it has
-        for node in graph_def.node:
-            if is_dataset_op(node.op):
-                reader.read(node.name, nodes)
     return reader
 
 
@@ -74,15 +64,7 @@ class OpPlace(NamedTuple):
 
 def op_places(graph_def: Any) -> dict[str, OpPlace]:
     """Op name, as in `ops_of`, -> where its node stands."""
-    reader = reader_of(graph_def, {}, {})
-    kinds: dict[tuple[str, str], str] = {("", node.name): node.op for node in graph_def.node}
-    for function in reader.functions.values():
-        kinds |= {(function.signature.name, node.name): node.op for node in function.node_def}
-    return {
-        op: OpPlace(within, function or None, node)
-        for ((within, function), node), op in reader.names.items()
-        if is_dataset_op(kinds[function, node])
-    }
+    return reader_of(graph_def, {}, {}).places
 
 
 # Where a node stands: the op whose function holds it (None at the top), and that function's name.
@@ -100,7 +82,7 @@ class _Reader:
     ops: list[Op] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     names: dict[tuple[_Scope, str], str] = field(default_factory=dict)
-    datasets: set[tuple[_Scope, str]] = field(default_factory=set)
+    places: dict[str, OpPlace] = field(default_factory=dict)
 
     def read(self, tensor: str, nodes: Mapping[str, Any], scope: _Scope = _TOP) -> str | None:
         """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length.
@@ -114,7 +96,6 @@ class _Reader:
             inputs = [node_name(name) for name in node.input if not name.startswith("^")]  # a control input carries no data
             if not is_expanded:
                 pending.append((key, True))
-                self._mark_datasets(node, scope)
                 if _may_lead_to_dataset(node):
                     pending += [(name, False) for name in reversed(inputs)]
                 continue
@@ -130,22 +111,15 @@ class _Reader:
         if _is_call(node):
             results = [name for function in self._functions_of(node) if (name := self._read_function(function, scope[0]))]
             return next(iter([*results, *upstream]), None)
-        is_dataset = upstream or (scope, node.name) in self.datasets
-        if is_dataset and _may_lead_to_dataset(node) and node.op not in _WRAPPERS:
+        if upstream and _may_lead_to_dataset(node) and node.op not in _WRAPPERS:
             return self._add(node, nodes, upstream, scope)
         return upstream[0] if upstream else None
-
-    def _mark_datasets(self, node: Any, scope: _Scope) -> None:
-        """Notes which inputs are datasets whatever their op is called: what a wrapper wraps, what an argument's name says."""
-        passes_on = node.op == "_Retval" or (node.op in _WRAPPERS and (scope, node.name) in self.datasets)
-        for argument, tensors in named_inputs(node).items():
-            if "dataset" in argument or passes_on:
-                self.datasets |= {(scope, node_name(tensor)) for tensor in tensors}
 
     def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str:
         method = method_of(kind_of(node.op))
         self.counts[method] = self.counts.get(method, 0) + 1
         name = method if self.counts[method] == 1 else f"{method}_{self.counts[method]}"
+        self.places[name] = OpPlace(scope[0], scope[1] or None, node.name)
         functions = self._functions_of(node)
         for function in functions:
             self._read_function(function, name)
@@ -167,7 +141,6 @@ class _Reader:
                 parameters=_parameters(node, named_inputs(node), nodes),
                 within=scope[0],
                 function_ops=tuple(sorted(called)),
-                shared=_shared(functions),
                 constant_bytes=_constant_bytes((*given, *within)),
                 layers=tuple(sorted({name for node in within for name in _LAYER.findall(node.name)})),
                 is_seeded=any(
@@ -218,28 +191,6 @@ def _constant_bytes(nodes: Iterable[Any]) -> int:
 
     numbers = (node for node in nodes if node.op == "Const" and node.attr["dtype"].type != types_pb2.DT_STRING)
     return sum(len(node.attr["value"].tensor.tensor_content) for node in numbers)
-
-
-def _shared(functions: list[Any]) -> tuple[str, ...]:
-    """See `Op.shared`. What an op passes on number by number, as a cast does, is still the same."""
-    found: set[str] = set()
-    for function in functions:
-        kinds = {node.name: node.op for node in function.node_def} | {one.name: "argument" for one in function.signature.input_arg}
-        takers: dict[str, list[str]] = {name: [] for name in kinds}
-        for node in function.node_def:
-            if node.op not in _ASKS_SHAPE:
-                for name in {node_name(tensor) for tensor in node.input if not tensor.startswith("^")} & takers.keys():
-                    takers[name].append(node.name)
-        for tensor in function.ret.values():
-            takers.setdefault(node_name(tensor), []).append("")
-        for name, kind in kinds.items():
-            last, seen = name, {name}
-            while len(takers[last]) == 1 and (follower := takers[last][0]) not in seen and kinds.get(follower) in _SAME_SIZE:
-                last = follower
-                seen.add(last)
-            if len(takers[last]) > 1:
-                found.add(kind)
-    return tuple(sorted(found - {"Const"}))
 
 
 def _is_call(node: Any) -> bool:
@@ -297,19 +248,8 @@ def _options_set(serialized: bytes) -> dict[str, Scalar | tuple[Scalar, ...]]:
 
 def _constant(node: Any) -> Scalar | tuple[Scalar, ...] | None:
     """The value of a small Const node; None for anything else."""
-    if node is None or node.op != "Const":
+    array = constant_of(node)
+    if array is None:
         return None
-    import tensorflow as tf
-
-    proto = node.attr["value"].tensor
-    if len(proto.tensor_shape.dim) > 1 or any(dim.size > _MAX_LIST_VALUES for dim in proto.tensor_shape.dim):
-        return None
-    try:
-        array = np.asarray(tf.make_ndarray(proto))
-    except (KeyError, TypeError, ValueError):  # resources and variants have no value to show
-        return None
-    values = array.ravel().tolist()
-    plain = tuple(value.decode(errors="replace") if isinstance(value, bytes) else value for value in values)
-    if any(not isinstance(value, str | int | float | bool) for value in plain):
-        return None
-    return plain[0] if array.ndim == 0 else plain
+    values = tuple(value.decode(errors="replace") if isinstance(value, bytes) else value for value in array.ravel().tolist())
+    return values if array.ndim else values[0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from cs_input_analyzer.pipeline.graph.lines import SourceLog, numbers_at_top
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, node_name
-from cs_input_analyzer.pipeline.graph.ops import OpPlace, op_places, ops_of, reader_of
+from cs_input_analyzer.pipeline.graph.ops import OpPlace, ops_of, reader_of
 from cs_input_analyzer.pipeline.graph.sizes import Sized, existing, folder_of
 from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
 from cs_input_analyzer.pipeline.samples import samples_per_element_of
@@ -107,7 +107,7 @@ def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> d
     holding = [op for op in reader.ops if any(one in readers for one in (op, *inside(op, reader.ops)))]
     nodes = {"": {node.name: node for node in graph_def.node}}
     nodes |= {function.signature.name: {node.name: node for node in function.node_def} for function in graph_def.library.function}
-    places, found = op_places(graph_def), {}
+    places, found = reader.places, {}
     ends = {(places[op.name].function or "", places[op.name].node) for op in holding}
     for op in readers:
         behind, place = list[Any](), places.get(op.name)

@@ -131,33 +131,6 @@ def takes_any_shape(code: str | None, method: str, name: str) -> bool:
     return True
 
 
-def looks_at_what_is_passed_on(code: str | None) -> bool:
-    """Whether the predicate of the only `filter` looks at nothing but what the only `map` hands on, at the same place, as it
-    was. Only where both are lambdas of as many arguments, and the map's gives a tuple of as many."""
-    _, mapped = _find(code, "map", None)
-    _, filtered = _find(code, "filter", None)
-    first = _argument(mapped, "map", "map_func") if mapped is not None else None
-    second = _argument(filtered, "filter", "predicate") if filtered is not None else None
-    if first is None or second is None or not isinstance(first.value, cst.Lambda) or not isinstance(second.value, cst.Lambda):
-        return False
-    if not isinstance(first.value.body, cst.Tuple):
-        return False
-    given, seen, made = _names(first.value), _names(second.value), first.value.body.elements
-    if given is None or seen is None or not len(given) == len(seen) == len(made):
-        return False
-    used = {node.value for node in _nodes(second.value.body) if isinstance(node, cst.Name)}
-    pairs = [(name, part) for name, looked_at, part in zip(given, seen, made, strict=True) if looked_at in used]
-    return all(isinstance(part, cst.Element) and _text(part.value) == name for name, part in pairs)
-
-
-def _names(function: cst.Lambda) -> list[str] | None:
-    """Of a lambda's arguments; None where it takes others than plain ones."""
-    given = function.params
-    plain = (*given.posonly_params, *given.params)
-    is_plain = not given.kwonly_params and given.star_kwarg is None and not isinstance(given.star_arg, cst.Param | cst.ParamStar)
-    return [one.name.value for one in plain] if is_plain and all(one.default is None for one in plain) else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Statement:
     """A statement and its tree; `indent` stood before its first line."""

@@ -64,15 +64,22 @@ def make_patch(findings: Sequence[Finding], texts: Mapping[str, str]) -> SourceP
             applied.append(finding)
     files = []
     for path, changes in spans.items():
-        after = _applied(texts[path], changes)
+        after = _applied(_plain(texts[path]), changes)
         try:
             ast.parse(after)
-            files.append(FilePatch(path=path, before=texts[path], after=after))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             broken = [finding for finding in applied if _place(finding)[0] == path]
             applied = [finding for finding in applied if finding not in broken]
             by_hand += [(finding, "put together with the other fixes it is no Python any more") for finding in broken]
+            continue
+        if "\r\n" in texts[path]:
+            after = after.replace("\n", "\r\n")
+        files.append(FilePatch(path=path, before=texts[path], after=after))
     return SourcePatch(files=tuple(files), applied=tuple(applied), by_hand=tuple(by_hand))
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n")
 
 
 def _spans_of(finding: Finding, texts: Mapping[str, str], taken: Mapping[str, list[_Span]]) -> tuple[str, list[_Span] | str]:
@@ -80,17 +87,13 @@ def _spans_of(finding: Finding, texts: Mapping[str, str], taken: Mapping[str, li
     path, line = _place(finding)
     if finding.before is None or finding.after is None:
         return path, finding.source_check or "no single call of your code makes this change"
-    text = texts.get(path)
-    if text is None or line is None:
+    if path not in texts or line is None:
         return path, "your file cannot be read as UTF-8 text"
-    plain = text.replace("\r\n", "\n")
-    statement = find_statement(plain, line)
+    statement = find_statement(_plain(texts[path]), line)
     if statement is None or statement.code != finding.before:
         return path, "that line is not what it was when it was measured"
-    newline = "\r\n" if plain != text else "\n"
-    before, after = (code.replace("\n", newline) for code in (finding.before, finding.after))
-    begin = statement.begin + (len(newline) - 1) * plain.count("\n", 0, statement.begin)
-    found = [_Span(begin + span.begin, begin + span.end, span.text) for span in _differences(before, after)]
+    begin = statement.begin
+    found = [_Span(begin + span.begin, begin + span.end, span.text) for span in _differences(finding.before, finding.after)]
     if any(span.clashes_with(other) for span in found for other in taken.get(path, [])):
         return path, "it changes the same part of the statement as another fix"
     return path, found
@@ -121,17 +124,8 @@ def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
     not below it."""
     lines: list[str] = []
     for file in files:
-        name = _quoted(f"./{PurePath(file.path).relative_to(root).as_posix()}")
+        name = f"./{PurePath(file.path).relative_to(root).as_posix()}"
+        name = f"{name}\t" if " " in name else name  # which ends it
         old, new = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (file.before, file.after))
         lines += difflib.unified_diff(old, new, name, name, n=CONTEXT_LINES)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _quoted(name: str) -> str:
-    """A name as the headers of a diff have it: a tab behind it where it holds blanks, C's quotes where that is not enough."""
-    if re.search(r'[\x00-\x1f\x7f"\\]', name):
-        octal = (
-            f"\\{byte:03o}" if byte < 32 or byte in b'"\\\x7f' else chr(byte) for byte in name.encode("utf-8", "surrogateescape")
-        )
-        return '"' + "".join(octal).encode("latin-1").decode("utf-8", "surrogateescape") + '"'
-    return f"{name}\t" if " " in name else name
