@@ -171,7 +171,6 @@ def make_steady_state(**overrides: Any) -> records.SteadyState:
         lag1_autocorrelation=0.04,
         epochs=2,
         stopped_by="precision",
-        moved=(),
         epoch_gap_s=0.84,
     )
 

@@ -18,7 +18,7 @@ from cs_input_analyzer.records import (
     Storage,
 )
 from cs_input_analyzer.report.tables import Table, number, table_of, text
-from cs_input_analyzer.report.wording import Pairs, one_line, pairs, several, shown_measurement
+from cs_input_analyzer.report.wording import Pairs, one_line, pairs, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
 from cs_input_analyzer.units import (
     MISSING,
@@ -230,15 +230,8 @@ def _steady_state(state: SteadyState) -> str:
 
 def _window_facts(state: SteadyState) -> list[tuple[str, str | None]]:
     """What happened inside the window that an average hides."""
-    tuned = None if state.moved is None else "changed nothing inside the window"
-    if state.moved:
-        named = several(state.moved)
-        tuned = f"WARNING: changed {named} inside the window, so the rate may not be the final one; give it more --max-seconds"
     gap = state.epoch_gap_s
-    return [
-        ("AUTOTUNE", tuned),
-        ("epoch gap", None if gap is None else f"{format_seconds(gap)} from the last batch of a pass to the first of the next"),
-    ]
+    return [("epoch gap", None if gap is None else f"{format_seconds(gap)} from the last batch of a pass to the first of the next")]
 
 
 def _noise(noise: Noise) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,12 +38,6 @@ def repeated(tf: Any) -> Any:
 def read_once(tf: Any) -> Any:
     elements = iter(range(40))
     return tf.data.Dataset.from_generator(lambda: elements, output_signature=tf.TensorSpec([], tf.int64)).batch(BATCH)
-
-
-def untuned(tf: Any) -> Any:
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return tf.data.Dataset.range(BATCH * BATCHES).batch(BATCH).with_options(options)
 
 
 def sampled(folder: Path, build: Callable[[Any], Any], *, want_costs: bool = True, window_s: float = 0.6) -> Journal:
@@ -107,7 +100,7 @@ def test_the_edges_cost_more_than_what_lies_between_them(passes: Journal) -> Non
     assert result.steady_state.epoch_gap_s > result.batch_gap_s.p50
 
 
-@pytest.mark.parametrize(("build", "stopped_by"), [(repeated, "budget"), (read_once, "data_end"), (untuned, "budget")])
+@pytest.mark.parametrize(("build", "stopped_by"), [(repeated, "budget"), (read_once, "data_end")])
 def test_what_cannot_be_seen_of_a_pipeline_is_none(build: Callable[[Any], Any], stopped_by: str, tmp_path: Path) -> None:
     journal = sampled(tmp_path, build, window_s=1.0)
     state = result_of(journal).steady_state
@@ -115,10 +108,7 @@ def test_what_cannot_be_seen_of_a_pipeline_is_none(build: Callable[[Any], Any], 
     if build is repeated:  # its passes are inside the pipeline
         assert len(journal.stamps_s) > 2 * BATCHES
         assert events(journal, "epoch") == []
-    if build is untuned:  # there is no model that could move
-        assert state.moved is None
-    else:  # passes that end inside, or that cannot begin again, have no gap
-        assert state.epoch_gap_s is None
+    assert state.epoch_gap_s is None  # passes that end inside, or that cannot begin again, have no gap
 
 
 def slow_first_pass(samples: int) -> Callable[[Any], Any]:
@@ -162,26 +152,10 @@ def test_the_reference_loop_runs_beside_the_pipeline(passes: Journal) -> None:
     assert 0 <= noise.others_ratio <= 1
 
 
-def test_only_changes_are_told(passes: Journal) -> None:
-    told: dict[str, list[float]] = {}
-    for event in events(passes, "tuned"):
-        for name, value in event["values"].items():
-            assert told.setdefault(name, [math.nan])[-1] != value
-            told[name].append(value)
-    costs = passes.last("costs")
-    known = {f"{value['op']}.{value['parameter']}": value["value"] for value in costs["tuned"]}
-    assert known == {name: values[-1] for name, values in told.items()}
-    assert "prefetch.buffer_size" in known
-    moved = result_of(passes).steady_state.moved
-    assert set(moved) <= {name for name, values in told.items() if len(values) > 2}
-
-
 def test_a_worker_that_keeps_no_costs_reads_no_model(tmp_path: Path) -> None:
     journal = sampled(tmp_path, short_passes, want_costs=False, window_s=0.3)
     result = result_of(journal)
-    assert events(journal, "tuned") == []
     assert len(events(journal, "reference")) == 1
-    assert result.steady_state.moved is None
     assert result.steady_state.epoch_gap_s is not None
 
 

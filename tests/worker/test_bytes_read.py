@@ -42,31 +42,30 @@ def passed(size: float, elements: int = 1000, name: str = "read") -> dict[str, O
     return {name: OpCounts(name, elements=elements, bytes_out=round(elements * (size + STRING_BYTES)))}
 
 
-@pytest.mark.parametrize(("kind", "beside"), [("TFRecord", 16), ("TextLine", 1), ("FixedLengthRecord", 0)])
-def test_a_record_is_as_long_as_it_is_in_its_file(kind: str, beside: int) -> None:
-    reads = reads_of(read_by(kind), passed(179), {})
-    assert bytes_per_sample(reads, 32, None, 0) == pytest.approx(179 + beside)
+@pytest.mark.parametrize(
+    ("kind", "parameters", "look", "bytes_of_file"),
+    [
+        ("TFRecord", {}, None, 179 + 16),
+        ("TextLine", {}, None, 179 + 1),
+        ("FixedLengthRecord", {}, None, 179),
+        # of compressed files it is what they hold packed; fields do not tell how long their line was
+        ("TFRecord", {"compression_type": "GZIP"}, Look(packed_ratio=0.5, line_bytes=None), 97.5),
+        ("CSV", {}, Look(packed_ratio=1.0, line_bytes=27.0), 27),
+    ],
+)
+def test_a_record_is_as_long_as_it_is_in_its_file(
+    kind: str, parameters: dict[str, Any], look: Look | None, bytes_of_file: float
+) -> None:
+    ops = read_by(kind, **parameters)
+    reads = reads_of(ops, passed(179), {"read": look} if look else {})
+    assert bytes_per_sample(reads, 32, None, 0) == pytest.approx(bytes_of_file)
+    assert needs_look(ops[1]) == (look is not None) == (reads_of(ops, passed(179), {}).bytes_per_element is None)
 
 
 @given(st.integers(0, 100 * MIB), st.integers(1, 10**6), st.sampled_from([4096, 256 * 1024, 8 * MIB]))
 def test_what_buffers_took_in_the_window_changes_nothing(counted: int, samples: int, buffer_size: int) -> None:
     reads = reads_of(read_by("TFRecord", buffer_size=buffer_size), passed(179), {})
     assert bytes_per_sample(reads, 32, counted, samples) == pytest.approx(195)
-
-
-def test_of_compressed_files_it_is_what_they_hold_packed() -> None:
-    ops = read_by("TFRecord", compression_type="GZIP")
-    assert reads_of(ops, passed(179), {}).bytes_per_element is None
-    reads = reads_of(ops, passed(179), {"read": Look(packed_ratio=0.5, line_bytes=None)})
-    assert bytes_per_sample(reads, 32, None, 0) == pytest.approx(97.5)
-
-
-def test_fields_do_not_tell_how_long_their_line_was() -> None:
-    ops = read_by("CSV")
-    assert needs_look(ops[1])
-    assert reads_of(ops, passed(4), {}).bytes_per_element is None
-    reads = reads_of(ops, passed(4), {"read": Look(packed_ratio=1.0, line_bytes=27.0)})
-    assert bytes_per_sample(reads, 32, None, 0) == pytest.approx(27)
 
 
 def test_readers_of_two_sources_add_up_and_one_of_which_nothing_is_told_leaves_it_to_the_kernel() -> None:
@@ -89,26 +88,26 @@ def test_the_kernel_s_count_of_a_window_with_few_buffers_is_none(counted: int, p
     assert bytes_per_sample(reads, 32, counted, MIB) == per_sample
 
 
-def test_behind_a_cache_the_kernel_tells() -> None:
-    ops = (*read_by("TFRecord"), op("cache", "Cache", "batch"))
-    assert bytes_per_sample(reads_of(ops, passed(179), {}), 32, 0, 1000) == 0.0
+IN_MEMORY = (op("range", "Range"), op("map", "ParallelMap", "range", calls=("AddV2",)))
+BESIDE_PYTHON = (*read_by("TFRecord"), op("map", "Map", "batch", calls=("PyFunc",)))
 
 
-def test_what_python_functions_read_beside_the_readers_counts() -> None:
-    ops = (*read_by("TFRecord"), op("map", "Map", "batch", calls=("PyFunc",)))
-    reads = reads_of(ops, passed(84), {})
-    assert bytes_per_sample(reads, 32, 10**9, 1000) == 1e6
-    assert bytes_per_sample(reads, 32, 120_000, 1000) == pytest.approx(100)  # a buffer more or less
+@pytest.mark.parametrize(
+    ("ops", "counted", "per_sample"),
+    [
+        ((*read_by("TFRecord"), op("cache", "Cache", "batch")), 0, 0.0),  # behind a cache the kernel tells
+        (BESIDE_PYTHON, 10**9, 1e6),  # what Python functions read beside the readers counts
+        (BESIDE_PYTHON, 120_000, 100),  # a buffer more or less
+        (IN_MEMORY, 400_000, 0.0),  # read by nobody
+        ((op("generator", "Generator", calls=("PyFunc",)),), 5000, 5.0),  # without readers it is left to the kernel
+        ((op("io", "SomebodysReader"),), 5000, 5.0),
+    ],
+)
+def test_whose_count_is_believed(ops: tuple[Op, ...], counted: int, per_sample: float) -> None:
+    assert bytes_per_sample(reads_of(ops, passed(84), {}), 32, counted, 1000) == pytest.approx(per_sample)
 
 
-def test_what_is_in_memory_from_the_beginning_is_read_by_nobody() -> None:
-    ops = (op("range", "Range"), op("map", "ParallelMap", "range", calls=("AddV2",)))
-    assert bytes_per_sample(reads_of(ops, {}, {}), 1, 400_000, 1000) == 0.0
-
-
-def test_a_pipeline_without_readers_is_left_to_the_kernel_and_one_that_nobody_counted_is_unknown() -> None:
-    assert bytes_per_sample(reads_of((op("generator", "Generator", calls=("PyFunc",)),), {}, {}), 1, 5000, 1000) == 5.0
-    assert bytes_per_sample(reads_of((op("io", "SomebodysReader"),), {}, {}), 1, 5000, 1000) == 5.0
+def test_what_nobody_counted_is_unknown() -> None:
     assert bytes_per_sample(Reads(), 1, None, 1000) is None
     assert bytes_per_sample(Reads(), 1, 5000, 0) is None
 

@@ -83,13 +83,6 @@ def test_the_rows_add_up_to_the_process_cpu_whatever_was_seen(
             assert cpu_of(row) + row.wait_s_per_sample == pytest.approx(wall_s[row.name], abs=1e-12)
 
 
-@given(walls, seconds, st.floats(min_value=1e-3, max_value=1e3))
-def test_scaling_all_times_scales_all_rows(wall_s: dict[str, float], cpu_s: float, factor: float) -> None:
-    scaled = profiled({name: wall * factor for name, wall in wall_s.items()}, cpu_s * factor)
-    for before, after in zip(costed(profiled(wall_s, cpu_s)), costed(scaled), strict=True):
-        assert cpu_of(after) == pytest.approx(cpu_of(before) * factor, rel=1e-6, abs=1e-9)
-
-
 @given(walls, seconds, st.floats(0, 10))
 def test_lost_cpus_never_raise_an_ops_share(wall_s: dict[str, float], cpu_s: float, preempted: float) -> None:
     profile, plain = (profiled(wall_s, cpu_s, layout="1x1x2", preempted_ratio=ratio) for ratio in (preempted, None))

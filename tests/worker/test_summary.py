@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -125,7 +124,7 @@ def test_every_end_has_its_words(
     assert words in message
 
 
-@pytest.mark.parametrize("last", ["epoch", "tuned", "reference"])
+@pytest.mark.parametrize("last", ["epoch", "reference"])
 def test_a_worker_killed_after_one_of_these_was_sampling(tmp_path: Path, last: str) -> None:
     written(tmp_path, until="chunk")
     JournalWriter(tmp_path).event(last, batches=100, values={}, cpu_s=1.0, wall_s=1.0)
@@ -198,67 +197,10 @@ def lived(
     return worker_result(read_journal(folder), CLEAN, index=0, node="n")
 
 
-def tuned(**values: float) -> dict[str, Any]:
-    return {"event": "tuned", "values": {name.replace("__", "."): value for name, value in values.items()}}
-
-
 CONSTANT = [0.01] * 199  # 200 stamps, nothing is cut
-SLOW_START = [0.1] * 100 + [0.01] * 299  # 400 stamps, the first hundred gaps are cut
 
 
-def test_a_journal_of_an_older_version_knows_nothing_new(tmp_path: Path) -> None:
-    """Counters without the new fields, memory without PSS, none of the new events."""
-    written(tmp_path)
-    old = ("rss_bytes", "at_s", "pss_bytes")
-    lines = (tmp_path / EVENTS).read_text()
-    for name in old:
-        assert f', "{name}": ' in lines
-        lines = re.sub(rf', "{name}": (null|12)', "", lines)
-    (tmp_path / EVENTS).write_text(lines)
-    result = worker_result(read_journal(tmp_path), CLEAN, index=0, node="n")
-    assert result.samples_per_s is not None
-    assert result.pss_bytes is None
-    assert result.noise.reference_ratio is None
-    assert (result.steady_state.moved, result.steady_state.epoch_gap_s) == (None, None)
-
-
-# --- AUTOTUNE, passes ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("after", "moved"),
-    [
-        ({}, None),  # nobody read the model
-        ({0: tuned()}, ()),
-        ({0: tuned(map__parallelism=2, prefetch__buffer_size=4)}, ()),
-        (
-            {
-                0: tuned(map__parallelism=1, prefetch__buffer_size=1, batch__parallelism=2),
-                50: tuned(prefetch__buffer_size=2),
-                100: tuned(prefetch__buffer_size=4, map__parallelism=2),
-            },
-            ("map.parallelism", "prefetch.buffer_size"),
-        ),
-        # a parameter that appears late has not moved until it does
-        ({0: tuned(), 50: tuned(map__parallelism=3)}, ()),
-        ({0: tuned(), 50: tuned(map__parallelism=3), 100: tuned(map__parallelism=4)}, ("map.parallelism",)),
-    ],
-)
-def test_what_changed_inside_the_window_is_named_once(
-    tmp_path: Path, after: dict[int, dict[str, Any]], moved: tuple[str, ...] | None
-) -> None:
-    assert lived(tmp_path, CONSTANT, after={batches: [event] for batches, event in after.items()}).steady_state.moved == moved
-
-
-def test_what_changed_before_or_after_the_window_has_not_moved(tmp_path: Path) -> None:
-    result = lived(tmp_path, SLOW_START, after={0: [tuned(map__parallelism=1)], 50: [tuned(map__parallelism=8)]})
-    assert result.steady_state.transient_batches > 90
-    assert result.steady_state.moved == ()
-    (tmp_path / "after").mkdir()
-    lived(tmp_path / "after", CONSTANT, after={0: [tuned(map__parallelism=1)], 180: [tuned(map__parallelism=8)]})
-    journal = read_journal(tmp_path / "after")
-    whole, cut = (worker_result(journal, CLEAN, index=0, node="n", until_s=until_s) for until_s in (None, 1001.0))
-    assert (whole.steady_state.moved, cut.steady_state.moved) == (("map.parallelism",), ())
+# --- passes --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

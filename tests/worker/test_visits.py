@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs_input_analyzer.records import Op
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
 from tests.worker.ops import op
 
@@ -21,16 +22,31 @@ CHAIN = (
 )
 
 
-def test_what_the_kinds_of_ops_tell_needs_no_counting() -> None:
-    ratios = visit_ratios(CHAIN, {}, 1 / 32)
-    assert ratios["prefetch"] == ratios["batch"] == 1 / 32
-    assert ratios["map"] == ratios["shuffle"] == ratios["interleave"] == ratios["records"] == 1
-    assert ratios["files"] == 0  # nothing counted: an interleave takes few files
+FILTERED = (op("range", "Range"), op("filter", "Filter", "range"), op("batch", "Batch", "filter", batch_size=10))
+CACHED = (op("read", "TFRecord"), op("cache", "Cache", "read"), op("batch", "Batch", "cache", batch_size=32))
+ZIPPED = (op("a", "Range"), op("b", "Range"), op("zip", "Zip", "a", "b"))
+EACH = dict.fromkeys(("map", "shuffle", "interleave", "records"), 1.0)
 
 
-def test_files_are_taken_from_the_counts() -> None:
-    seen = {"interleave": OpCounts("interleave", elements=1000), "files": OpCounts("files", elements=4)}
-    assert visit_ratios(CHAIN, seen, 1 / 32)["files"] == pytest.approx(0.004)
+@pytest.mark.parametrize(
+    ("ops", "elements", "per_sample_of_last", "ratios"),
+    [
+        # what the kinds of ops tell needs no counting; an interleave takes few files
+        (CHAIN, {}, 1 / 32, {"prefetch": 1 / 32, "batch": 1 / 32, "files": 0.0} | EACH),
+        (CHAIN, {"interleave": 1000, "files": 4}, 1 / 32, {"files": 0.004}),
+        (FILTERED, {"filter": 50, "range": 200}, 0.1, {"filter": 1.0, "range": 4.0}),
+        (ZIPPED, {}, 1.0, {"a": 1.0, "b": 1.0, "zip": 1.0}),
+        # the model of the iterator shows neither a full cache nor what came before it
+        (CACHED, {"batch": 10}, 1 / 32, {"read": 0.0}),
+        (CACHED, {"read": 320, "cache": 320}, 1 / 32, {"read": 1.0}),
+    ],
+)
+def test_how_many_elements_of_each_op_make_a_sample(
+    ops: tuple[Op, ...], elements: dict[str, int], per_sample_of_last: float, ratios: dict[str, float]
+) -> None:
+    seen = {name: OpCounts(name, elements=count) for name, count in elements.items()}
+    found = visit_ratios(ops, seen, per_sample_of_last)
+    assert {name: found[name] for name in ratios} == pytest.approx(ratios)
 
 
 @given(full=st.integers(1, 512), samples=st.integers(1, 10_000))
@@ -39,14 +55,6 @@ def test_a_last_batch_takes_what_it_holds(full: int, samples: int) -> None:
     batch = samples / -(-samples // full)
     ratios = visit_ratios(chain, {}, 1 / batch, fill_ratio=batch / full)
     assert ratios["map"] == ratios["range"] == pytest.approx(1)
-
-
-def test_a_filter_is_taken_from_the_counts() -> None:
-    chain = (op("range", "Range"), op("filter", "Filter", "range"), op("batch", "Batch", "filter", batch_size=10))
-    seen = {"filter": OpCounts("filter", elements=50), "range": OpCounts("range", elements=200)}
-    ratios = visit_ratios(chain, seen, 0.1)
-    assert ratios["filter"] == 1
-    assert ratios["range"] == 4
 
 
 @given(st.floats(1e-6, 1e-2), st.integers(1, 10**6), st.floats(0.01, 1.0))
@@ -85,20 +93,3 @@ def test_an_op_of_which_nothing_was_seen_is_unknown_and_not_free() -> None:
     assert found.bytes_in is None
     unseen = per_sample({"map": OpCounts("map")}, visit_ratios(CHAIN, {}, 1 / 32))["batch"]
     assert (unseen.wall_s, unseen.elements) == (None, 1 / 32)
-
-
-def test_two_inputs_both_give_one_element_for_a_zip() -> None:
-    chain = (op("a", "Range"), op("b", "Range"), op("zip", "Zip", "a", "b"))
-    assert visit_ratios(chain, {}, 1.0) == {"a": 1, "b": 1, "zip": 1}
-
-
-def test_a_graph_without_ops_has_no_ratios() -> None:
-    assert visit_ratios((), {}, 1.0) == {}
-
-
-def test_before_a_full_cache_nothing_runs() -> None:
-    """The model of the iterator shows neither a full cache nor what came before it."""
-    chain = (op("read", "TFRecord"), op("cache", "Cache", "read"), op("batch", "Batch", "cache", batch_size=32))
-    assert visit_ratios(chain, {"batch": OpCounts("batch", elements=10)}, 1 / 32)["read"] == 0
-    filling = {"read": OpCounts("read", elements=320), "cache": OpCounts("cache", elements=320)}
-    assert visit_ratios(chain, filling, 1 / 32)["read"] == 1
