@@ -65,11 +65,11 @@ except SystemExit as end:
     assert not end.code, end.code
 print("\\nLOADED", *sorted(name for name in sys.modules if name.partition(".")[0] in {heavy}))
 """
-HEAVY = frozenset({"tensorflow", "keras", "scipy", "pandas"})
+HEAVY = {"tensorflow", "keras", "scipy", "pandas"}
 
 
-def loaded_after(statement: str, root: Path, heavy: frozenset[str] = HEAVY) -> list[str]:
-    code = LOADED_AFTER.format(statement=statement, heavy=set(heavy))
+def loaded_after(statement: str, root: Path) -> list[str]:
+    code = LOADED_AFTER.format(statement=statement, heavy=HEAVY)
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout.rpartition("LOADED")[2].split()
@@ -86,11 +86,10 @@ def test_help_loads_nothing_heavy(arguments: list[str], root: Path) -> None:
 
 
 def test_import_loads_nothing_heavy(root: Path) -> None:
-    assert loaded_after("import cs_input_analyzer, wafer_model, sample_pipelines", root) == []
-
-
-def test_the_probe_sees_what_was_loaded(root: Path) -> None:
-    assert loaded_after("import wave", root, frozenset({"wave"})) == ["wave"]
+    """And what is loaded is seen."""
+    assert loaded_after("import cs_input_analyzer, wafer_model, sample_pipelines; sys.modules['keras.seen'] = None", root) == [
+        "keras.seen"
+    ]
 
 
 def test_every_public_name_is_there_and_explained() -> None:
@@ -101,14 +100,6 @@ def test_every_public_name_is_there_and_explained() -> None:
 
 
 # --- import directions -----------------------------------------------------------------------------------------------------
-
-
-def test_import_directions_hold(root: Path) -> None:
-    program = shutil.which("lint-imports", path=f"{Path(sys.executable).parent}")
-    if program is None:
-        pytest.skip("import-linter is not installed here (`make check` installs it and runs it)")
-    run = subprocess.run([program, "--no-cache"], cwd=root, capture_output=True, text=True, timeout=120, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_every_module_has_a_place_in_the_layers(root: Path, pyproject: dict) -> None:
@@ -170,32 +161,19 @@ def test_every_command_is_in_the_readme_and_in_the_interface_page(root: Path) ->
         assert [name for name in commands() if f"`{name}" not in text and f"cs_input_analyzer {name}" not in text] == [], page
 
 
-def test_every_option_of_every_command_is_in_the_interface_page(root: Path) -> None:
-    text = (root / "docs/interfaces.md").read_text(encoding="utf-8")
-    options = {
-        flag for command in commands().values() for option in command.params for flag in option.opts if flag.startswith("--")
-    }
-    assert len(options) > 20
-    assert sorted(flag for flag in options if not re.search(rf"`{re.escape(flag)}[ `/=]", text)) == []
-
-
-def test_the_interface_page_promises_no_option_that_is_not_there(root: Path) -> None:
+def test_the_interface_page_has_every_option_and_preset_and_no_option_that_is_not_there(root: Path) -> None:
     text = (root / "docs/interfaces.md").read_text(encoding="utf-8")
     promised = set(re.findall(r"`(--[a-z][a-z-]*)[ `/=]", text))
-    options = {
-        flag
-        for command in (*commands().values(), import_module("cs_input_analyzer.cli.original").original)
-        for option in command.params
-        for flag in (*option.opts, *option.secondary_opts)
-    }
-    assert promised - options - {"--help", "--version"} == set()
-
-
-def test_every_cluster_preset_is_in_the_interface_page(root: Path) -> None:
-    text = (root / "docs/interfaces.md").read_text(encoding="utf-8")
-    names = import_module("cs_input_analyzer.machines.cluster").preset_names()
-    assert names
-    assert [name for name in names if f"`{name}`" not in text] == []
+    options = [option for command in commands().values() for option in command.params]
+    flags = {flag for option in options for flag in option.opts if flag.startswith("--")}
+    assert len(flags) > 20
+    assert flags - promised == set()
+    options += import_module("cs_input_analyzer.cli.original").original.params
+    there = {flag for option in options for flag in (*option.opts, *option.secondary_opts)}
+    assert promised - there - {"--help", "--version"} == set()
+    presets = import_module("cs_input_analyzer.machines.cluster").preset_names()
+    assert presets
+    assert [name for name in presets if f"`{name}`" not in text] == []
 
 
 def test_every_command_and_option_explains_itself() -> None:

@@ -36,19 +36,14 @@ def shrinks(params: dict[str, Any]) -> Any:
     return records.repeat().batch(2, drop_remainder=True)
 
 
-def one_element() -> Any:
-    return Dataset.from_tensors(tf.zeros([4])).batch(1, drop_remainder=True)
-
-
 def one_element_repeated() -> Any:
-    return one_element().repeat()
+    return Dataset.from_tensors(tf.zeros([4])).batch(1, drop_remainder=True).repeat()
 
 
 def huge_elements(params: dict[str, Any]) -> Any:
-    """Elements of `megabytes` each, prefetched, and shuffled where `shuffle` says so."""
+    """Elements of `megabytes` each, prefetched."""
     count = params["megabytes"] * 250_000
     dataset = Dataset.range(1 << 40).map(lambda x: tf.fill([count], tf.cast(x, tf.float32)))
-    dataset = dataset.shuffle(params["shuffle"]) if "shuffle" in params else dataset
     return dataset.batch(1, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
 
 

@@ -51,10 +51,6 @@ def tells_its_draws(params: dict[str, Any]) -> Any:
     return endless({})
 
 
-def wants_the_impossible(params: dict[str, Any], tokenizer: Any, vocabulary: Any) -> Any:
-    return endless(params)
-
-
 def returns_nothing() -> None:
     endless({})
 
@@ -110,15 +106,6 @@ def _picky(x: Any) -> Any:
     raise ValueError("the crop is larger than the picture")
 
 
-def raises_while_iterating() -> Any:
-    def generate() -> Any:
-        if time.time() > 0:
-            raise RuntimeError("the database went away")
-        yield 1
-
-    return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
-
-
 def hangs() -> Any:
     while True:
         time.sleep(1)
@@ -142,10 +129,6 @@ def blocks_after_a_while(count: int = 60) -> Any:
         threading.Event().wait()
 
     return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
-
-
-def calls_sys_exit() -> Any:
-    sys.exit(0)
 
 
 def dies_of_a_signal() -> Any:
@@ -199,12 +182,6 @@ def numpy_function_and_threads() -> Any:
 
     dataset = Dataset.range(1 << 40).map(lambda x: tf.numpy_function(slow, [x], tf.int64), num_parallel_calls=4)
     return dataset.map(lambda x: tf.ensure_shape(x, [])).batch(4, drop_remainder=True).prefetch(2)
-
-
-def fails_as_second_worker() -> Any:
-    if task_index() == 1:
-        raise OSError("shard 1 is not mounted on this node")
-    return endless({})
 
 
 def second_worker_meets_a_bad_record_early() -> Any:

@@ -8,7 +8,6 @@ import pytest
 from builders import make_work_plan
 
 from cs_input_analyzer.engines import LocalLauncher
-from cs_input_analyzer.engines.interface import LaunchResult
 from cs_input_analyzer.records import Edit, Layout
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -16,7 +15,7 @@ pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
 pytest.importorskip("tensorflow")
 
-PIPELINES = """
+CRASHING = """
 import os
 import tensorflow as tf
 
@@ -30,32 +29,9 @@ def counted(value):
         os.abort()
     return value
 
-def costly(value):
-    return tf.reduce_sum(tf.linalg.matmul(tf.fill([160, 160], tf.cast(value, tf.float32)), tf.ones([160, 160])))
-
-def slow():
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return tf.data.Dataset.range(64).map(costly).repeat().batch(4).with_options(options)
-
 def crashing():
     return tf.data.Dataset.range(10**6).map(lambda value: tf.numpy_function(counted, [value], tf.int64)).map(tf.identity)
 """
-
-
-def launched(launcher: LocalLauncher, folder: Path, function: str, candidates: tuple[Candidate, ...]) -> LaunchResult:
-    path = folder / "pipelines_of_fixes.py"
-    path.write_text(PIPELINES)
-    plan = make_work_plan(
-        f"{path}:{function}",
-        target_error_ratio=0.05,
-        min_window_s=0.3,
-        max_window_s=0.3,
-        deadline_s=launcher.now_s() + 60,
-        candidates=candidates,
-        fixes_s=12.0,
-    )
-    return launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
 
 
 def candidate(kind: str, op: str) -> Candidate:
@@ -64,24 +40,20 @@ def candidate(kind: str, op: str) -> Candidate:
 
 def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalLauncher, tmp_path: Path) -> None:
     candidates = (candidate("set-buffer", "map"), candidate("insert-prefetch", "map"), candidate("insert-prefetch", "map_2"))
-    found = launched(launcher, tmp_path, "crashing", candidates)
+    path = tmp_path / "pipelines_of_fixes.py"
+    path.write_text(CRASHING)
+    plan = make_work_plan(
+        f"{path}:crashing",
+        max_window_s=0.3,
+        min_window_s=0.3,
+        deadline_s=launcher.now_s() + 60,
+        candidates=candidates,
+        fixes_s=12.0,
+    )
+    found = launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
     assert not found.outcomes.is_over
     assert found.outcomes.each[0].reason == "map is neither a prefetch nor a reader; the buffer of a shuffle decides the order"
     assert found.outcomes.running == 1
     assert found.measurement.samples_per_s is not None  # and what was sampled before is kept
     assert found.outcomes.ended.startswith("killed by signal 6 (SIGABRT)")
     assert not found.outcomes.was_late
-
-
-def test_a_changed_source_is_run_in_the_worker(launcher: LocalLauncher, tmp_path: Path) -> None:
-    path = str(tmp_path / "pipelines_of_fixes.py")
-    texts = [
-        PIPELINES.replace(".batch(4)", change) for change in (".batch(4, drop_remainder=True)", ".batch(4, drop_reminder=True)")
-    ]
-    candidates = tuple(Candidate(name="CSI307", edits=(), texts=((path, text),), only_run=True) for text in texts)
-    found = launched(launcher, tmp_path, "slow", candidates)
-    runs, fails = found.outcomes.each
-    assert (runs.is_proven, runs.reason) == (True, "")
-    assert not fails.is_proven
-    assert "TypeError" in fails.reason
-    assert "drop_reminder" in fails.reason

@@ -96,11 +96,6 @@ def printed_and_saved(outcome: Outcome) -> None:
     assert re.search("json written to", outcome.err)
 
 
-def read_again_and_again(outcome: Outcome) -> None:
-    assert done(outcome)["steady_state"]["epochs"] > 1
-    assert finding(outcome, "CSI302")["evidence"]["elements_per_pass"] == 1
-
-
 def big_but_bounded(outcome: Outcome) -> None:
     worker = done(outcome)
     assert worker["bytes_out_per_sample"] == 3e8
@@ -140,12 +135,6 @@ CASES = (
         within=obeying_modes,
         holds=lambda outcome: data_error(outcome, FORBIDDEN),
     ),
-    hostile(
-        *("the only shard forbidden", "reads_shards", 3, *DATA, "--cache", "cold"),
-        prepare=records(3000, forbidden=0),
-        within=obeying_modes,
-        says=(r"part-0\.tfrecord; Permission denied",),
-    ),
     hostile("a file shrinks", "shrinks", 0, *DATA, prepare=records(5000), holds=shrunk),
     hostile("no /proc", "without_proc", 0, holds=without_what_proc_shows),
     hostile("the disk fills", "fills_the_disk", 0, holds=only_its_end_lost),
@@ -159,13 +148,7 @@ CASES = (
         says=("cannot write /dev/full: no space left on device; .*free some space or give another path",),
         holds=printed_and_saved,
     ),
-    hostile("one element", "one_element", 0, holds=read_again_and_again),
     hostile("elements of 300 MB", "huge_elements", 0, *("--set", "megabytes=300"), holds=big_but_bounded),
-    hostile(
-        *("elements of 300 MB, shuffled", "huge_elements", 3),
-        *("--set", "megabytes=300", "--set", "shuffle=100", "--worker-memory", "2GB"),
-        says=("the worker was lost: ended while waiting for the first batch: it used more memory than allowed",),
-    ),
     hostile("blocks later", "blocks_later", 0, *("--max-seconds", "20"), holds=kept_until_it_blocked),
     hostile("the second worker is killed", "killed_as_second_worker", 0, *TWO_WORKERS, holds=second_killed),
 )

@@ -58,14 +58,6 @@ def test_the_fix_is_proven_and_gains_and_so_does_the_patched_copy(tuned: tuple[O
     assert patch["by_hand"] == []
 
 
-def test_the_report_shows_the_patch_and_how_to_apply_it(tuned: tuple[Outcome, Path]) -> None:
-    outcome, folder = tuned
-    diff = outcome.run["fixes"]["patch"]["diff"]
-    assert diff.rstrip("\n") in outcome.out
-    assert "patch -p0" in outcome.out
-    assert f"patch written to {folder}/faster.patch" in outcome.err
-
-
 @pytest.mark.parametrize("program", [["patch", "-p0", "--quiet"], ["git", "apply"]], ids=["patch", "git"])
 def test_the_programs_take_it_and_only_the_cache_is_new(tuned: tuple[Outcome, Path], program: list[str], tmp_path: Path) -> None:
     if shutil.which(program[0]) is None:

@@ -145,11 +145,6 @@ def test_a_declared_storage_takes_the_place_of_a_measured_one() -> None:
     assert (found.storage_bytes_per_s, found.measured_storage_bytes_per_s) == (9e9, None)
 
 
-def test_weights_are_streamed_where_it_is_said() -> None:
-    found = again(wafer_mode="weight_streaming").recommendation
-    assert found.single_task_nodes == 2
-
-
 def test_the_sites_defaults_do_not_change_what_a_run_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("DEF_NODES", "4"), ("DEF_TASKS", "4"), ("DEF_CPUS", "4")):
         monkeypatch.setenv(name, value)

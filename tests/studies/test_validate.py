@@ -269,7 +269,6 @@ def test_the_chief_of_a_launch_of_one_node_does_not_stream_here_either() -> None
     [
         ("2x1x1", "spans 2 nodes"),
         ("1x1x1,1x5x1", "--layouts 1x5x1: needs 5 CPUs, and 4 may be used here"),
-        ("1x2x3", "needs 6 CPUs"),
         ("1x1x1,1x2x1,1x3x1,1x4x1", "give more time, or fewer --layouts"),
     ],
 )
@@ -429,9 +428,7 @@ def says(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 2
     ("target", "words"),
     [
         ("notebook:train.<locals>.input_fn", "handed over in Python"),
-        ("notebook:<lambda>", "handed over in Python"),
         ("__main__:input_fn", "handed over in Python"),
-        ("gone/data.py:input_fn", "there is no file gone/data.py"),
         ("", "not understood"),
     ],
 )
@@ -460,10 +457,6 @@ def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: 
     [
         (["--layouts", "1x1x1,"], "--layouts 1x1x1: needs"),
         (["--layouts", ","], "names no layout"),
-        (["--layouts", ""], "names no layout"),
-        (["--max-seconds", "nan"], "--max-seconds nan"),
-        (["--cpus", "100000"], "--cpus 100000"),
-        (["--json", "no/such/folder/run.json"], "no folder"),
     ],
 )
 def test_options_that_cannot_be_are_refused(
