@@ -6,8 +6,8 @@ The accelerator starts a batch when it has it and is done with the one before; s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +51,10 @@ class Loop:
     free_at_s: float = 0.0
     starved_s: float = 0.0
     given: int = 0
-    on_fetch: Callable[[int], None] = field(default=lambda index: None)
 
     def __iter__(self) -> Iterator[Batch]:
-        for index, wait in enumerate(self.waits_s):
+        for wait in self.waits_s:
             asked = self.clock.now_s
-            self.on_fetch(index)
             self.clock.sleep(wait)
             self.starved_s += max(0.0, self.clock.now_s - max(asked, self.free_at_s))
             yield Batch((self.size,))

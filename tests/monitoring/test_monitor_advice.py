@@ -65,16 +65,15 @@ def test_a_demand_out_of_reach_says_what_limits_it_and_what_would_help() -> None
 
 @pytest.mark.parametrize(
     ("found", "expected"),
-    [(make_bare_analysis(), "no capacity model"), (run_of(None), "no demand is known")],
-    ids=["no model", "no demand"],
+    [
+        (make_bare_analysis(), "no capacity model"),
+        (run_of(None), "no demand is known"),
+        (run_of(cluster=make_cluster(nodes=1, cpus_per_node=1)), "no launch"),
+    ],
+    ids=["no model", "no demand", "no room"],
 )
 def test_what_is_missing_is_said(found: Analysis, expected: str) -> None:
     assert expected in advise(found, None)
-
-
-def test_no_room_for_any_launch_is_said() -> None:
-    text = advise(run_of(cluster=make_cluster(nodes=1, cpus_per_node=1)), None)
-    assert "no launch" in text
 
 
 @pytest.mark.parametrize("content", [None, "not json", "{}"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,22 +61,14 @@ def test_a_process_finds_its_task(environ: dict[str, str], expected: TrainingTas
 @pytest.mark.parametrize(
     "environ",
     [
-        {"TF_CONFIG": "{}"},
-        {"TF_CONFIG": "not json"},
-        {"TF_CONFIG": "[1]"},
-        {"TF_CONFIG": "null"},
+        *({"TF_CONFIG": text} for text in ("{}", "not json", "[1]", "null", "[" * 100_000)),
         {"TF_CONFIG": '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "worker", "index": Infinity}}'},
-        {"TF_CONFIG": "[" * 100_000},
         tf_config("evaluator", 0, chief=1, worker=6),
         tf_config("worker", 9, worker=2),
         tf_config("worker", "x", worker=2),
         {"SLURM_PROCID": "x", "SLURM_STEP_NUM_TASKS": "8"},
-        {"SLURM_PROCID": "0"},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"},  # a batch script: no step, so no tasks
-        {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
-        {"SLURM_PROCID": "9", "SLURM_STEP_NUM_TASKS": "8"},
         {"RANK": "0"},
-        {"WORLD_SIZE": "8"},
         {"RANK": "8", "WORLD_SIZE": "8"},
         {"RANK": "", "WORLD_SIZE": ""},
         {"RANK": "0", "WORLD_SIZE": "1"},
@@ -88,6 +81,11 @@ def test_what_cannot_be_read_is_a_lone_worker(environ: dict[str, str]) -> None:
 
 def zeros(*shape: int) -> Any:
     return np.zeros(shape)
+
+
+def partly(shape: Any) -> Any:
+    """A tensor whose first size is not known, or whose rank is not."""
+    return SimpleNamespace(shape=shape)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +101,10 @@ def zeros(*shape: int) -> Any:
         (zeros(5, 4), 32, zeros(32, 4), 32),  # the first one is short itself
         (zeros(3, 4), 2, zeros(3, 4), 2),  # no axis of that size: as declared
         (zeros(), 32, zeros(), 32),
+        *((partly(shape), 16, partly(shape), 16) for shape in ((None, 4), None, 5)),
         (7, 32, 7, 32),
-        (None, 32, None, 32),
         (["a"] * 32, 32, ["a"] * 9, 9),
         (7, None, 7, None),
-        (zeros(), None, zeros(), None),
         ((), None, (), None),
         (zeros(32, 4), 32, "not like the first", 32),
         (zeros(32, 4), None, {"not": "like the first"}, None),
@@ -117,24 +114,6 @@ def test_samples_are_counted_where_a_batch_tells(first: Any, batch_size: int | N
     count = counter_for(first, batch_size)
     count(first)
     assert count(later) == expected
-
-
-class Partly:
-    """A tensor whose first size is not known, or whose rank is not."""
-
-    def __init__(self, shape: Any) -> None:
-        self.shape = shape
-
-
-@pytest.mark.parametrize("shape", [(None, 4), None, 5])
-def test_unknown_sizes_are_as_declared(shape: Any) -> None:
-    assert counter_for(Partly(shape), 16)(Partly(shape)) == 16
-
-
-@given(st.integers(min_value=1, max_value=64), st.integers(min_value=1, max_value=64))
-def test_a_batch_never_counts_for_more_than_it_shows(batch_size: int, held: int) -> None:
-    count = counter_for(zeros(batch_size, 3), batch_size)
-    assert count(zeros(held, 3)) == held
 
 
 @pytest.mark.parametrize(
@@ -160,21 +139,14 @@ def test_the_line_has_the_shape_of_the_model_zoo(
 @settings(deadline=None)  # the first rate of all loads a library of statistics
 @given(st.floats(min_value=1e-3, max_value=10), st.integers(min_value=8, max_value=200), st.integers(min_value=1, max_value=8))
 def test_even_calls_have_the_rate_of_one(seconds: float, calls: int, steps: int) -> None:
-    found = training_rate([(seconds, steps)] * calls, 32)
+    whole = [(seconds, steps)] * calls
+    found = training_rate(whole, 32)
     assert found.estimate == pytest.approx(32 * steps / seconds, rel=1e-6)
     assert found.low <= found.estimate <= found.high
+    # One call of another number of steps does not count: the short one at the end of a pass, one that seems to hold two.
+    assert training_rate([*whole, (seconds / 40, steps + 1)], 32) == training_rate([(seconds, steps + 1), *whole], 32) == found
 
 
 @pytest.mark.parametrize("calls", [[], [(0.1, 1)] * 7, [(0.0, 1)] * 20])
 def test_too_few_calls_have_no_rate(calls: list[tuple[float, int]]) -> None:
     assert training_rate(calls, 32) is None
-
-
-def test_the_short_call_at_the_end_of_a_pass_does_not_count() -> None:
-    whole = [(0.4, 4)] * 40
-    assert training_rate([*whole, (0.01, 1)], 32) == training_rate(whole, 32)
-
-
-def test_a_call_that_seems_to_hold_two_steps_does_not_count() -> None:
-    whole = [(0.1, 1)] * 40
-    assert training_rate([(0.1, 2), *whole], 32) == training_rate(whole, 32)

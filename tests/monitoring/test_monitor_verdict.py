@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cs_input_analyzer.monitoring.verdict import (
-    ACCELERATOR_BOUND_RATIO,
-    INPUT_BOUND_RATIO,
     accelerator_rate,
     bottleneck_text,
     by_rates,
@@ -16,9 +12,6 @@ from cs_input_analyzer.monitoring.verdict import (
 )
 from cs_input_analyzer.records import Estimate
 from wafer_model.performance_json import Performance
-
-RATIO = st.floats(min_value=0, max_value=1)
-RATES = st.floats(min_value=1, max_value=1e6)
 
 
 def within(low: float, estimate: float, high: float) -> Estimate:
@@ -44,15 +37,9 @@ def exact(value: float) -> Estimate:
     ],
 )
 def test_the_whole_interval_decides(low: float, estimate: float, high: float, expected: str) -> None:
-    assert by_wait(within(low, estimate, high), steps=100).name == expected
-
-
-@given(RATIO, RATIO, RATIO)
-def test_a_verdict_is_never_said_against_its_interval(one: float, two: float, three: float) -> None:
-    low, estimate, high = sorted((one, two, three))
-    name = by_wait(within(low, estimate, high), steps=10).name
-    assert name != "input_bound" or low >= INPUT_BOUND_RATIO
-    assert name != "accelerator_bound" or high < ACCELERATOR_BOUND_RATIO
+    found = by_wait(within(low, estimate, high), steps=100)
+    assert found.name == expected
+    assert f"waited {estimate * 100:.0f} % of the time for input ({low * 100:.0f} % to {high * 100:.0f} %, over 100" in found.why
 
 
 @pytest.mark.parametrize(
@@ -62,13 +49,6 @@ def test_what_was_hardly_seen_is_unknown_and_says_why(share: Estimate | None, st
     verdict = by_wait(share, steps=steps)
     assert (verdict.name, verdict.wait_ratio) == ("unknown", share)
     assert words in verdict.why
-
-
-def test_a_verdict_says_its_share_and_interval() -> None:
-    assert by_wait(within(0.3, 0.4, 0.5), steps=5).name == "input_bound"
-    verdict = by_wait(within(0.3, 0.4, 0.5), steps=77)
-    assert "40 %" in verdict.why
-    assert "30 % to 50 %" in verdict.why
 
 
 @pytest.mark.parametrize(
@@ -105,12 +85,6 @@ def test_the_text_for_performance_json_reads_back_as_what_it_says(low: float, hi
     text = bottleneck_text(by_wait(within(low, (low + high) / 2, high), steps=9))
     assessed = None if text == "Not Applicable" else text
     assert Performance(path="performance.json", suspected_input_bottleneck=assessed).is_input_bound is expected
-
-
-@given(RATES, st.floats(min_value=0, max_value=0.99))
-def test_without_waiting_the_accelerator_would_take_more(rate: float, share: float) -> None:
-    found = accelerator_rate(Estimate.exact(rate), Estimate.exact(share))
-    assert found.estimate * (1 - share) == pytest.approx(rate)
 
 
 def test_what_an_accelerator_would_take_is_as_unsure_as_how_long_it_waited() -> None:

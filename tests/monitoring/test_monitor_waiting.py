@@ -19,7 +19,7 @@ MS = 1e-3
 TIMES = st.floats(min_value=0.1 * MS, max_value=100 * MS)
 
 
-def watched(loop: Loop, *, sync_every: int, skip: int = 0) -> list[Interval]:
+def watched(loop: Loop, *, sync_every: int) -> list[Interval]:
     """The intervals that a host sees of this loop; the truth is then in `loop.starved_s`."""
     clock, open_interval, found = loop.clock, OpenInterval(), []
     asked = clock.now_s
@@ -30,46 +30,29 @@ def watched(loop: Loop, *, sync_every: int, skip: int = 0) -> list[Interval]:
         if is_sync:
             loop.synchronise()
         step = Step(asked_s=asked, wait_s=got - asked, body_s=clock.now_s - got, samples=8, ended_by="sync" if is_sync else "next")
-        if index > skip:
-            closed = waiting.add(open_interval, step, "steady")
-            if closed is not None:
-                found.append(closed)
+        closed = waiting.add(open_interval, step, "steady")
+        if closed is not None:
+            found.append(closed)
         asked = clock.now_s
     return found
 
 
-def loop_of(waits: Sequence[float], compute: float, dispatch: float = 0.0) -> Loop:
-    return Loop(clock=FakeClock(), waits_s=waits, compute_s=[compute] * len(waits), dispatch_s=dispatch)
+def loop_of(waits: Sequence[float], compute: float) -> Loop:
+    return Loop(clock=FakeClock(), waits_s=waits, compute_s=[compute] * len(waits))
 
 
-@given(TIMES, TIMES, st.integers(min_value=1, max_value=20), st.integers(min_value=1, max_value=12))
-def test_the_share_is_the_truth_of_an_asynchronous_loop(wait: float, compute: float, every: int, intervals: int) -> None:
-    loop = loop_of([wait] * every * intervals, compute)
-    share = waiting.wait_share(watched(loop, sync_every=every))
-    assert share.estimate == pytest.approx(loop.starved_s / loop.clock.now_s, abs=1e-6)
-    assert share.count == intervals
-
-
-@given(st.lists(TIMES, min_size=1, max_size=60), TIMES)
-def test_where_every_step_is_synchronous_it_is_the_wait_of_the_host(waits: list[float], compute: float) -> None:
-    loop = loop_of(waits, compute)
-    share = waiting.wait_share(watched(loop, sync_every=1))
-    assert share.estimate == pytest.approx(math.fsum(waits) / loop.clock.now_s, rel=1e-6)
-
-
-@given(st.lists(TIMES, min_size=4, max_size=80), TIMES, st.integers(min_value=2, max_value=20))
-def test_a_stall_among_fast_batches_is_seen_through_the_run_ahead(waits: list[float], compute: float, every: int) -> None:
+@given(st.lists(TIMES, min_size=1, max_size=80), TIMES, st.integers(min_value=1, max_value=20))
+def test_the_share_is_the_truth_of_a_loop_that_runs_ahead(waits: list[float], compute: float, every: int) -> None:
     waits = waits[: len(waits) // every * every]
     loop = loop_of(waits, compute)
-    intervals = watched(loop, sync_every=every)
-    assert sum(waiting.starved_s(intervals)) == pytest.approx(loop.starved_s, abs=1e-6)
-
-
-def test_a_host_that_waits_while_the_accelerator_is_busy_is_not_starvation() -> None:
-    """9 ms of waiting for every 10 ms step: the host waits nearly always, the accelerator only for the first batch."""
-    loop = loop_of([9 * MS] * 200, 10 * MS)
-    share = waiting.wait_share(watched(loop, sync_every=50))
-    assert share.estimate == pytest.approx(4 * 9 / (4 * 9 + 2000), rel=1e-3)
+    share = waiting.wait_share(watched(loop, sync_every=every))
+    if not waits:
+        assert share is None
+        return
+    assert share.estimate == pytest.approx(loop.starved_s / loop.clock.now_s, abs=1e-6)
+    assert share.count == len(waits) // every
+    if every == 1:
+        assert loop.starved_s == pytest.approx(math.fsum(waits), rel=1e-6)
 
 
 @given(st.lists(st.tuples(TIMES, TIMES), min_size=1, max_size=60), st.integers(min_value=1, max_value=10))
@@ -85,11 +68,6 @@ def test_a_share_lies_in_its_interval_and_is_no_more_than_the_host_waited(pairs:
     assert 0 <= share.low <= share.estimate <= share.high <= 1
     if len(intervals) < waiting.ENOUGH_BLOCKS:
         assert share.high <= sum(one.wait_s for one in intervals) / sum(one.duration_s for one in intervals) + 1e-6
-
-
-def test_without_a_synchronisation_there_is_no_share() -> None:
-    assert waiting.wait_share(watched(loop_of([0.01] * 30, 0.01), sync_every=31)) is None
-    assert waiting.wait_share([]) is None
 
 
 def test_few_intervals_of_several_steps_leave_room_for_their_accelerator_time() -> None:
@@ -111,18 +89,19 @@ def test_noise_widens_the_interval() -> None:
     [
         (("checkpoint", "steady"), (0.01, 0.01), (5.0, 0.01), None),  # does not count, nor does its spike
         (("spike", "steady"), (0.01, 0.01), (5.0, 0.01), None),
+        (("steady",), (None,), (0.01,), None),  # its wait is out of sight
         (("steady", "epoch_edge", "steady"), (0.01, 7.0, 0.01), (0.01, 0.01, 0.01), (0.05, 0.02)),  # the wait of a pass is cut out
         (("start_up", "steady"), (9.0, 0.01), (30.0, 0.03), (0.04, 0.01)),  # what follows counts
     ],
 )
 def test_what_is_no_steady_step_is_left_out(
-    phases: Sequence[str], waits: Sequence[float], bodies: Sequence[float], expected: tuple[float, float] | None
+    phases: Sequence[str], waits: Sequence[float | None], bodies: Sequence[float], expected: tuple[float, float] | None
 ) -> None:
     open_interval, asked = OpenInterval(), 0.0
     endings = ["next"] * (len(phases) - 1) + ["sync"]
     for phase, wait_s, body_s, ended_by in zip(phases, waits, bodies, endings, strict=True):
         step = Step(asked_s=asked, wait_s=wait_s, body_s=body_s, ended_by=ended_by)
-        closed, asked = waiting.add(open_interval, step, phase), asked + wait_s + body_s
+        closed, asked = waiting.add(open_interval, step, phase), asked + step.duration_s
     assert (closed and (closed.duration_s, closed.wait_s)) == (expected and pytest.approx(expected))
 
 
@@ -133,11 +112,6 @@ def test_a_spoilt_interval_does_not_count_and_the_next_one_does() -> None:
     spoilt = waiting.add(open_interval, Step(asked_s=0.02, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
     sound = waiting.add(open_interval, Step(asked_s=0.04, wait_s=0.01, body_s=0.01, ended_by="sync"), "steady")
     assert (spoilt, sound.steps) == (None, 1)
-
-
-def test_steps_whose_wait_is_out_of_sight_give_no_interval() -> None:
-    open_interval = OpenInterval()
-    assert waiting.add(open_interval, Step(asked_s=0.0, wait_s=None, body_s=0.01, ended_by="sync"), "steady") is None
 
 
 def test_an_interval_without_end_keeps_to_a_bounded_memory() -> None:
