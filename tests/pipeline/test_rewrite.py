@@ -5,14 +5,10 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-
-from sample_pipelines import SAMPLES, Sample, write_sample
 
 pytestmark = pytest.mark.tf
 
@@ -25,8 +21,6 @@ Dataset = tf.data.Dataset
 AUTOTUNE = tf.data.AUTOTUNE
 STRING = tf.TensorSpec([], tf.string)
 FILES, RECORDS = 3, 7
-# Small data: a few records in each file.
-SAMPLE_SCALE = {"fc_mnist": 0.01, "bert_pretrain": 0.01, "gpt2": 0.02}
 
 
 class Data:
@@ -211,15 +205,3 @@ def test_a_file_named_by_another_is_read_after_it(data: Data) -> None:
     cut = cut_of(Dataset.from_tensor_slices(data.names("txt")).map(both))
     files = [Path(name).read_bytes() for name in data.names("txt")]
     assert elements(cut) == Counter(zip(files, files, strict=True))
-
-
-@pytest.mark.parametrize("sample", SAMPLES[:3], ids=lambda sample: sample.name)
-def test_the_samples(sample: Sample, tmp_path: Path) -> None:
-    params = yaml.safe_load(write_sample(sample.name, tmp_path, scale=SAMPLE_SCALE[sample.name]).read_text())
-    params["train_input"]["repeat"] = False  # two of them repeat the list of files, which stays
-    dataset = import_module(sample.module).train_input_fn(params)
-    names = sorted(str(path) for path in Path(params["train_input"]["data_dir"]).glob("*.tfrecord"))
-    assert len(names) > 2
-    cut = cut_of(dataset)
-    assert cut.element_spec == STRING
-    assert elements(cut) == elements(tf.data.TFRecordDataset(names))

@@ -35,54 +35,34 @@ def batched(size: int = 8) -> tuple[Op, ...]:
     return (*source(), make_op("batch", kind="Batch", name="batch", inputs=("source",), parameters={"batch_size": size}))
 
 
+PREBATCHED = ((256, 64), (256,))
+
+
 @pytest.mark.parametrize(
-    ("shapes", "value"),
+    ("ops", "shapes", "known", "expected"),
     [
-        (((28, 28), ()), 1),
-        (((),), 1),
-        (((28, 28), (10,)), 1),
-        (((256, 64), (256,)), None),
-        (((None, 64), (None,)), None),
-        (((None,),), None),
-        ((None,), None),
+        *((source(), shapes, {}, (1, None, ())) for shapes in (((28, 28), ()), ((),), ((28, 28), (10,)), ((1, 28), (1,)))),
+        *((source(), shapes, {}, (None, None, (1,))) for shapes in (((None, 64), (None,)), ((None,),), (None,))),
+        # The params or the demand settle what is a dimension already.
+        (source(), PREBATCHED, {}, (None, None, (1, 256))),
+        (source(), PREBATCHED, {"params_sizes": (32, 256)}, (256, None, ())),
+        (source(), PREBATCHED, {"demand_size": 256}, (256, None, ())),
+        (source(), PREBATCHED, {"demand_size": 512}, (None, None, (1, 256))),
+        (source(), PREBATCHED, {"said": 128}, (128, None, ())),
+        # They never change what a batching op made; labels are counted rather than padded rows.
+        *((batched(8), ((8, 3), (8,)), {"demand_size": size, "params_sizes": (size,)}, (8, None, ())) for size in (1, 8, 256)),
+        (batched(8), ((None, None), (None,)), {}, (8, 1, ())),
+        # What comes from elsewhere may be samples or batches.
+        *((source(kind), ((64, 3), (64,)), {}, (None, None, (1, 64))) for kind in ("Load", "DataService")),
+        (source("Load"), ((64, 3), ()), {}, (1, None, ())),
     ],
 )
-def test_without_a_batching_op_dimensions_tell(shapes: tuple[Shape | None, ...], value: int | None) -> None:
-    found = samples_per_element_of(source(), spec_of(*shapes))
-    assert found.value == value
-    assert ("assumed" in found.source) is (value == 1 and () not in shapes)
-
-
-def test_a_first_dimension_of_one_is_one_sample_either_way() -> None:
-    assert samples_per_element_of(source(), spec_of((1, 28), (1,))).value == 1
-
-
-def test_the_params_or_the_demand_settle_what_is_a_dimension_already() -> None:
-    prebatched = spec_of((256, 64), (256,))
-    assert samples_per_element_of(source(), prebatched).readings == (1, 256)
-    assert samples_per_element_of(source(), prebatched, params_sizes=(32, 256)).value == 256
-    assert samples_per_element_of(source(), prebatched, demand_size=256).value == 256
-    assert samples_per_element_of(source(), prebatched, demand_size=512).value is None
-    assert samples_per_element_of(source(), prebatched, said=128).value == 128
-
-
-@pytest.mark.parametrize("size", [1, 8, 256, 1024])
-def test_the_demand_never_changes_what_a_batching_op_made(size: int) -> None:
-    found = samples_per_element_of(batched(8), spec_of((8, 3), (8,)), demand_size=size, params_sizes=(size,))
-    assert (found.value, found.counted_in) == (8, None)
-    assert found.source.startswith("batch(8)")
-
-
-@pytest.mark.parametrize("kind", ["Load", "DataService"])
-def test_what_comes_from_elsewhere_may_be_samples_or_batches(kind: str) -> None:
-    found = samples_per_element_of(source(kind), spec_of((64, 3), (64,)))
-    assert (found.value, found.readings) == (None, (1, 64))
-    assert samples_per_element_of(source(kind), spec_of((64, 3), ())).value == 1
-
-
-def test_labels_are_counted_rather_than_padded_rows() -> None:
-    found = samples_per_element_of(batched(8), spec_of((None, None), (None,)))
-    assert (found.value, found.counted_in) == (8, 1)
+def test_ops_dimensions_params_and_the_demand_tell(
+    ops: tuple[Op, ...], shapes: tuple[Shape | None, ...], known: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    found = samples_per_element_of(ops, spec_of(*shapes), **known)
+    assert (found.value, found.counted_in, found.readings) == expected
+    assert ("assumed" in found.source) is (shapes == ((28, 28), (10,)))
 
 
 def test_a_demand_of_several_elements_is_told_and_any_other_refused() -> None:
@@ -90,6 +70,7 @@ def test_a_demand_of_several_elements_is_told_and_any_other_refused() -> None:
     check_demand(found, 1024, has_demand=True)
     assert element_sentence(found, 1024).endswith("; a step of 1024 samples is 4 elements")
     assert "step" not in element_sentence(found, 256)
+    assert "as it is long" in element_sentence(SamplesPerElement(value=None, source="bucket", counted_in=0))
     with pytest.raises(UsageError, match=r"batch size of 1000 .* 256 samples"):
         check_demand(found, 1000, has_demand=True)
     with pytest.raises(UsageError, match=r"batch size of 128 .* 256 samples"):
@@ -108,10 +89,6 @@ def test_sizes_in_params_are_found_at_any_depth() -> None:
     params = {"batch_size": 4, "train_input": {"batch_size": 8, "buffer": 9}, "list": [{"batch_size": True}, {"batch_size": 16}]}
     assert batch_sizes_in(params) == (4, 8, 16)
     assert batch_sizes_in(None) == ()
-
-
-def test_a_count_that_varies_says_so() -> None:
-    assert "as it is long" in element_sentence(SamplesPerElement(value=None, source="bucket", counted_in=0))
 
 
 def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
@@ -210,16 +187,10 @@ def test_what_an_element_of_a_pipeline_holds(build: Callable[[Any], Any], wanted
     assert (found.value, found.counted_in is not None) == wanted, found
 
 
-@pytest.mark.parametrize(
-    ("chain", "expected"),
-    [("tensor_slices > map", 1), ("tensor_slices > batch*8 > batch*4 > map", 32)],
-)
-def test_samples_in_an_element_are_those_of_all_batches_before(chain: str, expected: int) -> None:
-    ops = make_graph(chain).ops
-    assert samples_reaching(ops[-1], ops) == expected
-
-
-def test_a_batch_of_unknown_size_has_an_unknown_number_of_samples() -> None:
+def test_samples_in_an_element_are_those_of_all_batches_before() -> None:
+    for chain, expected in (("tensor_slices > map", 1), ("tensor_slices > batch*8 > batch*4 > map", 32)):
+        ops = make_graph(chain).ops
+        assert samples_reaching(ops[-1], ops) == expected
     ops = (make_op("batch", parameters={}), make_op("map", inputs=("batch",)))
     assert samples_reaching(ops[1], ops) is None
 

@@ -13,7 +13,7 @@ from cs_input_analyzer import rules
 from cs_input_analyzer.planning.evidence import reads_at_once
 from cs_input_analyzer.records import Case, Op, Soak, Training, TunedParameter, WorkerResult
 from cs_input_analyzer.rules.caches import file_cache_redirected
-from cs_input_analyzer.rules.files import dataset_in_tmp, path_not_shared, slow_build
+from cs_input_analyzer.rules.files import dataset_in_tmp, slow_build
 from cs_input_analyzer.rules.memory import buffers_exceed_memory
 from cs_input_analyzer.rules.order import dataset_ends
 from cs_input_analyzer.rules.runs import cold_cache, corrupt_record, dataset_exceeds_memory, tables_disagree, worker_lost
@@ -132,16 +132,6 @@ def placed(directory: str | None, *, nodes: int = 1, is_shared: bool | None = Fa
         storage=make_storage(is_shared=is_shared, file_system=file_system),
         plan=make_plan(f"{nodes}x4x2"),
     )
-
-
-@given(
-    directory=st.sampled_from(["/tmp/x", "/dev/shm", "/data", "/home/ada", None]),
-    nodes=st.integers(1, 4),
-    is_shared=st.sampled_from([True, False, None]),
-)
-def test_one_place_is_never_two_findings(directory: str | None, nodes: int, is_shared: bool | None) -> None:
-    case = placed(directory, nodes=nodes, is_shared=is_shared)
-    assert len([*found(dataset_in_tmp, case), *found(path_not_shared, case)]) <= 1
 
 
 READING = (make_station("readers", utilization_ratio=0.95),)
@@ -363,7 +353,7 @@ ROWS: Rows = {
         (says("info", lacks=["memory"]), placed("/tmp/data", file_system="xfs")),
         *((says(message="memory"), placed(directory, file_system="tmpfs")) for directory in ["/tmp", "/dev/shm/data"]),
         ("", placed("/tmp/data", is_shared=True)),
-        ("", placed("/tmp/data", nodes=4)),
+        *(("", placed(directory, nodes=4)) for directory in ["/tmp/data", "/dev/shm"]),
     ],
     # A cold start is as bad as the plan depends on it; windows of a full cache are right.
     cold_cache: [

@@ -41,7 +41,6 @@ from tests.rules.lines import (
     prefetch,
     reading,
     says,
-    severities,
     shuffle,
     with_files,
 )
@@ -238,24 +237,6 @@ def from_store(wait_s: float, ceiling: float = 2_000.0, drawn: float = 200.0, op
     return case_of(*ops, stations=stations, storage=make_storage(fsspec=reads))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "expected"),
-    [
-        ("serial op", "flat_map", "warning"),
-        ("serial op", "TFRecordDataset", "warning"),
-        ("storage latency", "flat_map", "warning"),
-        ("storage bandwidth", None, "warning"),
-        ("serial op", "batch", "info"),
-        ("CPU", None, "info"),
-    ],
-)
-def test_one_file_after_the_other_is_a_warning_where_reading_holds_the_worker_back(
-    kind: str, name: str | None, expected: str
-) -> None:
-    for rule, case in ((flat_map_over_files, flat()), (sequential_reads, list_reader())):
-        assert severities(rule, held_back(case, kind, name)) == [expected]
-
-
 @pytest.mark.parametrize(("drawn", "ceiling", "number"), [(200, 2_400, 24), (200, 100_000, 64), (100, 150, 3)])
 def test_reads_that_only_wait_get_as_many_at_once_as_keep_the_cpus_busy(drawn: float, ceiling: float, number: int) -> None:
     for rule, case in ((flat_map_over_files, flat(MIXED)), (sequential_reads, list_reader(MIXED))):
@@ -272,6 +253,15 @@ def after_a_reader() -> Case:
     written = (op("TensorSlice", "parts", within="flat_map_2"), op("FlatMap", "flat_map", code=code))
     return list_reader(*written, MIXED, code=code)
 
+
+BY_READING = [
+    ("warning", ("serial op", "flat_map")),
+    ("warning", ("serial op", "TFRecordDataset")),
+    ("warning", ("storage latency", "flat_map")),
+    ("warning", ("storage bandwidth", None)),
+    ("info", ("serial op", "batch")),
+    ("info", ("CPU", None)),
+]
 
 ROWS: Rows = {
     # A map that TensorFlow leaves serial is told with the reason; not over file names, inside a parallel op, on one CPU.
@@ -411,8 +401,9 @@ ROWS: Rows = {
         ("", waiting(interleaved(AUTO, "AUTOTUNE", shuffle(seed=7)))),  # the order counts, and TensorFlow chose the cycle
         ("", waiting(interleaved(AUTO, 8, MIXED, cycle=8), files=9)),  # they nearly keep the CPUs busy
     ],
-    # Of these two each leaves to the other what is the other's.
+    # Of these two each leaves to the other what is the other's; a warning where reading holds the worker back.
     flat_map_over_files: [
+        *((severity, held_back(flat(), *station)) for severity, station in BY_READING),
         opened_ahead(True, flat(MIXED)),
         opened_ahead(False, flat(shuffle(seed=7))),
         ("", with_files(flat(), 1)),
@@ -434,6 +425,7 @@ ROWS: Rows = {
         ("", replace(from_store(0.005), stations=())),
     ],
     sequential_reads: [
+        *((severity, held_back(list_reader(), *station)) for severity, station in BY_READING),
         (says(op="flat_map", after=f"{LIST[:-1]}, num_parallel_reads=tf.data.AUTOTUNE).flat_map(split_record)"), after_a_reader()),
         ("", flat()),
         ("", with_files(list_reader(), 1)),

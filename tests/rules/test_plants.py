@@ -231,24 +231,3 @@ def test_what_is_proposed_for_reads_that_wait_is_carried_out_and_proven(
     assert found.status == "proven", found
     assert "in any order" in found.reason
     assert found.elements == sum(3 + number % 3 for number in range(9))
-
-
-@pytest.mark.parametrize(("code", "read", "statement"), READERS.values(), ids=READERS)
-def test_what_is_proposed_where_the_order_counts_keeps_it(
-    code: str, read: Callable[[Any, Any], Any], statement: str, record_files: list[str]
-) -> None:
-    """Windows of neighbours, of files in any order: nothing that reorders records is applied, or shown."""
-    import tensorflow as tf
-
-    from cs_input_analyzer.pipeline.edits import EditError, apply
-    from cs_input_analyzer.worker.equality import prove
-
-    dataset = read(tf, record_files).window(4, drop_remainder=True).flat_map(lambda window: window.batch(4))
-    for finding in ours(waiting_for_reads(dataset, statement)):
-        assert finding.after is None or "cycle_length=1" in finding.after, finding
-        try:
-            edited = apply(dataset, finding.edits)
-        except EditError:
-            continue
-        found = prove(dataset, edited, seconds=20)
-        assert found.status == "refused" or found.reason.endswith("in order"), found

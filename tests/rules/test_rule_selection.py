@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from builders import make_case, make_finding, make_graph, make_op
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.cli import main
@@ -20,8 +18,6 @@ from cs_input_analyzer.rules.__main__ import page
 from tests.builders import make_options
 
 CODES = [rule.code for rule in RULES]
-PREFIXES = sorted({code[:length] for code in CODES for length in (3, 4, 5, 6)})
-prefixes = st.lists(st.sampled_from(PREFIXES), max_size=3)
 
 
 def rule_that_finds(*findings: Finding) -> Rule:
@@ -65,18 +61,6 @@ def test_options_choose_by_prefix_and_the_longer_decides(
     assert codes(rules.sift(case, select, ignore).findings) == expected
 
 
-@given(prefixes, prefixes)
-def test_what_is_not_chosen_is_never_shown(select: list[str], ignore: list[str]) -> None:
-    for code in CODES:
-        if rules.is_wanted(code, select, ignore):
-            assert not select or any(code.startswith(prefix) for prefix in select)
-            assert code not in ignore
-            assert rules.is_wanted(code, (), ignore) or select
-        elif not ignore:
-            assert select
-            assert not any(code.startswith(prefix) for prefix in select)
-
-
 @pytest.mark.parametrize(
     ("op", "ignored", "expected", "count"),
     [
@@ -108,15 +92,6 @@ def test_unknown_codes_are_refused(code: str) -> None:
 @pytest.mark.parametrize("given_codes", ["csi301, CSI2", ["csi301", "CSI2"], ("CSI301", "csi2")])
 def test_codes_are_taken_in_any_case_and_form(given_codes: Any) -> None:
     assert make_options(ignore=given_codes).ignore == ("CSI301", "CSI2")
-
-
-@pytest.mark.parametrize("option", ["--select", "--ignore"])
-@pytest.mark.parametrize("command", [["analyze", "x.py:f"], ["report", "run.json"]], ids=lambda command: command[0])
-def test_the_command_line_blames_the_option(command: list[str], option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*command, option, "CSI2,CSI9"]) == 2
-    said = capsys.readouterr().err
-    assert option in said
-    assert "CSI9" in said
 
 
 def test_the_rules_are_in_order_of_code_and_each_has_its_own_name() -> None:
