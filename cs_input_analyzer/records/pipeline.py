@@ -46,6 +46,8 @@ class Op:
         parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` where TensorFlow chooses.
         within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.
         function_ops: kinds of the TensorFlow ops that its user function calls, sorted.
+        shared: kinds of those among them whose result several others take, or the function gives back besides; `argument` where
+            that is so of what the function is given. Questions for a shape do not count.
         code: the user's statement at `source` as written, line breaks included; None where the file cannot be read, or a package
             built the op.
         ignored: codes, or prefixes of codes, of the rules that a comment in that statement switches off.
@@ -63,6 +65,7 @@ class Op:
     parameters: Mapping[str, Scalar | tuple[Scalar, ...]]
     within: str | None = None
     function_ops: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     code: str | None = None
     ignored: tuple[str, ...] = ()
     files: FileSet | None = None

@@ -235,10 +235,9 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
     A warning where a `map` that hardly does anything else was measured to take half of the CPU time or more; else for your
     information: what of a function's time is decoding, and what is cropping, resizing or colours, is not measured.
 
-    It does not pay where several views are cut from one decoded image: each would decode it again.
-
     Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
-    and for `tf.io.decode_image` and `decode_png`, whose pictures need not be JPEG.
+    where several take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and
+    `decode_png`, whose pictures need not be JPEG.
     """
     holders = {op.within for op in case.pipeline.ops}
     for op in case.pipeline.ops:
@@ -247,7 +246,7 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
         if op.name in holders or not DECODES & called or WINDOW_ONLY & called:
             continue
         crop = _crop(op, case)
-        if crop is None:
+        if crop is None or DECODES & frozenset(op.shared) or (crop != op and "argument" in crop.shared):
             continue
         share = share_of(case, (op,))
         does_more = is_costly(op, besides=DECODES)

@@ -106,6 +106,16 @@ def test_autograph_lines_are_the_users() -> None:
     assert ops["map_2"].inputs == ("map",)
 
 
+def test_a_function_that_another_one_returned_has_its_own_line() -> None:
+    def batched(size: int) -> Any:
+        return lambda dataset: dataset.batch(
+            size
+        )  # fmt: skip
+
+    ops = ops_by_name(lambda: Dataset.range(5).flat_map(lambda x: Dataset.range(x).apply(batched(2))))
+    assert ops["batch"].source == line_of(batched, "dataset.batch(")
+
+
 def test_datasets_inside_a_tf_function_and_a_condition_are_seen() -> None:
     @tf.function
     def called(x: Any) -> Any:
@@ -181,6 +191,18 @@ def test_of_an_op_that_a_package_built_the_users_line_stands_first(tmp_path: Pat
     assert [ops[name].library_source for name in ("map", "range", "map_2")] == [f"{file}:5", f"{file}:5", None]
     assert ops["map"].code is None, "an edit of the user's line cannot change what a package does"
     assert ops["map_2"].code is not None
+
+
+def test_a_package_in_a_folder_of_its_own_is_known_by_its_installers_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "pairs-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("pairs.py,sha256=x,10\npairs_more/__init__.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, expected in (("pairs.py", True), ("pairs_more/a.py", True), ("mine.py", False), ("mine/pairs.py", False)):
+        assert statements.is_installed(str(tmp_path / name)) == expected
+    assert not statements.is_installed(str(tmp_path.parent / "pairs.py"))
 
 
 def test_where_nothing_is_the_users_own_the_packages_line_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

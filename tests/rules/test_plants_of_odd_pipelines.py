@@ -90,6 +90,16 @@ def jittered(image: Any) -> Any:
     return tf.image.random_hue(tf.image.random_crop(image, [32, 32, 3]), 0.1)
 
 
+def views(name: Any) -> Any:
+    image = decoded(name)
+    return view(image), view(image)
+
+
+def kept(name: Any) -> Any:
+    image = decoded(name)
+    return view(image), tf.image.resize(image, [32, 32])
+
+
 def each(case: Case) -> Case:
     return case
 
@@ -131,7 +141,9 @@ ODD: list[tuple[Rule, Build, Callable[[Case], Case], Expected]] = [
     ),
     (drop_remainder_missing, grouped(lambda key, window: window.batch(8), window_size=8), each, says(fix=f"{PROMISES}=True")),
     (drop_remainder_missing, grouped(lambda key, window: window.batch(8, drop_remainder=True), window_size=8), each, ""),
-    # Cropping is not charged to decoding.
+    # A decode that two views share is not taken away, and cropping is not charged to decoding.
+    (decode_then_crop, lambda files: files.pictures.map(views).batch(4), each, ""),
+    (decode_then_crop, lambda files: files.pictures.map(kept).batch(4), each, ""),
     (decode_then_crop, lambda files: files.pictures.map(lambda name: view(decoded(name))).batch(4), each, "info"),
     (
         decode_then_crop,

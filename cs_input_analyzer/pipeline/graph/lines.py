@@ -8,13 +8,14 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.pipeline.graph.nodes import named_inputs, node_name
 from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
-from cs_input_analyzer.pipeline.source.statements import is_installed
+from cs_input_analyzer.pipeline.source.statements import find_statement, is_installed
 
 # The name under which a dataset, or its op, keeps its serial number.
 SOURCE_NUMBER = "_csia_source"
@@ -84,13 +85,31 @@ def where_built() -> Source:
 
     library = None
     for frame in reversed(tf_stack.extract_stack()):
-        if is_library(frame.filename, _TENSORFLOW) or frame.filename.startswith(_STDLIB):
+        filename, lineno = _as_written(frame.filename, frame.lineno)
+        if is_library(filename, _TENSORFLOW) or filename.startswith(_STDLIB):
             continue
-        line = f"{frame.filename}:{frame.lineno}"
-        if not is_installed(frame.filename):
+        line = f"{filename}:{lineno}"
+        if not is_installed(filename):
             return Source(line, library)
         library = library or line
     return Source(library or "", None)  # an input function that is installed itself
+
+
+def _as_written(filename: str, lineno: int) -> tuple[str, int]:
+    """The line behind one that AutoGraph generated and TensorFlow did not map back: of a function that another one returned."""
+    if os.path.basename(filename).startswith(_GENERATED):
+        from tensorflow.python.autograph.impl import api
+        from tensorflow.python.autograph.pyct.origin_info import LineLocation
+
+        with suppress(AttributeError, OSError):  # these are no public names of TensorFlow
+            for factories in list(api._TRANSPILER._cache._cache.values()):
+                for factory in factories.values():
+                    origin = factory.source_map.get(LineLocation(filename, lineno))
+                    if origin is not None:  # of several lines that of the innermost name: the first of the statement is wanted
+                        text = Path(origin.loc.filename).read_text(errors="replace")
+                        statement = find_statement(text, origin.loc.lineno)
+                        return origin.loc.filename, text.count("\n", 0, statement.begin) + 1 if statement else origin.loc.lineno
+    return filename, lineno
 
 
 def is_users_own(filename: str) -> bool:

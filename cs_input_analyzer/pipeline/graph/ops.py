@@ -23,6 +23,9 @@ _ATTRIBUTES_OF_INTEREST = (
     *("preserve_cardinality", "use_inter_op_parallelism", "parallel_copy"),
 )
 _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant")
+# What only asks for the shape of a tensor, and what gives one of the same size, pixel by pixel.
+_ASKS_SHAPE = frozenset({"Shape", "ShapeN", "Rank", "Size"})
+_SAME_SIZE = frozenset({"Cast", "Mul", "Sub", "AddV2", "RealDiv", "Div", "EnsureShape", "Maximum", "Minimum", "Identity"})
 # Scopes of Keras' preprocessing layers (keras.layers, Keras 3), but for those that `tf.image` has, too.
 _LAYER = re.compile(
     r"(?:^|/)(random_(?:flip|rotation|zoom|translation|shear|perspective|grayscale|elastic_transform|gaussian_blur|posterization|"
@@ -141,6 +144,7 @@ class _Reader:
                 parameters=_parameters(node, named_inputs(node), nodes),
                 within=scope[0],
                 function_ops=tuple(sorted(called)),
+                shared=_shared(functions),
                 constant_bytes=_constant_bytes((*given, *within)),
                 layers=tuple(sorted({name for node in within for name in _LAYER.findall(node.name)})),
                 is_seeded=any(
@@ -191,6 +195,28 @@ def _constant_bytes(nodes: Iterable[Any]) -> int:
 
     numbers = (node for node in nodes if node.op == "Const" and node.attr["dtype"].type != types_pb2.DT_STRING)
     return sum(len(node.attr["value"].tensor.tensor_content) for node in numbers)
+
+
+def _shared(functions: list[Any]) -> tuple[str, ...]:
+    """See `Op.shared`. What an op passes on number by number, as a cast does, is still the same."""
+    found: set[str] = set()
+    for function in functions:
+        kinds = {node.name: node.op for node in function.node_def} | {one.name: "argument" for one in function.signature.input_arg}
+        takers: dict[str, list[str]] = {name: [] for name in kinds}
+        for node in function.node_def:
+            if node.op not in _ASKS_SHAPE:
+                for name in {node_name(tensor) for tensor in node.input if not tensor.startswith("^")} & takers.keys():
+                    takers[name].append(node.name)
+        for tensor in function.ret.values():
+            takers.setdefault(node_name(tensor), []).append("")
+        for name, kind in kinds.items():
+            last, seen = name, {name}
+            while len(takers[last]) == 1 and (follower := takers[last][0]) not in seen and kinds.get(follower) in _SAME_SIZE:
+                last = follower
+                seen.add(last)
+            if len(takers[last]) > 1:
+                found.add(kind)
+    return tuple(sorted(found - {"Const"}))
 
 
 def _is_call(node: Any) -> bool:
