@@ -103,9 +103,10 @@ def workers_of(case: Case) -> int | None:
     return None if case.plan is None else case.plan.input_workers
 
 
-def rate_of_worker(case: Case) -> float | None:
-    """Samples/s of the fastest worker that was measured."""
-    rates = [worker.samples_per_s.estimate for m in case.measurements for worker in m.measured_workers if worker.samples_per_s]
+def rate_of_worker(case: Case, more_cpus_than: int = 0) -> float | None:
+    """Samples/s of the fastest worker that was measured, of those with more CPUs than so many."""
+    launches = [launch for launch in case.measurements if launch.layout.cpus_per_task > more_cpus_than]
+    rates = [worker.samples_per_s.estimate for m in launches for worker in m.measured_workers if worker.samples_per_s]
     return max(rates, default=None)
 
 
@@ -149,15 +150,9 @@ def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
 
     Utilization law, U = X · D / m, with the CPU time of the op as D: without its waiting it is too small rather than too large.
     """
-    rates = [
-        worker.samples_per_s.estimate
-        for m in case.measurements
-        for worker in m.measured_workers
-        if worker.samples_per_s and m.layout.cpus_per_task > calls
-    ]
-    cost = cost_of(op, case.profile)
+    rate, cost = rate_of_worker(case, calls), cost_of(op, case.profile)
     demand_s = cost.self_cpu_s_per_sample if cost is not None else None
-    return max(rates) * demand_s / calls if rates and demand_s is not None else None
+    return rate * demand_s / calls if rate is not None and demand_s is not None else None
 
 
 def cache_bytes_per_node(case: Case, op: Op) -> float | None:

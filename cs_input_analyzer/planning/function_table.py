@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from cs_input_analyzer.pipeline.lineage import reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, INTERLEAVES, KEEPERS, MAPS, REPEATS, SHUFFLES
@@ -42,10 +43,7 @@ def function_table(pipeline: PipelineGraph, findings: Sequence[Finding], *, is_s
     """
     rows = [_use(name, pipeline.ops, findings) for name in _FUNCTIONS]
     if is_sharded and not any(op.kind == "Shard" for op in pipeline.ops):
-        rows = [
-            FunctionUse(name=row.name, is_set=True, value="in Python code", advised=row.advised) if row.name == "shard" else row
-            for row in rows
-        ]
+        rows = [replace(row, is_set=True, value="in Python code") if row.name == "shard" else row for row in rows]
     return (*rows, _deterministic(pipeline.ops, findings))
 
 

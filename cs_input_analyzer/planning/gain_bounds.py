@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.threads import inside
-from cs_input_analyzer.records import RUNTIME, Case, Edit, Op, OpCost, Profile
+from cs_input_analyzer.records import RUNTIME, Case, Edit, Op, Profile
 
 # The row of an op is right to this; a bound that is a little too high declines nothing that is true.
 ROW_ERROR_RATIO = 1.15
@@ -51,7 +51,7 @@ def _by_computing(case: Case, profile: Profile, edits: Sequence[Edit], rate: flo
     lessened = {op.name for edit in edits if edit.kind not in _OVERLAPPING for op in _touched(edit, case.pipeline.ops)}
     # The executor's share goes with calls and hand-overs, of which edits make others.
     saved = [row for row in profile.ops if row.name in lessened or row.kind == RUNTIME]
-    saved_s = _cpu_s(saved) * ROW_ERROR_RATIO
+    saved_s = sum(row.self_cpu_s_per_sample or 0.0 for row in saved) * ROW_ERROR_RATIO
     cheaper = IDLE_RATIO - (IDLE_RATIO - 1) * min(1.0, rate * whole_s)  # as far as not even one CPU is busy
     if whole_s - saved_s > LEAST_LEFT_RATIO * whole_s:
         yield profile.layout.cpus_per_task / (whole_s - saved_s) * cheaper
@@ -71,7 +71,3 @@ def _touched(edit: Edit, ops: Sequence[Op]) -> Iterable[Op]:
     if edit.kind in ("swap", "vectorize"):
         return (op, *(one for one in ops if one.name in op.inputs or op.name in one.inputs))
     return (op, *inside(op, ops))
-
-
-def _cpu_s(rows: Iterable[OpCost]) -> float:
-    return sum(row.self_cpu_s_per_sample or 0.0 for row in rows)

@@ -18,7 +18,7 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
         UsageError: not a node list.
     """
     hosts: list[str] = []
-    for item in _split_outside_brackets(text):
+    for item in re.split(r",(?![^\[]*\])", text.strip()):  # outside of brackets
         pieces = re.split(r"\[([^\[\]]*)\]", item)
         if not item or any(char in "[]" or char.isspace() for piece in pieces[::2] for char in piece):
             raise UsageError(f"not a Slurm node list: {text!r}")
@@ -27,10 +27,6 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
             raise UsageError(f"a Slurm node list of more than {MOST_HOSTS:,} nodes: {text!r}")
         hosts += ["".join(parts) for parts in product(*choices)]
     return tuple(hosts)
-
-
-def _split_outside_brackets(text: str) -> list[str]:
-    return re.split(r",(?![^\[]*\])", text.strip())
 
 
 def _expand_ranges(inside: str, text: str) -> list[str]:

@@ -52,7 +52,7 @@ def without_launcher(words: Sequence[str], option: str) -> list[str]:
 
 def trained(words: Sequence[str]) -> list[str]:
     """The command as one that trains, whatever it names: `--mode=validate_only` becomes `--mode=train`, `--compile_only` goes."""
-    kept = [word for word in words if not (_is_option(word) and _plain(word.partition("=")[0]) in NOT_TRAINING)]
+    kept = [word for word in words if not (word.startswith("-") and _plain(word.partition("=")[0]) in NOT_TRAINING)]
     found = []
     for place, word in enumerate(kept):
         option, equals, value = word.partition("=")
@@ -94,17 +94,13 @@ def _name(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _is_option(word: str) -> bool:
-    return word.startswith("-")
-
-
 def _plain(word: str) -> str:
     return word.lstrip("-").replace("-", "_")
 
 
 def _is_mode(word: str) -> bool:
     """`--mode`, `-mode`, `--run_mode`: not `--model_dir`, not `--precision_mode`."""
-    return _is_option(word) and _plain(word) in ("mode", "run_mode")
+    return word.startswith("-") and _plain(word) in ("mode", "run_mode")
 
 
 def _is_mode_word(words: Sequence[str], place: int) -> bool:
@@ -112,4 +108,4 @@ def _is_mode_word(words: Sequence[str], place: int) -> bool:
     before = words[place - 1] if place else ""
     if _is_mode(before):
         return _plain(words[place]) in NOT_TRAINING_MODES
-    return words[place] in NOT_TRAINING and not (_is_option(before) and "=" not in before)
+    return words[place] in NOT_TRAINING and not (before.startswith("-") and "=" not in before)

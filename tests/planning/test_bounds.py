@@ -34,27 +34,19 @@ def measured_case(
     )
 
 
-BUFFER = (Edit(kind="set-buffer", op="TFRecordDataset", value=2**18),)
+BUFFER = (Edit(kind="set-buffer", op="map", value=2**18),)
 CACHE = (Edit(kind="insert-cache", op="map"),)
 PARALLEL = (Edit(kind="parallelize", op="map"),)
 
 
-def test_a_reader_of_six_hundredths_that_waits_for_nothing_gains_no_third() -> None:
-    case = measured_case({"TFRecordDataset": 0.06, "map": 0.94}, used_ratio=0.95)
-    most = most_gain(case, BUFFER)
-    assert most is not None
-    assert 1.06 < most < 1.33
-
-
-@given(share=st.floats(0.0, 0.8), used=st.floats(0.2, 1.0), cpus=st.integers(1, 16))
-def test_what_is_left_of_the_work_bounds_the_rate(share: float, used: float, cpus: int) -> None:
+@given(st.sampled_from((CACHE, BUFFER)), st.floats(0.0, 0.8), st.floats(0.2, 1.0), st.integers(1, 16))
+def test_what_is_left_of_the_work_bounds_the_rate(edits: tuple[Edit, ...], share: float, used: float, cpus: int) -> None:
     """Amdahl's law: what really can be gained by doing all of it once, with every CPU busy, is always within the bound."""
     case = measured_case({"map": share, "batch": 1 - share}, used_ratio=used, cpus=cpus)
-    most = most_gain(case, CACHE)
+    most = most_gain(case, edits)
     truth = 1 / used / (1 - share)
     assert most is None or truth <= most * 1.000001
     if share * ROW_ERROR_RATIO < 0.9:
-        assert most is not None
         idle = IDLE_RATIO - (IDLE_RATIO - 1) * min(1.0, used * cpus)
         assert most <= idle * PROCESS_RATIO / used / (1 - share * ROW_ERROR_RATIO) * 1.000001
 
@@ -62,7 +54,6 @@ def test_what_is_left_of_the_work_bounds_the_rate(share: float, used: float, cpu
 def test_a_worker_that_mostly_waits_may_gain_more_than_its_costs_allow() -> None:
     """Its samples cost it more than they would a busy one: 38 times the rate was declined for a bound of 26."""
     most = most_gain(measured_case({"map": 0.5, "batch": 0.5}, used_ratio=0.04, cpus=2), PARALLEL)
-    assert most is not None
     assert 38 < most < 60
 
 
@@ -70,7 +61,6 @@ def test_ops_that_change_places_may_both_become_cheaper() -> None:
     case = measured_case({"TFRecordDataset": 0.01, "map": 0.3, "batch": 0.3, "prefetch": 0.39}, used_ratio=1.0)
     most = most_gain(case, (Edit(kind="swap", op="map"),))
     left = 1 - (0.3 + 0.3) * ROW_ERROR_RATIO
-    assert most is not None
     assert PROCESS_RATIO / left <= most < 1.2 * PROCESS_RATIO / left
 
 
@@ -86,8 +76,6 @@ def test_a_serial_op_that_stays_bounds_what_the_others_gain() -> None:
     free = measured_case({"map": 0.5, "batch": 0.5}, used_ratio=0.25, cpus=8)
     held = measured_case({"map": 0.5, "batch": 0.5}, used_ratio=0.25, cpus=8, serial="batch")
     without, with_serial = most_gain(free, PARALLEL), most_gain(held, PARALLEL)
-    assert without is not None
-    assert with_serial is not None
     assert with_serial == pytest.approx(1.15, abs=0.1)  # 2,000 samples/s now; 1 / 0.5 ms alone
     assert without == pytest.approx(4 * PROCESS_RATIO)
     # The row of a serial op of a hundredth may be wrong by as much: a cache that gained a factor of 266 was declined for one.

@@ -22,30 +22,20 @@ from cs_input_analyzer.planning.tf_config import tf_config
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 
 HOSTILE = [
-    "plain",
-    "two words",
-    "a'quote",
-    'a "double" quote',
-    "$HOME",
-    "$(touch pwned)",
-    "`touch pwned`",
-    "a;b",
-    "a && b | c > d",
+    "two  words",
+    'a\'single and a "double" quote',
+    "$HOME $(touch pwned) `touch pwned`",
+    "a;b && c | d > e !f %j",
     "line\nbreak",
-    "tab\there",
-    "back\\slash",
-    "ends with \\",
+    "tab\tback\\slash and one more \\",
     "*",
     "~",
+    "{a,b}",
     "#no comment",
-    "!history",
-    "-rf",
     "--nodes=99",
     ":",
     "",
     "ünïcødé 数据 🚀",
-    "{a,b}",
-    "%j",
 ]
 
 
@@ -146,19 +136,13 @@ def test_the_users_own_word_on_memory_stands_alone(asked: str) -> None:
     "options",
     [
         {"train_command": "python 'unclosed"},
-        {"train_command": "   "},
-        {"srun_args": '"'},
-        {"sbatch_args": "'"},
-        {"sbatch_args": "--comment 'two\nlines'"},
         {"mount_dirs": ("/a,b",)},
         {"mount_dirs": ("",)},
         {"train_command": "a\0b"},
         {"partition": "big\n#SBATCH --nodes=99"},
         {"exclude_nodes": ("n[1-",)},
-        {"sbatch_args": "--partition=big"},
         {"sbatch_args": "--account me -p big"},
         {"sbatch_args": "-pbig"},
-        {"srun_args": "--exclude n1"},
         {"srun_args": "-x n1"},
     ],
 )
@@ -316,6 +300,7 @@ def configs(tasks: int, *arguments: Any) -> list[dict[str, dict[str, object]]]:
         (("n[1-2,4]", "2(x2),1", ("n4", "n[1-2]")), "n4:23111", "n1:23111 n1:23112 n2:23111 n2:23112", 0),
         # Cyclic tasks go round the hosts.
         (("n[1-2]", "3,2", (), "HET", "cyclic"), "n1:23111", "n2:23111 n1:23112 n2:23112 n1:23113", 0),
+        (("n[1-3]", "1,2(x2)", ("n1", "n[2-3]"), "HET", "cyclic"), "n1:23111", "n2:23111 n3:23111 n2:23112 n3:23112", 0),
     ],
 )
 def test_the_tasks_of_a_step(variables: tuple[Any, ...], chief: str, workers: str, helpers: int) -> None:
@@ -330,36 +315,14 @@ def test_the_tasks_of_a_step(variables: tuple[Any, ...], chief: str, workers: st
     ]
 
 
-@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3), st.booleans())
-def test_every_streaming_task_is_one_worker_on_its_own_port(nodes: int, tasks: int, single: int, cyclic: bool) -> None:
-    counts, components = f"{tasks}(x{nodes})", ()
-    names = f"n[{single}-{single + nodes - 1}]"
-    if single:
-        components = (f"n[0-{single - 1}]", names)  # type: ignore[assignment]
-        counts, names = f"1(x{single}),{counts}", f"n[0-{single + nodes - 1}]"
-    total = single + nodes * tasks
-    found = configs(total, names, counts, components, "HET", "cyclic" if cyclic else "block")
-    workers = found[0]["cluster"].get("worker", [])
-    assert isinstance(workers, list)
-    assert len(workers) == total - max(1, single)
-    assert len(set(workers)) == len(workers)
-    indices = [task["task"]["index"] for task in found if task["task"]["type"] == "worker"]
-    assert indices == list(range(len(workers)))
-    per_host = {host: sum(1 for worker in workers if worker.startswith(f"{host}:")) for host in expand_nodelist(names)}
-    assert max(per_host.values()) <= tasks
-
-
 @pytest.mark.parametrize(
     "broken",
     [
-        {"SLURM_PROCID": ""},
         {"SLURM_PROCID": "x"},
         {"SLURM_PROCID": "4"},  # of four tasks
         {"SLURM_STEP_TASKS_PER_NODE": "2"},
         {"SLURM_STEP_TASKS_PER_NODE": "two"},
-        {"SLURM_STEP_NODELIST": "n[1-"},
         {"SLURM_HET_SIZE": "2"},
-        {"SLURM_HET_SIZE": "two"},
     ],
 )
 def test_variables_that_make_no_step_are_refused(broken: dict[str, str]) -> None:
@@ -377,39 +340,20 @@ def test_variables_that_make_no_step_are_refused(broken: dict[str, str]) -> None
 @pytest.mark.parametrize(
     ("text", "hosts"),
     [
-        ("n1", ["n1"]),
         ("n[1-3,07],gpu2", ["n1", "n2", "n3", "n07", "gpu2"]),
         ("n[08-11]", ["n08", "n09", "n10", "n11"]),
-        ("a,b,c", ["a", "b", "c"]),
         ("r[1-2]n[1-2]-ib", ["r1n1-ib", "r1n2-ib", "r2n1-ib", "r2n2-ib"]),
-        ("node[5]", ["node5"]),
         ("[1-2]x", ["1x", "2x"]),
-        ("host.example.org", ["host.example.org"]),
     ],
 )
 def test_node_lists_expand_in_slurms_order(text: str, hosts: list[str]) -> None:
     assert list(expand_nodelist(text)) == hosts
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        ",",
-        "n[1-999999]x[1-999999]",
-        "n[",
-        "n]",
-        "n[]",
-        "n[1-]",
-        "n[a-b]",
-        "n[3-1]",
-        "n[1,,2]",
-        "a b",
-        "n[1-2",
-        "n[1-9999999]",
-        "a,",
-    ],
-)
+NO_LISTS = ["", "a,", "a b", "n[", "n]", "n[]", "n[1-]", "n[a-b]", "n[3-1]", "n[1,,2]", "n[1-9999999]", "n[1-999999]x[1-999999]"]
+
+
+@pytest.mark.parametrize("text", NO_LISTS)
 def test_what_is_no_node_list_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         expand_nodelist(text)

@@ -34,10 +34,7 @@ def test_a_spread_holds_its_ends_what_is_wanted_and_not_much_more(first: int, le
     assert found[-1] == last
     assert {number for number in wanted if first <= number <= last} <= set(found)
     assert len(found) <= most + len(wanted) + 2
-
-
-def test_nothing_is_between_ends_that_have_changed_places() -> None:
-    assert spread(2, 1, 5) == ()
+    assert spread(last + 1, last, most) == ()
 
 
 def test_the_curve_runs_through_the_plan_and_never_falls() -> None:
@@ -61,9 +58,6 @@ def test_the_grid_holds_the_plan_and_all_its_launches_have_its_cpus() -> None:
     layouts = {at.layout for at in launch_grid(run)}
     assert run.recommendation.layout in layouts
     assert {layout.cpus_per_task for layout in layouts} == {run.recommendation.cpus_per_task}
-
-
-def test_without_a_model_or_a_plan_there_is_nothing_to_ask() -> None:
     for run in (usual_run(capacity=None), usual_run(recommendation=None)):
         assert throughput_curve(run) == ()
         assert launch_grid(run) == ()
@@ -100,7 +94,6 @@ def test_the_gap_that_feeds_the_accelerator_follows_from_little() -> None:
 
 def test_a_fed_accelerator_takes_what_it_wants_and_pauses_once() -> None:
     curve = feeding_curve(usual_run(), [gaps()])
-    assert curve is not None
     lengths, wanted = np.diff(curve.edges_s), np.array(curve.wanted_samples_per_s)
     assert round(wanted.max()) == 7000
     assert ((7000 - wanted) * lengths).sum() / 7000 == pytest.approx(curve.pause_end_s - curve.pause_begin_s)
@@ -109,25 +102,13 @@ def test_a_fed_accelerator_takes_what_it_wants_and_pauses_once() -> None:
 
 def test_a_starving_one_takes_what_there_is() -> None:
     curve = feeding_curve(usual_run(consumption=make_consumption(100_000.0)), [gaps()])
-    assert curve is not None
     # All of the supply, but for what the pause loses beyond the buffers.
     assert 0.8 * 14_500 < np.mean(curve.taken_samples_per_s) < 1.05 * 14_500
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        usual_run(consumption=None),
-        usual_run(recommendation=None),
-        usual_run(pipeline=make_graph(batch_size=None)),
-        usual_run(options=Options(feed="first-come")),
-    ],
-)
-def test_without_both_sides_there_is_no_feeding(run: object) -> None:
-    assert feeding_curve(run, [gaps()]) is None  # type: ignore[arg-type]
-
-
-def test_traces_of_nothing_are_no_traces() -> None:
-    assert feeding_curve(usual_run(), []) is None
+def test_without_both_sides_or_traces_there_is_no_feeding() -> None:
+    lacks = ({"consumption": None}, {"recommendation": None}, {"pipeline": make_graph(batch_size=None)})
+    for lack in (*lacks, {"options": Options(feed="first-come")}):
+        assert feeding_curve(usual_run(**lack), [gaps()]) is None
     assert feeding_curve(usual_run(), [(), (0.0, 0.0)]) is None
     assert math.isfinite(feeding_curve(usual_run(), [(0.0, 1.0)]).edges_s[-1])

@@ -61,19 +61,11 @@ def test_a_bare_pipeline_lacks_them_and_says_what_is_the_default() -> None:
     assert (several["map"].is_set, several["map"].value) == (True, "num_parallel_calls 8")
 
 
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [
-        *(("CSI303", "shard"), ("CSI105", "interleave"), ("CSI101", "map"), ("CSI202", "cache"), ("CSI209", "shuffle")),
-        *(
-            ("CSI302", "repeat"),
-            ("CSI307", "batch"),
-            ("CSI201", "prefetch"),
-            ("CSI107", "deterministic"),
-            ("CSI304", "file shuffle"),
-        ),
-    ],
-)
+# A rule of each function, in the order of the table.
+CODES = ("CSI304", "CSI303", "CSI105", "CSI101", "CSI202", "CSI209", "CSI302", "CSI307", "CSI201", "CSI107")
+
+
+@pytest.mark.parametrize(("code", "name"), list(zip(CODES, table(*ALL), strict=True)))
 def test_what_a_finding_advises_stands_at_its_function_alone(code: str, name: str) -> None:
     """Of several findings the first counts; others have no row."""
     others = (make_finding("CSI501", fix="write it again"), make_finding(code, fix="do it"), make_finding(code, fix="or this"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -16,32 +17,10 @@ from tests.builders import make_options
 # --- demands --------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("step_time", "batch_size", "message"),
-    [
-        (0.0, 256, "the step time must be a positive number"),
-        (-1.0, 256, "the step time must be a positive number"),
-        (float("nan"), 256, "the step time must be a positive number"),
-        (float("inf"), 256, "the step time must be a positive number"),
-        (1e-30, 256, "beyond any accelerator"),
-        (0.1, 0, "--batch-size 0"),
-        (0.1, None, "--step-time needs --batch-size"),
-    ],
-)
-def test_a_step_time_that_cannot_be(step_time: float, batch_size: int | None, message: str) -> None:
+@pytest.mark.parametrize(("step_time", "message"), [(0.0, "positive number"), (math.nan, "positive number"), (1e-30, "beyond any")])
+def test_a_step_time_that_cannot_be(step_time: float, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        api.consumption_of(make_options(step_time=step_time, batch_size=batch_size))
-
-
-def test_demands_at_the_edge_are_fine() -> None:
-    with pytest.raises(UsageError, match="the demand"):
-        api.consumption_of(make_options(demand=-1.0))
-    for demand in (1e-9, 1.0, 1e12):
-        found = api.consumption_of(make_options(demand=demand))
-        assert found is not None
-        assert found.samples_per_s.estimate == demand
-    assert plan(1e-9).meets_demand is True
-    assert plan(1e12).meets_demand is False
+        api.consumption_of(make_options(step_time=step_time, batch_size=256))
 
 
 # --- clusters -------------------------------------------------------------------------------------------------------------------
@@ -78,20 +57,13 @@ MANY = "9" * 400  # digits: more than a float can hold
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--demand", "0"], "positive number of samples/s, got 0"),
-        (["--demand", "-7000"], "positive number of samples/s, got -7000"),
-        (["--demand", "nan"], "positive number of samples/s, got nan"),
         (["--demand", "1e30"], "beyond any accelerator: check the unit"),
-        (["--nodes", "100000000000000000"], "more than 1,000,000 nodes"),
         (["--nodes", MANY], "more than 1,000,000 nodes"),
-        (["--nodes", "2", "--cpus-per-node", MANY], "more than 4,096 CPUs per node"),
         (["--nodes", "2", "--cpus-per-node", "4097"], "more than 4,096 CPUs per node"),
         (["--nodes", "2", "--memory-per-node", "1e300GiB"], "must be a positive, finite number"),
         (["--nodes", "2", "--memory-per-node", "1e30GiB"], "bytes of memory per node"),
-        (["--nodes", "2", "--memory-per-node", MANY], "must be a positive, finite number"),
         (["--threads-per-core", MANY], "threads per core"),
         (["--demand", "5", "--batch-size", MANY], "--batch-size: more than 1,000,000,000 samples"),
-        (["--step-time", "0.1", "--batch-size", MANY], "--batch-size: more than 1,000,000,000 samples"),
         (["--step-time", "1e-320", "--batch-size", "1000000000"], "positive number of samples/s, got inf"),
         (["--wafer", "bert_large", "--batch-size", "64", "--sequence-length", MANY], "the sequence length must be at most"),
         (["--wafer", "bert_large", "--batch-size", "64", "--systems", MANY], "systems must be at most"),
@@ -115,11 +87,6 @@ def test_numbers_beyond_any_machine(options: list[str], message: str, capsys: py
     [
         {"batch_size": 10**400},
         {"current": Layout(nodes=10**18, tasks_per_node=1, cpus_per_task=1)},
-        {"probe_layouts": ("1x1x0",)},
-        {"single_task_nodes": -1},
-        {"mount_dirs": ("/a,b",)},
-        {"train_command": "python 'x"},
-        {"exclude_nodes": "n[1-"},
         {"node_speed_ratio": 1.2, "node_reference": "10000000"},
         *({"node_speed_ratio": speed} for speed in ("fast", float("nan"), 0, -1.0)),
     ],
@@ -145,10 +112,8 @@ def test_values_may_be_written_as_on_the_command_line() -> None:
     assert make_options(mount_dirs=(), exclude_nodes="") == make_options()
 
 
-def test_the_largest_clusters_that_pass_are_planned_for() -> None:
+def test_the_least_demand_and_the_largest_cluster_that_pass_are_planned_for() -> None:
+    assert plan(1e-9).meets_demand is True
     found = plan(1e12, cluster=a_cluster(nodes=1_000_000, cpus_per_node=64))
     assert found.meets_demand is False
     assert found.nodes > 1000
-
-
-# --- saved runs -----------------------------------------------------------------------------------------------------------------

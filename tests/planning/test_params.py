@@ -17,7 +17,6 @@ from cs_input_analyzer.records import Training
         ({"train_steps": 9, "runconfig": {"max_steps": 100}}, Training(steps=100)),
         ({"eval_input": {"max_steps": 3}}, Training()),
         ({"trainer": {"steps_per_epoch": 10, "num_epochs": 3}}, Training(steps=30)),
-        ({"epochs": 3}, Training(epochs=3)),
         ({"max_steps": 100, "epochs": 3}, Training(steps=100, epochs=3)),
         ({"max_steps": -1, "num_steps": "many", "train_steps": True}, Training()),
         ({"model": {"mixed_precision": True}}, Training(half="float16")),
@@ -30,7 +29,6 @@ from cs_input_analyzer.records import Training
         ({"mixed_precision": "mixed_float16"}, Training(half="float16")),
         (None, Training()),
         ([1, {"max_steps": 3}], Training()),
-        ({}, Training()),
     ],
 )
 def test_what_params_say_of_the_training(params: Any, expected: Training) -> None:

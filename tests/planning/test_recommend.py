@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from builders import make_capacity_model, make_cluster, make_consumption, make_estimate
@@ -128,12 +129,9 @@ problems = st.fixed_dictionaries(
 Problem = tuple[CapacityModel, Cluster, Options, Consumption | None]
 
 
-def unpacked(problem: dict[str, object], demand: float | None) -> Problem:
-    model, cluster, options = problem["model"], problem["cluster"], problem["options"]
-    assert isinstance(model, CapacityModel)
-    assert isinstance(cluster, Cluster)
-    assert isinstance(options, Options)
-    return model, cluster, options, None if demand is None else make_consumption(demand, mode=problem["mode"])
+def unpacked(problem: dict[str, Any], demand: float | None) -> Problem:
+    consumption = None if demand is None else make_consumption(demand, mode=problem["mode"])
+    return problem["model"], problem["cluster"], problem["options"], consumption
 
 
 def sureness(prediction: Prediction, demand: float, options: Options) -> float:
@@ -180,9 +178,20 @@ def test_no_launch_of_all_is_better_than_the_plan(problem: dict[str, object], de
     assert mine.samples_per_s == found.predicted_samples_per_s
     assert found.meets_demand is check_choice(mine, launches, demand, options)
     if demand is None:
+        assert found.meets_demand is None
         assert found.probability is found.headroom_ratio is found.expected_accelerator_utilization is None
     else:
         assert found.probability == pytest.approx(sureness(mine, demand, options))
+    assert found.layout not in {row.layout for row in found.alternatives}
+    for row in found.alternatives:
+        (launch,) = [p for p in launches if p.layout == row.layout]
+        assert launch.samples_per_s == row.predicted_samples_per_s
+        if demand is not None:
+            assert row.probability == pytest.approx(sureness(launch, demand, options))
+            assert row.meets_demand is (row.probability >= recommend.ENOUGH)
+        if row.note == "the smallest that will do":
+            assert row.layout.nodes == found.nodes
+            assert row.layout.tasks_per_node < found.tasks_per_node
 
 
 def test_threads_that_share_a_lock_get_no_cpus_that_slow_them_down() -> None:
@@ -211,7 +220,6 @@ def test_a_plan_of_before_is_kept_while_it_will_do() -> None:
     before = plan(2000).layout
     kept = plan(2100, previous=before)
     assert kept.layout == before
-    assert kept.probability is not None
     assert kept.probability >= 0.8
     assert "The plan of before" in kept.why
     assert plan(4000, previous=before).layout == plan(4000).layout
@@ -227,23 +235,13 @@ def test_the_errors_of_the_demand_count_as_those_of_the_supply() -> None:
     assert (found.nodes, found.tasks_per_node) > (exact.nodes, exact.tasks_per_node)
 
 
-# --- how a plan moves --------------------------------------------
-
-
-def test_an_impossible_demand_gets_the_best_there_is_and_says_what_is_missing() -> None:
-    found = plan(1e6)
-    assert found.meets_demand is False
-    assert found.headroom_ratio is not None
-    assert found.headroom_ratio < -0.99
-    assert found.limited_by == limits.WORKER_CPU
-    assert found.nodes == 8
-    assert "No launch" in found.why
-    assert limits.WORKER_CPU in found.why
+# --- how a plan moves ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("model", "cluster", "limit"),
     [
+        (a_model(), a_cluster(), limits.WORKER_CPU),
         (a_model(is_sharded=True, file_count=5), a_cluster(), limits.FILES),
         (a_model(private_bytes=40 * GIB), a_cluster(), limits.MEMORY),
         (a_model(), a_cluster(network_bytes_per_s_per_node=2e7), limits.NETWORK_OUT),
@@ -252,8 +250,9 @@ def test_an_impossible_demand_gets_the_best_there_is_and_says_what_is_missing() 
 )
 def test_a_plan_that_falls_short_names_the_resource_to_add(model: CapacityModel, cluster: Cluster, limit: str) -> None:
     found = plan(1e6, model, cluster)
-    assert found.meets_demand is False
-    assert found.limited_by == limit
+    assert (found.meets_demand, found.limited_by) == (False, limit)
+    assert found.headroom_ratio < -0.99
+    assert "No launch" in found.why
     assert limit in found.why
 
 
@@ -281,9 +280,6 @@ def test_one_worker_that_waits_for_no_other_is_found_where_more_of_them_deliver_
 def test_without_a_demand_the_rate_per_node_decides_and_nothing_is_judged() -> None:
     # Two CPUs: one node holds the chief and one worker; eight hold it and fourteen.
     found = plan(None, cluster=a_cluster(cpus_per_node=2))
-    assert found.meets_demand is None
-    assert found.headroom_ratio is None
-    assert found.expected_accelerator_utilization is None
     assert (found.nodes, found.input_workers) == (8, 14)
     assert "No demand" in found.why
 
@@ -299,8 +295,6 @@ def test_storage_is_measured_on_this_host_declared_where_stated_and_unverified_e
 
 def test_utilization_is_the_share_of_the_demand_that_is_met() -> None:
     short, enough = plan(1e4).expected_accelerator_utilization, plan(100).expected_accelerator_utilization
-    assert short is not None
-    assert enough is not None
     supply = plan(1e4).predicted_samples_per_s
     assert short.estimate == pytest.approx(supply.estimate / 1e4)
     assert short.low < short.estimate < short.high < 1
@@ -321,31 +315,10 @@ def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
 # --- alternatives --------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
-@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
-def test_alternatives_are_launches_around_the_plan_as_predicted(problem: dict[str, object], demand: float | None) -> None:
-    model, cluster, options, consumption = unpacked(problem, demand)
-    launches = every_launch(model, consumption, cluster, options)
-    if not launches:
-        return
-    found = recommend.recommend(model, consumption, cluster, options)
-    assert found.layout not in {row.layout for row in found.alternatives}
-    for row in found.alternatives:
-        (launch,) = [p for p in launches if p.layout == row.layout]
-        assert launch.samples_per_s == row.predicted_samples_per_s
-        if demand is not None:
-            assert row.probability == pytest.approx(sureness(launch, demand, options))
-            assert row.meets_demand is (row.probability >= recommend.ENOUGH)  # type: ignore[operator]
-        if row.note == "the smallest that will do":
-            assert row.layout.nodes == found.nodes
-            assert row.layout.tasks_per_node < found.tasks_per_node
-
-
 def test_alternatives_surround_the_plan() -> None:
     found = plan(2000)
     (fewer,) = [row for row in found.alternatives if row.layout.nodes == found.nodes - 1]
     (more,) = [row for row in found.alternatives if row.layout.nodes == found.nodes + 1]
-    assert fewer.meets_demand is False
     assert (fewer.note, more.note) == ("one node fewer", "one node more")
     assert fewer.probability < found.probability <= more.probability  # type: ignore[operator]
 
@@ -376,11 +349,8 @@ def test_the_launch_in_use_today_comes_first_and_may_have_more_nodes_than_the_cl
     [
         ({"nodes": 0}, {}, "0 nodes"),
         ({"cpus_per_node": 0}, {}, "0 CPUs"),
-        ({"memory_bytes_per_node": GIB // 2}, {}, "one input worker"),
-        ({"memory_bytes_per_node": GIB, "nodes": 1}, {}, "no launch fits"),
         ({"nodes": 1, "cpus_per_node": 1}, {}, "chief"),
         ({"nodes": 2}, {"single_task_nodes": 2}, "--single-task-nodes 2"),
-        ({"nodes": 1}, {"single_task_nodes": 1}, "--single-task-nodes 1"),
         ({}, {"single_task_nodes": -1}, "--single-task-nodes -1"),
         ({}, {"headroom_ratio": -0.1}, "headroom"),
         ({}, {"headroom_ratio": math.nan}, "headroom"),
@@ -403,9 +373,7 @@ def interval(low: float, middle: float, high: float) -> Estimate:
 @pytest.mark.parametrize(
     ("supply", "verdict"),
     [
-        (interval(700, 800, 900), "input_bound"),
         (interval(900, 950, 999), "input_bound"),
-        (interval(1010, 1050, 1090), "balanced"),
         (interval(1000, 1050, 1101), "balanced"),
         (interval(1100, 1150, 1200), "accelerator_bound"),
         (Estimate.exact(999), "input_bound"),
@@ -416,7 +384,6 @@ def interval(low: float, middle: float, high: float) -> Estimate:
 def test_the_verdict_is_about_the_whole_interval(supply: Estimate, verdict: str) -> None:
     found, confidence = recommend.judge(supply, make_consumption(1000), 0.1)
     assert found == verdict
-    assert confidence is not None
     assert 0.6 <= confidence <= 1
     if verdict != "balanced":
         assert confidence >= 0.9

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.planning.bottlenecks import LATENCY_RATIO, PYTHON_REFUTED_RATIO, REFUTED_RATIO, ceilings, stations_of
-from cs_input_analyzer.records import Estimate, Measurement, Op, OpCost, Profile, Station, Storage
+from cs_input_analyzer.records import Estimate, Measurement, Op, Profile, Station, Storage
 from tests.builders import (
     make_capacity_model,
     make_fsspec_reads,
@@ -19,6 +19,7 @@ from tests.builders import (
     make_layout,
     make_measurement,
     make_noise,
+    make_op_cost,
     make_read_rate,
     make_runtime_cost,
     make_storage,
@@ -27,6 +28,7 @@ from tests.builders import (
 
 # CPU and waiting of one op for one sample, in seconds.
 Times = Mapping[str, tuple[float, float]]
+SAMPLE_BYTES = 4096.0
 
 
 def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:
@@ -50,27 +52,18 @@ PARALLEL_READ = (
 FLAT = (op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap"), op("batch", "Batch", "flat_map"))
 
 
-def row(name: str, cpu_s: float, wait_s: float, parallelism: float | None = None) -> OpCost:
-    return OpCost(
-        name=name,
-        kind="",
-        self_cpu_s_per_sample=cpu_s,
-        wait_s_per_sample=wait_s,
-        share_ratio=None,
-        parallelism=parallelism,
-        source=None,
-    )
-
-
-def profile(times: Times, cpu_s: float, cpus: int, parallelism: Mapping[str, float] | None = None) -> Profile:
-    rows = [row(name, *seconds, (parallelism or {}).get(name)) for name, seconds in times.items()]
+def profile(times: Times, total_s: float, cpus: int, parallelism: Mapping[str, float] | None = None) -> Profile:
+    rows = [
+        make_op_cost(name, self_cpu_s_per_sample=cpu_s, wait_s_per_sample=wait_s, parallelism=(parallelism or {}).get(name))
+        for name, (cpu_s, wait_s) in times.items()
+    ]
     layout = make_layout(f"1x1x{cpus}")
-    return Profile(layout=layout, harness_us_per_batch=None, cpu_s_per_sample=cpu_s, ops=(*rows, make_runtime_cost()))
+    return Profile(layout=layout, harness_us_per_batch=None, cpu_s_per_sample=total_s, ops=(*rows, make_runtime_cost()))
 
 
 def run(rate: float, cpus: int, preempted_ratio: float | None = None, **fields: Any) -> Measurement:
     noise = make_noise(preempted_ratio=preempted_ratio)
-    worker = make_worker(rate, noise=noise, bytes_read_per_sample=fields.pop("bytes_read_per_sample", 4096.0))
+    worker = make_worker(rate, noise=noise, bytes_read_per_sample=fields.pop("bytes_read_per_sample", SAMPLE_BYTES))
     return make_measurement(f"1x1x{cpus}", workers=(worker,), **({"page_cache_ratio": 0.0} | fields))
 
 
@@ -81,7 +74,6 @@ def found(
     rate: float = 1000.0,
     cpus: int = 2,
     cpu_s: float | None = None,
-    storage: Storage | None = None,
     parallelism: Mapping[str, float] | None = None,
     preempted_ratio: float | None = None,
     measured: Mapping[str, Any] | None = None,
@@ -89,13 +81,8 @@ def found(
 ) -> tuple[Station, ...]:
     """CPU of the process: that of the ops, unless `cpu_s` says otherwise."""
     total_s = sum(cpu for cpu, _ in times.values()) if cpu_s is None else cpu_s
-    return stations_of(
-        make_graph(ops=ops),
-        profile(times, total_s, cpus, parallelism),
-        run(rate, cpus, preempted_ratio, **(measured or {})),
-        storage=storage,
-        **more,
-    )
+    launch = run(rate, cpus, preempted_ratio, **(measured or {}))
+    return stations_of(make_graph(ops=ops), profile(times, total_s, cpus, parallelism), launch, **more)
 
 
 def kinds(stations: tuple[Station, ...]) -> list[str]:
@@ -107,8 +94,9 @@ def the(kind: str, stations: tuple[Station, ...]) -> Station:
     return station
 
 
-def reading(bytes_per_s: Mapping[int, float], source_per_s: float | None = None, **fields: Any) -> Storage:
-    reads = tuple(make_read_rate(streams, bytes_per_s=rate) for streams, rate in bytes_per_s.items())
+def reading(samples_per_s: Mapping[int, float], source_per_s: float | None = None, **fields: Any) -> Storage:
+    """What so many streams draw, and the readers alone."""
+    reads = tuple(make_read_rate(streams, bytes_per_s=rate * SAMPLE_BYTES) for streams, rate in samples_per_s.items())
     alone = None if source_per_s is None else Estimate.exact(source_per_s)
     return make_storage(reads=reads, source_samples_per_s=alone, **fields)
 
@@ -128,16 +116,6 @@ def test_no_ceiling_is_below_what_was_measured_and_the_lowest_is_first(times: Ti
     assert all(station.utilization_ratio * station.samples_per_s == pytest.approx(rate) for station in stations)
     assert [s.samples_per_s for s in stations] == sorted(s.samples_per_s for s in stations)
     assert the("CPU", stations).samples_per_s == pytest.approx(rate / used)
-
-
-@given(some_times, st.floats(1e-3, 1e3))
-def test_times_k_the_times_is_a_kth_of_every_ceiling(times: Times, factor: float) -> None:
-    slower = {name: (cpu * factor, wait * factor) for name, (cpu, wait) in times.items()}
-    before, after = found(CHAIN, times, rate=10.0), found(CHAIN, slower, rate=10.0 / factor)
-    assert kinds(before) == kinds(after)
-    for one, other in zip(before, after, strict=True):
-        assert other.samples_per_s == pytest.approx(one.samples_per_s / factor)
-        assert other.utilization_ratio == pytest.approx(one.utilization_ratio)
 
 
 def test_without_a_rate_or_a_cpu_time_there_is_no_station() -> None:
@@ -162,24 +140,29 @@ def interleaved(**parameters: Any) -> tuple[Op, ...]:
     return (*PARALLEL_READ[:2], replace(PARALLEL_READ[2], parameters=parameters), PARALLEL_READ[3])
 
 
-FOUR = python(num_parallel_calls=4)
+ONE, FOUR = python(num_parallel_calls=1), python(num_parallel_calls=4)
 ONE_AFTER_THE_OTHER = (*PARALLEL_READ[:2], op("interleave", "Interleave", "files", cycle_length=4), PARALLEL_READ[3])
 TWO_OF_SIXTEEN = interleaved(cycle_length=2, num_parallel_calls=16)
 SIXTEEN = interleaved(cycle_length=16, num_parallel_calls=16)
 TWO_FUNCTIONS = (*FOUR[:2], op("map_2", "ParallelMap", "map", calls=("EagerPyFunc",), num_parallel_calls=4))
 WHOLE_FILES = (op("read", "ParallelMap", calls=("ReadFile",), num_parallel_calls="AUTOTUNE"),)
 TWO_READERS = (op("a", "TFRecord"), op("b", "TFRecord"), op("zip", "Zip", "a", "b"))
-NARROW = reading({1: 4.2e6, 2: 4.3e6, 4: 4.2e6}, 1_010.0)
-SLOW = reading({1: 4.4e6, 2: 8.8e6, 4: 17e6, 8: 34e6}, 1_060.0)
-GROWING, LEVEL = reading({1: 10e6, 2: 20e6, 4: 40e6}), reading({1: 10e6, 2: 38e6, 4: 40e6})
+NARROW = {"storage": reading({1: 1025, 2: 1050, 4: 1025}, 1010)}
+SLOW = {"storage": reading({1: 1075, 2: 2150, 4: 4150, 8: 8300}, 1060)}
+GROWING = {"storage": reading({1: 2500, 2: 5000, 4: 10_000})}
+LEVEL = {"storage": reading({1: 2500, 2: 9500, 4: 10_000})}
 COLD_READS = make_storage(
-    reads=(make_read_rate(1, cache_state="cold", bytes_per_s=4.2e6), make_read_rate(1, cache_state="warm", bytes_per_s=5e9)),
+    reads=(
+        make_read_rate(1, cache_state="cold", bytes_per_s=1025 * SAMPLE_BYTES),
+        make_read_rate(1, cache_state="warm", bytes_per_s=5e9),
+    ),
     evicted=True,
     source_samples_per_s=None,
 )
-READ_ALONE = reading({1: 10e6, 8: 80e6}, 5_000.0)
+READ_ALONE = {"storage": reading({1: 2500, 8: 19_500}, 5000)}
 EVICTED = {"storage": COLD_READS, "measured": {"cache_state": "cold"}}
-NOT_EVICTED = {"storage": reading({1: 4.2e6}, evicted=False), "measured": {"cache_state": "cold"}}
+NOT_EVICTED = {"storage": reading({1: 1025}, evicted=False), "measured": {"cache_state": "cold"}}
+CPU, READERS = "CPU", "readers"
 REFUTED_S, LOCK_REFUTED_S = 0.001 * REFUTED_RATIO, 0.001 * PYTHON_REFUTED_RATIO
 SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Python (GIL)", "storage bandwidth", "storage latency"
 
@@ -188,81 +171,60 @@ SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Pyt
     ("ops", "times", "options", "expected"),
     [
         # CPU: that of the runtime counts, what was used up is never refuted, and a cost may be too small to divide by.
-        (CHAIN, {"map": (1e-4, 0), "map_2": (18e-4, 0)}, {}, {"CPU": 2 / 19e-4, SERIAL: 1 / 1e-4}),
-        (CHAIN, {"map_2": (1e-4, 0)}, {"cpu_s": 19e-4}, {"CPU": 2 / 19e-4}),
-        (CHAIN, {"map_2": (30e-4, 0)}, {}, {"CPU": 1000}),
-        (CHAIN, {"map": (5e-324, 0), "map_2": (10e-4, 0)}, {}, {"CPU": 2 / 10e-4}),
+        (CHAIN, {"map": (1e-4, 0), "map_2": (18e-4, 0)}, {}, {CPU: 2 / 19e-4, SERIAL: 1 / 1e-4}),
+        (CHAIN, {"map_2": (1e-4, 0)}, {"cpu_s": 19e-4}, {CPU: 2 / 19e-4}),
+        (CHAIN, {"map_2": (30e-4, 0)}, {}, {CPU: 1000}),
+        (CHAIN, {"map": (5e-324, 0), "map_2": (10e-4, 0)}, {}, {CPU: 2 / 10e-4}),
         # One thread: its ops add up; not where TensorFlow made it parallel, nor where the rate refutes it.
-        (CHAIN, {"map": (9e-4, 0), "map_2": (1e-4, 0)}, {}, {SERIAL: 1 / 9e-4, "CPU": 2 / 10e-4}),
-        (CHAIN, {"map": (9e-4, 0), "map_2": (1e-4, 0)}, {"parallelism": {"map": 2.0}}, {"CPU": 2 / 10e-4}),
-        (CHAIN, {"map": (REFUTED_S + 1e-4, 0)}, {}, {"CPU": 2 / (REFUTED_S + 1e-4)}),
-        (CHAIN, {"map": (REFUTED_S - 1e-4, 0)}, {}, {SERIAL: 1000, "CPU": 2 / (REFUTED_S - 1e-4)}),
+        (CHAIN, {"map": (9e-4, 0), "map_2": (1e-4, 0)}, {}, {SERIAL: 1 / 9e-4, CPU: 2 / 10e-4}),
+        (CHAIN, {"map": (9e-4, 0), "map_2": (1e-4, 0)}, {"parallelism": {"map": 2.0}}, {CPU: 2 / 10e-4}),
+        (CHAIN, {"map": (REFUTED_S + 1e-4, 0)}, {}, {CPU: 2 / (REFUTED_S + 1e-4)}),
+        (CHAIN, {"map": (REFUTED_S - 1e-4, 0)}, {}, {SERIAL: 1000, CPU: 2 / (REFUTED_S - 1e-4)}),
         # Waiting for a CPU is no service where the worker fills its CPUs; where they idle, waiting is.
-        (CHAIN, {"map": (7e-4, 3e-4), "map_2": (12e-4, 0)}, {"preempted_ratio": 0.4}, {"CPU": 2 / 19e-4, SERIAL: 1.4 / 10e-4}),
-        (CHAIN, {"map": (7e-4, 3e-4), "map_2": (12e-4, 0)}, {"preempted_ratio": 0.0}, {SERIAL: 1 / 10e-4, "CPU": 2 / 19e-4}),
-        (CHAIN, {"map": (5e-4, 4e-4), "map_2": (2e-4, 0)}, {"preempted_ratio": 0.4}, {SERIAL: 1 / 9e-4, "CPU": 2 / 7e-4}),
+        (CHAIN, {"map": (7e-4, 3e-4), "map_2": (12e-4, 0)}, {"preempted_ratio": 0.4}, {CPU: 2 / 19e-4, SERIAL: 1.4 / 10e-4}),
+        (CHAIN, {"map": (7e-4, 3e-4), "map_2": (12e-4, 0)}, {"preempted_ratio": 0.0}, {SERIAL: 1 / 10e-4, CPU: 2 / 19e-4}),
+        (CHAIN, {"map": (5e-4, 4e-4), "map_2": (2e-4, 0)}, {"preempted_ratio": 0.4}, {SERIAL: 1 / 9e-4, CPU: 2 / 7e-4}),
         # Fixed parallelism: fewer calls than CPUs, or calls that wait; an interleave has no more calls than its cycle is long.
-        (fixed(2), {"map_2": (19e-4, 0)}, {"cpus": 4}, {FIXED: 2 / 19e-4, "CPU": 4 / 19e-4}),
-        (fixed(2), {"map_2": (19e-4, 0)}, {}, {"CPU": 2 / 19e-4}),
-        (fixed(3), {"map_2": (19e-4, 0)}, {}, {"CPU": 2 / 19e-4}),
-        (fixed("AUTOTUNE"), {"map_2": (19e-4, 0)}, {}, {"CPU": 2 / 19e-4}),
-        (fixed(8), {"map_2": (2e-4, 77e-4)}, {}, {FIXED: 8 / 79e-4, "CPU": 2 / 2e-4}),
-        (fixed(8), {"map_2": (18e-4, 1e-4)}, {}, {"CPU": 2 / 18e-4}),
-        (TWO_OF_SIXTEEN, {"read": (1e-4, 17e-4), "interleave": (1e-4, 0)}, {"cpus": 8}, {FIXED: 2 / 19e-4, "CPU": 8 / 2e-4}),
-        (ONE_AFTER_THE_OTHER, {"read": (1e-4, 8e-4)}, {}, {SERIAL: 1 / 9e-4, "CPU": 2 / 1e-4}),
+        (fixed(2), {"map_2": (19e-4, 0)}, {"cpus": 4}, {FIXED: 2 / 19e-4, CPU: 4 / 19e-4}),
+        (fixed(2), {"map_2": (19e-4, 0)}, {}, {CPU: 2 / 19e-4}),
+        (fixed("AUTOTUNE"), {"map_2": (19e-4, 0)}, {}, {CPU: 2 / 19e-4}),
+        (fixed(8), {"map_2": (2e-4, 77e-4)}, {}, {FIXED: 8 / 79e-4, CPU: 2 / 2e-4}),
+        (fixed(8), {"map_2": (18e-4, 1e-4)}, {}, {CPU: 2 / 18e-4}),
+        (TWO_OF_SIXTEEN, {"read": (1e-4, 17e-4), "interleave": (1e-4, 0)}, {"cpus": 8}, {FIXED: 2 / 19e-4, CPU: 8 / 2e-4}),
+        (ONE_AFTER_THE_OTHER, {"read": (1e-4, 8e-4)}, {}, {SERIAL: 1 / 9e-4, CPU: 2 / 1e-4}),
         # Python: in parallel each call waits for the others' lock; on one thread, or one call at a time, that is the limit.
-        (FOUR, {"map": (9.8e-4, 30e-4)}, {"cpu_s": 11e-4}, {LOCK: 1 / 9.8e-4, FIXED: 4 / 39.8e-4, "CPU": 2 / 11e-4}),
-        (python("Map"), {"map": (10.5e-4, 0)}, {"cpu_s": 11e-4}, {SERIAL: 1000, LOCK: 1000, "CPU": 2 / 11e-4}),
-        (
-            python(num_parallel_calls=1),
-            {"map": (9.9e-4, 1e-5)},
-            {"cpu_s": 11e-4},
-            {FIXED: 1000, LOCK: 1 / 9.9e-4, "CPU": 2 / 11e-4},
-        ),
+        (FOUR, {"map": (9.8e-4, 30e-4)}, {"cpu_s": 11e-4}, {LOCK: 1 / 9.8e-4, FIXED: 4 / 39.8e-4, CPU: 2 / 11e-4}),
+        (python("Map"), {"map": (10.5e-4, 0)}, {"cpu_s": 11e-4}, {SERIAL: 1000, LOCK: 1000, CPU: 2 / 11e-4}),
+        (ONE, {"map": (9.9e-4, 1e-5)}, {"cpu_s": 11e-4}, {FIXED: 1000, LOCK: 1 / 9.9e-4, CPU: 2 / 11e-4}),
         # CPU of the runtime in the functions' row does not refute the lock; functions that let go of it do, or leave it to others.
-        (FOUR, {"map": (14e-4, 25e-4)}, {}, {LOCK: 1000, FIXED: 4 / 39e-4, "CPU": 2 / 14e-4}),
-        (FOUR, {"map": (LOCK_REFUTED_S + 1e-4, 0)}, {}, {"CPU": 2 / (LOCK_REFUTED_S + 1e-4)}),
-        (FOUR, {"map": (1e-4, 38e-4)}, {}, {FIXED: 4 / 39e-4, LOCK: 1 / 1e-4, "CPU": 2 / 1e-4}),
-        (TWO_FUNCTIONS, {"map": (4e-4, 0), "map_2": (5e-4, 0)}, {}, {LOCK: 1 / 9e-4, "CPU": 2 / 9e-4}),
+        (FOUR, {"map": (14e-4, 25e-4)}, {}, {LOCK: 1000, FIXED: 4 / 39e-4, CPU: 2 / 14e-4}),
+        (FOUR, {"map": (LOCK_REFUTED_S + 1e-4, 0)}, {}, {CPU: 2 / (LOCK_REFUTED_S + 1e-4)}),
+        (FOUR, {"map": (1e-4, 38e-4)}, {}, {FIXED: 4 / 39e-4, LOCK: 1 / 1e-4, CPU: 2 / 1e-4}),
+        (TWO_FUNCTIONS, {"map": (4e-4, 0), "map_2": (5e-4, 0)}, {}, {LOCK: 1 / 9e-4, CPU: 2 / 9e-4}),
         # Readers: slow by themselves, not run alone, refuted, or the thread that reads, which stands before them.
-        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1_050.0)}, {"readers": 1050, "CPU": 2 / 2e-4}),
-        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({})}, {"CPU": 2 / 2e-4}),
-        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1000 / REFUTED_RATIO - 1)}, {"CPU": 2 / 2e-4}),
-        (FLAT, {"read": (8e-4, 2e-5)}, {"storage": reading({}, 1_100.0)}, {SERIAL: 1 / 8.2e-4, "readers": 1100, "CPU": 2 / 8e-4}),
-        (FLAT, {"read": (4e-4, 0)}, {"storage": reading({}, 1_010.0)}, {"readers": 1010, SERIAL: 1 / 4e-4, "CPU": 2 / 4e-4}),
+        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1_050.0)}, {READERS: 1050, CPU: 2 / 2e-4}),
+        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({})}, {CPU: 2 / 2e-4}),
+        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1000 / REFUTED_RATIO - 1)}, {CPU: 2 / 2e-4}),
+        (FLAT, {"read": (8e-4, 2e-5)}, {"storage": reading({}, 1_100.0)}, {SERIAL: 1 / 8.2e-4, READERS: 1100, CPU: 2 / 8e-4}),
+        (FLAT, {"read": (4e-4, 0)}, {"storage": reading({}, 1_010.0)}, {READERS: 1010, SERIAL: 1 / 4e-4, CPU: 2 / 4e-4}),
         # Storage: more streams draw no more, or would draw more than the one that there is.
-        (
-            PARALLEL_READ,
-            {"read": (1e-4, 36e-4)},
-            {"storage": NARROW},
-            {BANDWIDTH: 4.3e6 / 4096, FIXED: 4 / 37e-4, "readers": 1010, "CPU": 2 / 1e-4},
-        ),
-        (
-            FLAT,
-            {"read": (5e-5, 9e-4)},
-            {"storage": SLOW},
-            {LATENCY: 4.4e6 / 4096, SERIAL: 1 / 9.5e-4, "readers": 1060, BANDWIDTH: 34e6 / 4096, "CPU": 2 / 5e-5},
-        ),
+        (PARALLEL_READ, {"read": (1e-4, 36e-4)}, NARROW, {BANDWIDTH: 1050, FIXED: 4 / 37e-4, READERS: 1010, CPU: 2 / 1e-4}),
+        (FLAT, {"read": (5e-5, 9e-4)}, SLOW, {LATENCY: 1075, SERIAL: 1 / 9.5e-4, READERS: 1060, BANDWIDTH: 8300, CPU: 2 / 5e-5}),
         # More streams than were tried leave the bandwidth open, unless it was level already.
-        (SIXTEEN, {"read": (1e-5, 0)}, {"storage": GROWING}, {LATENCY: 160e6 / 4096, "CPU": 2 / 1e-5}),
-        (SIXTEEN, {"read": (1e-4, 0)}, {"storage": LEVEL}, {BANDWIDTH: 40e6 / 4096, "CPU": 2 / 1e-4}),
+        (SIXTEEN, {"read": (1e-5, 0)}, GROWING, {LATENCY: 40_000, CPU: 2 / 1e-5}),
+        (SIXTEEN, {"read": (1e-4, 0)}, LEVEL, {BANDWIDTH: 10_000, CPU: 2 / 1e-4}),
         # Streams are those that TensorFlow chose; of two readers their number is not known.
         (
             WHOLE_FILES,
             {"read": (1e-4, 0)},
-            {"storage": GROWING, "parallelism": {"read": 2.0}},
-            {LATENCY: 20e6 / 4096, BANDWIDTH: 40e6 / 4096, "CPU": 2 / 1e-4},
+            GROWING | {"parallelism": {"read": 2.0}},
+            {LATENCY: 5000, BANDWIDTH: 10_000, CPU: 2 / 1e-4},
         ),
-        (WHOLE_FILES, {"read": (1e-4, 0)}, {"storage": GROWING}, {BANDWIDTH: 40e6 / 4096, "CPU": 2 / 1e-4}),
-        (
-            TWO_READERS,
-            {"a": (1e-4, 0)},
-            {"storage": READ_ALONE},
-            {"readers": 5000, SERIAL: 1e4, BANDWIDTH: 80e6 / 4096, "CPU": 2 / 1e-4},
-        ),
+        (WHOLE_FILES, {"read": (1e-4, 0)}, GROWING, {BANDWIDTH: 10_000, CPU: 2 / 1e-4}),
+        (TWO_READERS, {"a": (1e-4, 0)}, READ_ALONE, {READERS: 5000, SERIAL: 1e4, BANDWIDTH: 19_500, CPU: 2 / 1e-4}),
         # Windows are compared with reads in the same state of the cache, or with what could not be emptied.
-        (FLAT, {"read": (1e-4, 0)}, EVICTED, {BANDWIDTH: 4.2e6 / 4096, SERIAL: 1e4, "CPU": 2 / 1e-4}),
-        (FLAT, {"read": (1e-4, 0)}, NOT_EVICTED, {BANDWIDTH: 4.2e6 / 4096, SERIAL: 1e4, "CPU": 2 / 1e-4}),
+        (FLAT, {"read": (1e-4, 0)}, EVICTED, {BANDWIDTH: 1025, SERIAL: 1e4, CPU: 2 / 1e-4}),
+        (FLAT, {"read": (1e-4, 0)}, NOT_EVICTED, {BANDWIDTH: 1025, SERIAL: 1e4, CPU: 2 / 1e-4}),
     ],
 )
 def test_a_station_by_its_law(ops: tuple[Op, ...], times: Times, options: dict[str, Any], expected: dict[str, float]) -> None:
@@ -279,19 +241,19 @@ def test_a_station_is_named_by_its_op_and_line() -> None:
     assert {str(station.layout) for station in stations} == {"1x1x2"}
     held = found(PARALLEL_READ, {"read": (0.0002, 0.0)}, storage=reading({}, 1_050.0))
     assert (held[0].kind, held[0].op) == ("readers", "interleave")  # by what holds them
-    of_two = found(TWO_READERS, {"a": (1e-4, 0)}, storage=READ_ALONE)
+    of_two = found(TWO_READERS, {"a": (1e-4, 0)}, **READ_ALONE)
     assert the("readers", of_two).op is None
     assert the(LOCK, found(TWO_FUNCTIONS, {"map": (4e-4, 0), "map_2": (5e-4, 0)})).op is None
 
 
 @pytest.mark.parametrize(
     ("cycle", "level", "drawn"),
-    [(1, 40e6, 10e6), (2, 40e6, 20e6), (3, 40e6, 30e6), (4, 40e6, 40e6), (6, 40e6, 56e6), (3, 24e6, 24e6)],
+    [(1, 10_000, 2500), (2, 10_000, 5000), (3, 10_000, 7500), (4, 10_000, 10_000), (6, 10_000, 14_000), (3, 6000, 6000)],
 )
 def test_latency_is_what_the_readers_own_streams_draw_and_not_above_what_more_drew(cycle: int, level: float, drawn: float) -> None:
-    storage = reading({1: 10e6, 2: 20e6, 4: level, 8: 56e6})
+    storage = reading({1: 2500, 2: 5000, 4: level, 8: 14_000})
     ops = interleaved(cycle_length=cycle, num_parallel_calls="AUTOTUNE")
-    expected = [drawn / 4096] if drawn < LATENCY_RATIO * 56e6 else []
+    expected = [drawn] if drawn < LATENCY_RATIO * 14_000 else []
     stations = found(ops, {"read": (0.0001, 0.0)}, storage=storage)
     assert [station.samples_per_s for station in stations if station.kind == "storage latency"] == pytest.approx(expected)
 
@@ -316,7 +278,7 @@ def test_calls_of_python_that_wait_for_a_store_are_as_many_as_the_pool_has_threa
     "measured", [{"page_cache_ratio": 1.0}, {"cache_state": "warm"}, {"cache_state": "cold"}, {"bytes_read_per_sample": None}]
 )
 def test_storage_is_silent_where_files_come_from_memory_or_were_not_read_in_that_state(measured: dict[str, Any]) -> None:
-    stations = found(FLAT, {"read": (1e-4, 0.0)}, storage=reading({1: 4.1e6, 8: 33e6}), measured=measured)
+    stations = found(FLAT, {"read": (1e-4, 0.0)}, storage=reading({1: 1000, 8: 8000}), measured=measured)
     assert not {"storage latency", "storage bandwidth"} & set(kinds(stations))
 
 

@@ -49,7 +49,6 @@ def test_one_value_says_nothing_of_its_error_and_paired_ratios_are_averaged_as_l
     assert (half_width_of_mean([7.0]), half_width_of_mean([7.0], of_one=7.0)) == (0, 7)
     assert paired_ratio([2.0], [1.0]) is None
     ratio = paired_ratio([2.0, 8.0], [1.0, 1.0])
-    assert ratio is not None
     assert (ratio.estimate, ratio.low * ratio.high, ratio.count) == (pytest.approx(4.0), pytest.approx(16), 2)
 
 

@@ -10,7 +10,6 @@ common cancels: the rate of two workers is that of one times what they keep of i
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -315,18 +314,11 @@ def _contention_point(
 def _persistent_slowest_ratio(run: Sequence[WorkerResult]) -> float:
     """Slowest over mean of workers that ran together, without the distance that sampling noise alone would show; at most 1.
 
-    Variance components: what is seen = what persists + mean squared standard error. The deviation of the slowest is shrunk by the
-    square root of the share that persists.
+    The deviation of the slowest is shrunk as that of all workers is: by what persists over what is seen.
     """
-    rates = [w.samples_per_s for w in run if w.samples_per_s is not None]
-    if len(rates) < 2:
-        return 1.0
-    mean = sum(r.estimate for r in rates) / len(rates)
-    seen = sum((r.estimate - mean) ** 2 for r in rates) / (len(rates) - 1)
-    noise = sum(standard_error(r) ** 2 for r in rates) / len(rates)
-    if seen <= noise:
-        return 1.0
-    return 1 - (1 - min(r.estimate for r in rates) / mean) * math.sqrt(1 - noise / seen)
+    persists = spread_ratio([run])
+    rates = [worker.samples_per_s.estimate for worker in run if worker.samples_per_s is not None]
+    return 1 - float((np.mean(rates) - min(rates)) / np.std(rates, ddof=1)) * persists if persists else 1.0
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cs_input_analyzer.planning.capacity.assumptions import MOST_CONTENTION_TASKS, THIS_HOST
 from cs_input_analyzer.planning.capacity.prediction import predict
-from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Layout
+from cs_input_analyzer.records import CapacityModel, Cluster, Layout
 
 # More workers together are left to the launch that confirms the plan.
 MOST_TASKS = 16
@@ -41,17 +41,16 @@ def next_probe(model: CapacityModel, cluster: Cluster, cpu_budget: int) -> Layou
     # Of the sizes of which as many fit, the largest: smaller ones leave CPUs idle.
     sizes = sorted({min(budget // tasks, model.largest_cpus_probed) for tasks in range(1, budget + 1)})
     layouts = [Layout(nodes=1, tasks_per_node=budget // cpus, cpus_per_task=cpus) for cpus in sizes]
-    rates = {layout: _rate(deterministic, here, layout) for layout in layouts}
+    rates = {
+        layout: predict(deterministic, here, layout, single_task_nodes=0, feed="first-come", has_chief=False).samples_per_s
+        for layout in layouts
+    }
     open_ = [layout for layout in layouts if not _is_measured(model, layout) and layout.tasks_per_node <= MOST_TASKS]
     if not open_:
         return None
     next_one = max(open_, key=lambda layout: (rates[layout].high, -layout.cpus_per_task))
     others = max((rates[layout].estimate for layout in layouts if layout != next_one), default=0.0)
     return next_one if rates[next_one].high > others else None
-
-
-def _rate(model: CapacityModel, here: Cluster, layout: Layout) -> Estimate:
-    return predict(model, here, layout, single_task_nodes=0, feed="first-come", has_chief=False).samples_per_s
 
 
 def _is_measured(model: CapacityModel, layout: Layout) -> bool:

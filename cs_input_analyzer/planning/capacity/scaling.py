@@ -39,7 +39,10 @@ def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scali
     first, last = points[0], points[-1]
     kept_ratio = quotient(last.samples_per_s, first.samples_per_s).scaled(first.nodes / last.nodes)
     medians = {nodes: _median_rate(launches) for nodes, launches in by_nodes.items()}
-    ceiling = _ceiling(points) if kept_ratio.high < SCALES_RATIO and _is_storage(points, medians) else None
+    ceiling = None
+    if kept_ratio.high < SCALES_RATIO and _is_storage(points, medians):
+        # The most that nodes read at once: they waited for it, so more of them would get no more.
+        ceiling = max((point.bytes_per_s for point in points if point.bytes_per_s), key=lambda rate: rate.estimate)
     return Scaling(points=points, kept_ratio=kept_ratio, ceiling_bytes_per_s=ceiling, note=_note(points, kept_ratio, ceiling))
 
 
@@ -104,12 +107,6 @@ def _is_storage(points: Sequence[ScalingPoint], medians: Mapping[int, float]) ->
 
 def _median_rate(launches: Sequence[Measurement]) -> float:
     return median(worker.samples_per_s.estimate for m in launches for worker in m.workers if worker.samples_per_s is not None)
-
-
-def _ceiling(points: Sequence[ScalingPoint]) -> Estimate | None:
-    """The most that nodes read at once, bytes/s: they waited for it, so more of them would get no more."""
-    rates = [point.bytes_per_s for point in points if point.bytes_per_s is not None]
-    return max(rates, key=lambda rate: rate.estimate, default=None)
 
 
 def _note(points: Sequence[ScalingPoint], kept: Estimate, ceiling: Estimate | None) -> str:

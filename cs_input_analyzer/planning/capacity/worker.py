@@ -86,12 +86,9 @@ def _where_busy(points: tuple[WorkerPoint, ...], cpus: int, cpu_speed: Vector) -
 def _speed(model: CapacityModel, cluster: Cluster) -> Vector:
     """Speed of one CPU of a node over one of this host at its quiet level: as stated or measured; unknown, anything around 1. Here,
     what workers get of that level."""
-    if cluster.source == THIS_HOST:
-        return vector(model.host_ratio, (), SPEED_SEED)
-    if cluster.speed_ratio is not None:
-        return vector(cluster.speed_ratio, (), SPEED_SEED)
     unknown = Estimate(estimate=1.0, low=1 / UNKNOWN_SPEED_RATIO, high=UNKNOWN_SPEED_RATIO)
-    return vector(unknown, (), SPEED_SEED)
+    speed = model.host_ratio if cluster.source == THIS_HOST else cluster.speed_ratio or unknown
+    return vector(speed, (), SPEED_SEED)
 
 
 def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> Vector:
@@ -187,13 +184,13 @@ def _rates(point: WorkerPoint) -> Vector:
 
 
 def _change(points: tuple[WorkerPoint, ...], cpus: int) -> float:
-    """Rate over that of the nearest probe outside of what was probed, as estimated; exactly 1 at that probe."""
-    return cpus / points[0].cpus if cpus <= points[0].cpus else _amdahl_growth(points, cpus)
+    """Rate over that of the nearest probe outside of what was probed, as estimated; exactly 1 at that probe.
 
-
-def _amdahl_growth(points: tuple[WorkerPoint, ...], cpus: int) -> float:
-    """With X(c) ~ c / (1 + s (c - 1)), c in units of the first point's CPUs; 1 with one point or no growth."""
+    Above, X(c) ~ c / (1 + s (c - 1)), c in units of the first point's CPUs; 1 with one point or no growth.
+    """
     first, last = points[0], points[-1]
+    if cpus <= first.cpus:
+        return cpus / first.cpus
     measured = last.samples_per_s.estimate / first.samples_per_s.estimate
     size = last.cpus / first.cpus
     if size == 1 or measured <= 1:
@@ -203,22 +200,17 @@ def _amdahl_growth(points: tuple[WorkerPoint, ...], cpus: int) -> float:
     return (larger / (1 + serial * (larger - 1))) / (size / (1 + serial * (size - 1)))
 
 
-def cost_at(points: tuple[WorkerPoint, ...], cpus: int) -> float | None:
-    """CPU seconds per sample at any CPU count, as a function of CPUs: it rises with them; straight lines over log2, flat
-    outside."""
-    known = [(math.log2(point.cpus), point.cpu_s_per_sample) for point in points if point.cpu_s_per_sample is not None]
-    if not known:
-        return None
-    return float(np.interp(math.log2(cpus), [at for at, _ in known], [cost for _, cost in known]))
-
-
 def used_cpus(points: tuple[WorkerPoint, ...], cpus: int) -> float:
     """CPUs that a lone worker keeps busy (utilization law, U = X · D), at most those it has; all of them where its cost is unknown.
 
     It is what neighbours lose to it: a worker that waits for storage leaves its CPUs to them.
     """
-    cost = cost_at(points, cpus)
-    return float(cpus) if cost is None else min(float(cpus), rate_alone(points, cpus) * cost)
+    known = [(math.log2(point.cpus), point.cpu_s_per_sample) for point in points if point.cpu_s_per_sample is not None]
+    if not known:
+        return float(cpus)
+    # CPU seconds per sample rise with CPUs: straight lines over log2, flat outside of what was probed.
+    cost = float(np.interp(math.log2(cpus), [at for at, _ in known], [cost for _, cost in known]))
+    return min(float(cpus), rate_alone(points, cpus) * cost)
 
 
 # --- together -------------------------------------------------------------------------------------------------------------------

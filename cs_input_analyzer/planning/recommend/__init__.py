@@ -119,13 +119,10 @@ def recommend(
 
 def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
     """What a launch delivers on CPUs that nobody else uses: only on the host that measured is that not what is planned with."""
-    quiet = replace(problem, model=replace(problem.model, host_ratio=Estimate.exact(1.0)), worker_rates={})
-    layout = best.layout
-    return (
-        best.samples_per_s
-        if problem.cluster.source != THIS_HOST
-        else predicted(quiet, layout.nodes, layout.tasks_per_node, layout.cpus_per_task).samples_per_s
-    )
+    if problem.cluster.source != THIS_HOST:
+        return best.samples_per_s
+    quiet = replace(problem.model, host_ratio=Estimate.exact(1.0))
+    return predicted_launch(quiet, problem.consumption, problem.cluster, problem.options, best.layout).samples_per_s
 
 
 def predict_current(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> Prediction:

@@ -9,8 +9,6 @@ from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Alternative, Prediction
 
-SMALLEST = "the smallest that will do"
-
 
 def alternatives(problem: PlanningProblem, choice: Choice, today: Prediction | None) -> tuple[Alternative, ...]:
     """The launch in use today, if any, then by nodes: what would be used on node counts around the plan's, and the smallest launch
@@ -22,7 +20,7 @@ def alternatives(problem: PlanningProblem, choice: Choice, today: Prediction | N
     rows = [(row, named.get(nodes, "")) for nodes, row in found if row is not None and row.layout.nodes == nodes]
     least = smallest(problem, plan.nodes)
     if least is not None:
-        rows.append((least, SMALLEST))
+        rows.append((least, "the smallest that will do"))
     hidden = {plan} if today is None else {plan, today.layout}
     shown = sorted((row for row in rows if row[0].layout not in hidden), key=lambda row: (row[0].layout.nodes, row[0].layout.cpus))
     table = [_alternative(problem, row, limit_on(problem, row), note) for row, note in shown]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from cs_input_analyzer.planning.recommend.launches import EQUAL_RATIO, Choice, choose, limit_on, on_nodes
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import chance
-from cs_input_analyzer.records import CapacityModel, Estimate, Layout, WhatIf
+from cs_input_analyzer.records import CapacityModel, Estimate, WhatIf
 from cs_input_analyzer.stats.estimates import product
 from cs_input_analyzer.units import counted, format_count, format_ratio
 
@@ -77,7 +77,7 @@ def _note(choice: Choice, found: Choice) -> str:
     is_same_rate = abs(grown) <= 1 - EQUAL_RATIO
     notes = ["meets the demand"] if found.meets and not choice.meets else []
     if new.nodes != old.nodes:
-        notes.append(f"{_nodes(old)} -> {format_count(new.nodes)}")
+        notes.append(f"{counted(old.nodes, 'node')} -> {format_count(new.nodes)}")
     elif new.cpus != old.cpus:
         notes.append(f"{format_count(old.cpus)} CPUs -> {format_count(new.cpus)}")
     if new.nodes > old.nodes and is_same_rate:
@@ -85,7 +85,3 @@ def _note(choice: Choice, found: Choice) -> str:
     elif new.nodes >= old.nodes and not is_same_rate:
         notes.append(f"low end {'+' if grown > 0 else ''}{format_ratio(grown)}")
     return ", ".join(notes) or "changes nothing"
-
-
-def _nodes(layout: Layout) -> str:
-    return counted(layout.nodes, "node")
