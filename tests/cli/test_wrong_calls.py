@@ -144,7 +144,7 @@ LINES: dict[tuple[str, ...], str] = {
     ("tune", TARGET, "--write-patch", "/nowhere/at/all/x.patch"): "no folder",
     ("report", "a_file"): "a_file: the file is empty",
     ("report", "run.json", "--select", "CSI2,CSI9"): "--select",
-    ("analyze", "x.py:f", "--ignore", "CSI2,CSI9"): "--ignore",
+    ("report", "run.json", "--ignore", "CSI2,CSI9"): "--ignore",
     ("report", "run.json", "-o", "x.unknown"): "which format is x.unknown?",
     ("validate", "run.json", "--layouts", "two"): "NODESxTASKSxCPUS",
     ("validate", "run.json"): "add --yes if you trust it",
