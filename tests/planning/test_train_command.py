@@ -88,11 +88,7 @@ def test_weight_streaming_runs_in_its_own_python(typed: str, streams: str) -> No
     assert with_python_of(words, "pipelined") == with_python_of(words, None) == words
 
 
-@pytest.mark.parametrize("typed", ["python-ws run.py", "python-pt run.py", "bash train.sh python-ws.sh", ""])
-def test_a_flavour_that_was_typed_stays(typed: str) -> None:
+@pytest.mark.parametrize("typed", ["csrun_wse python-ws run.py", "python-pt run.py python-ws", "bash train.sh python-ws.sh", ""])
+def test_a_flavour_that_was_typed_stays_and_only_python_ws_streams_weights(typed: str) -> None:
     assert with_python_of(typed.split(), "weight_streaming") == typed.split()
-
-
-def test_only_python_ws_streams_weights() -> None:
-    assert streams_weights(["csrun_wse", "python-ws", "run.py"])
-    assert not any(streams_weights(words.split()) for words in ("python run.py", "python-pt run.py", "python run.py python-ws", ""))
+    assert streams_weights(typed.split()) is typed.startswith("csrun_wse python-ws")

@@ -18,7 +18,6 @@ from cs_input_analyzer.planning.recommend.launches import rates_on
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem, predicted
 from cs_input_analyzer.records import (
     CapacityModel,
-    Cluster,
     Estimate,
     LaunchPlan,
     Layout,
@@ -97,16 +96,13 @@ def test_the_table_is_what_is_predicted_and_rates_rise_with_nodes(problem: dict[
 # --- which rows there are -------------------------------------------------------------------------------------------------------
 
 
-def names(model: CapacityModel, cluster: Cluster | None = None) -> set[str]:
-    return {what.name for what in plan(1000, model, cluster).what_if}
+def names(model: CapacityModel) -> set[str]:
+    return {what.name for what in plan(1000, model).what_if}
 
 
 def test_what_is_not_known_has_no_row() -> None:
     assert names(a_model(private_bytes=None)) == {whatif.NODE}
-    assert whatif.FILES not in names(a_model(is_sharded=False, file_count=100))
-    assert whatif.FILES in names(a_model(is_sharded=True, file_count=100))
-    assert whatif.MEMORY in names(a_model())
-    assert whatif.FIXES not in names(a_model())
+    assert names(a_model(is_sharded=False, file_count=100)) == {whatif.NODE, whatif.MEMORY}
 
 
 # --- what they say --------------------------------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ def stamps_of(gaps: Sequence[float] | np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(gaps)])
 
 
-def test_no_gap_no_window_and_two_give_an_estimate_that_admits_knowing_little() -> None:
+def test_no_gap_no_window_few_keep_most_and_two_give_an_estimate_that_admits_knowing_little() -> None:
     assert steady_window(np.array([])) is steady_window(np.array([5.0])) is None
+    assert steady_window(np.arange(10) * 0.01).first <= 1
     window = steady_window(np.array([0.0, 1.0, 3.0]))
     assert window.gap_s.high - window.gap_s.low > window.gap_s.estimate
 
@@ -88,10 +89,6 @@ def test_gap_percentiles_keep_the_outlier() -> None:
     assert gap.p50 == 0.01
     assert gap.max == 5.0
     assert gap.p50 <= gap.p95 <= gap.p99 <= gap.max
-
-
-def test_a_short_run_keeps_most_of_its_batches() -> None:
-    assert steady_window(np.arange(10) * 0.01).first <= 1
 
 
 @given(st.integers(2, 6), st.integers(2, 10), st.floats(0.25, 2.0))
