@@ -26,13 +26,12 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from cs_input_analyzer.engines.slurm.agent import LOOK, RESULT
-from cs_input_analyzer.machines.counters import CounterReader
+from cs_input_analyzer.machines.counters import CounterReader, Counters
 from cs_input_analyzer.machines.host import read_host
 from cs_input_analyzer.records import Estimate, WorkerResult
 from cs_input_analyzer.worker.journal import JournalWriter
 
 FAULTS = ("never", "silent", "killed", "unwritten", "short", "late")
-STEPS = ("whole", "refused", "dies", "hangs")
 ALIVE_S = 1.0
 LATE_S = 1.0
 
@@ -46,6 +45,17 @@ def fates(tasks: int, chosen: dict[str, Any]) -> list[str]:
     shares = chosen["faults"]
     draw = random.Random(chosen["seed"])
     return draw.choices([*shares, "fine"], [*shares.values(), 1 - sum(shares.values())], k=tasks)
+
+
+def write_journal(folder: Path, counters: Counters, began_s: float, stamps_s: Any, *, is_whole: bool) -> None:
+    """As a worker leaves it that read batches of 4 at these times."""
+    journal = JournalWriter(folder)
+    journal.event("first_batch", first_batch_s=0.1, bytes=64, samples=4)
+    journal.event("go", at_s=began_s)
+    journal.event("sampling", counters=asdict(counters), at_s=began_s)
+    journal.chunk(stamps_s, None, counters)
+    if is_whole:
+        journal.event("done", stopped_by="budget", epochs=0)
 
 
 class Step:
@@ -132,13 +142,8 @@ class Step:
                 self.at(window_s, self.say, rank, "heard", kinds=["done", "over"])
 
     def journal(self, rank: int, began_s: float, *, is_whole: bool) -> None:
-        journal = JournalWriter(self.folder / f"worker-{rank}")
-        journal.event("first_batch", first_batch_s=0.1, bytes=64, samples=4)
-        journal.event("go", at_s=began_s)
-        journal.event("sampling", counters=asdict(self.counters), at_s=began_s)
-        journal.chunk(began_s + 4 / rate(rank) * np.arange(1, 41), None, self.counters)
-        if is_whole:
-            journal.event("done", stopped_by="budget", epochs=0)
+        stamps_s = began_s + 4 / rate(rank) * np.arange(1, 41)
+        write_journal(self.folder / f"worker-{rank}", self.counters, began_s, stamps_s, is_whole=is_whole)
 
     def end(self, rank: int, began_s: float) -> None:
         self.ended.add(rank)

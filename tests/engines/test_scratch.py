@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -15,8 +14,8 @@ import pytest
 
 from cs_input_analyzer.engines import scratch
 from cs_input_analyzer.engines.scratch import OWNER, PREFIX, Scratch
+from tests.waiting import PATIENCE_S, comes, is_running
 
-PATIENCE_S = 20.0
 Owner = tuple[psutil.Process, Path, psutil.Process, psutil.Process]
 
 # Starts what user code may: a program in a session of its own, and one more whose parent has ended.
@@ -48,20 +47,6 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
         process.kill()
     if is_running(found):
         found.kill()
-
-
-def is_running(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def comes(what: Callable[[], bool]) -> bool:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not what() and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    return what()
 
 
 def test_an_owner_that_is_killed_leaves_no_folder_and_no_process(

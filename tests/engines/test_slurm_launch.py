@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +33,12 @@ from cs_input_analyzer.engines.tf_config import announced_addresses, tf_config_o
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster import slurm_commands
 from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
-from cs_input_analyzer.machines.counters import Counters
+from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.machines.host import oom_kills, worker_cpus
 from cs_input_analyzer.records import Estimate, Layout, Options, WorkerResult
-from cs_input_analyzer.worker.journal import JournalWriter
 from tests.builders import make_cluster
+from tests.engines.stub_slurm import write_journal
+from tests.waiting import comes
 
 # --- words -------------------------------------------------------------------------------------------------------------------
 
@@ -56,11 +55,7 @@ def test_states_of_a_job(line: str, nodes: str, waits: bool, over: bool) -> None
     job = parse_job(line)
     assert (job.nodes, job.is_waiting, job.is_over, job.reason == "None") == (nodes, waits, over, False)
     assert job.cpus_per_node == 12
-
-
-def test_a_job_that_slurm_has_forgotten_has_no_state() -> None:
-    assert parse_job("") is None
-    assert parse_job("slurm_load_jobs error: Invalid job id specified") is None
+    assert parse_job("") is parse_job("slurm_load_jobs error: Invalid job id specified") is None  # it has been forgotten
 
 
 CURED = ("", "Resources", "Priority", "Dependency", "ReqNodeNotAvail, UnavailableNodes:n1", "QOSGrpCpuLimit", "AssocGrpNodeLimit")
@@ -199,8 +194,6 @@ def test_addresses_of_workers_that_run_and_that_are_announced() -> None:
 
 # --- results in the shared folder --------------------------------------------------------------------------------------------
 
-COUNTERS = Counters(cpu_s=1.0, read_bytes=0, physical_read_bytes=0, run_s=None, queued_s=None, host_cpu_s=None, host_steal_s=None)
-
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,22 +210,11 @@ def ended(rank: int, returncode: int = 0, why: str = "", **state: Any) -> Task:
     return Task(rank=rank, node=f"n{rank}", ended={"returncode": returncode, "killed_for": None, "why": why}, **state)
 
 
-def journal(folder: Path, *, is_done: bool) -> None:
-    """As a worker leaves it that sampled 200 batches of 4 in two seconds."""
-    folder.mkdir(parents=True, exist_ok=True)
-    writer = JournalWriter(folder)
-    writer.event("first_batch", first_batch_s=0.1, bytes=64, samples=4)
-    writer.event("go", at_s=9.0)
-    writer.event("sampling", counters=asdict(COUNTERS), at_s=10.0)
-    writer.chunk(10.0 + np.arange(200) / 100, None, COUNTERS)
-    if is_done:
-        writer.event("done", stopped_by="budget", epochs=0)
-
-
 def told(folder: Path, rank: int) -> Task:
     """A task that ended well, and its files."""
     place = folder / f"worker-{rank}"
-    journal(place, is_done=True)
+    place.mkdir()
+    write_journal(place, CounterReader().read(), 9.0, 10.0 + np.arange(200) / 100, is_whole=True)
     (place / RESULT).write_bytes(TypeAdapter(WorkerResult).dump_json(worker(rank)))
     (place / OUTPUT).write_text("")
     return ended(rank, told={"problem": ""})
@@ -240,10 +222,6 @@ def told(folder: Path, rank: int) -> Task:
 
 def collected(folder: Path, tasks: Sequence[Task], until_s: float | None = None) -> tuple[WorkerResult, ...]:
     return results.collect(folder, tasks, [task.rank for task in tasks], until_s)[0]
-
-
-def test_whole_results_are_taken_as_they_are(tmp_path: Path) -> None:
-    assert collected(tmp_path, [told(tmp_path, rank) for rank in range(3)]) == tuple(map(worker, range(3)))
 
 
 @pytest.mark.parametrize("fault", ["cut", "missing", "garbage", "not told"])
@@ -279,7 +257,8 @@ UNTOLD = {"problem": "disk quota exceeded"}
 )
 def test_a_lost_task_keeps_what_it_measured_and_names_the_cause(tmp_path: Path, task: Task, has_journal: bool, words: str) -> None:
     if has_journal:
-        journal(tmp_path / "worker-1", is_done=False)
+        (tmp_path / "worker-1").mkdir()
+        write_journal(tmp_path / "worker-1", CounterReader().read(), 9.0, 10.0 + np.arange(200) / 100, is_whole=False)
         with (tmp_path / "worker-1" / "events.jsonl").open("ab") as file:
             file.write(b'{"event": "chu')  # its last line, half-written
     _, second = collected(tmp_path, [told(tmp_path, 0), task])
@@ -292,7 +271,6 @@ def test_a_lost_task_keeps_what_it_measured_and_names_the_cause(tmp_path: Path, 
 
 CLUSTER = make_cluster(nodes=4)
 NO_ANSWER = "Socket timed out on send/recv operation"
-PATIENCE_S = 100.0
 
 
 class Slurm:
@@ -320,12 +298,7 @@ class Slurm:
         """Whether the job was cancelled so often by the name that it was submitted with; waits for it."""
         (name,) = [word for word in self.calls("sbatch")[0].split() if word.startswith("--job-name=")]
         wanted = name.replace("--job-name", "--name")
-        deadline_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline_s:
-            if sum(wanted in call.split() for call in self.calls("scancel")) >= times:
-                return True
-            time.sleep(0.02)
-        return False
+        return comes(lambda: sum(wanted in call.split() for call in self.calls("scancel")) >= times)
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
         monkeypatch.setenv("STUB_SLURM", json.dumps({"seed": 0, "faults": {}, "step": "whole", **chosen}))
         launcher = SlurmLauncher(Options(shared_dir=str(shared)), make_cluster(), silence_s=silence_s)
         try:
+            assert launcher.host.cpu_budget == CPUS  # what Slurm gave, whatever this host has
             handle = launcher.start(shape)
             return launcher.run(handle, make_work_plan("data.py:f", shape.tasks, deadline_s=launcher.now_s() + 60.0))
         finally:

@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,27 +25,7 @@ from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.journal import EVENTS, Candidate, EventTail, JournalWriter, Order
 from cs_input_analyzer.worker.redirect import AWAY
 from cs_input_analyzer.worker.summary import Ending
-
-PATIENCE_S = 60.0
-
-
-class Clock:
-    """One that a test sets."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def wait_until(condition: Callable[[], bool]) -> bool:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(0.01)
-    return True
+from tests.waiting import PATIENCE_S, comes, is_running
 
 
 def shell(script: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -94,14 +73,14 @@ TREE = "sleep 60 & (sleep 60 & wait) & echo up; wait"
 
 def test_children_and_theirs_are_found(tmp_path: Path) -> None:
     with worker_of(TREE, tmp_path) as worker:
-        assert wait_until(lambda: len(psutil.Process(worker.pid).children(recursive=True)) == 3)
+        assert comes(lambda: len(psutil.Process(worker.pid).children(recursive=True)) == 3)
         expected = {child.pid for child in psutil.Process(worker.pid).children(recursive=True)}
         assert set(ProcessTree().descendants(worker.pid)) == expected
     assert ProcessTree().descendants(worker.pid) == ()
 
 
 def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, looks = Clock(), []
+    clock, looks = SimpleNamespace(now_s=0.0), []
 
     def looked() -> dict[int, list[int]]:
         looks.append(clock.now_s)
@@ -109,7 +88,7 @@ def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.Mo
         return {1: [2, 3], 3: [4]}
 
     monkeypatch.setattr(memory_watch, "_children_of_all", looked)
-    tree = ProcessTree(clock)
+    tree = ProcessTree(lambda: clock.now_s)
     for _ in range(100):
         assert sorted(tree.descendants(1)) == [2, 3, 4]
         clock.now_s += 0.01
@@ -163,7 +142,7 @@ def test_a_process_that_is_gone_holds_nothing() -> None:
 
 
 def test_shares_are_added_up_in_a_twentieth_of_the_time_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, weighed, shares = Clock(), [], [100]
+    clock, weighed, shares = SimpleNamespace(now_s=0.0), [], [100]
 
     def weigh(pid: int) -> int:
         weighed.append(clock.now_s)
@@ -172,7 +151,7 @@ def test_shares_are_added_up_in_a_twentieth_of_the_time_at_most(monkeypatch: pyt
 
     monkeypatch.setattr(memory_watch, "rss_bytes", lambda pid: 1000)
     monkeypatch.setattr(memory_watch, "pss_bytes", weigh)
-    watch = MemoryWatch(os.getpid(), SimpleNamespace(descendants=lambda pid: ()), clock)  # type: ignore[arg-type]
+    watch = MemoryWatch(os.getpid(), SimpleNamespace(descendants=lambda pid: ()), lambda: clock.now_s)  # type: ignore[arg-type]
     for _ in range(100):
         clock.now_s += 0.01
         assert not watch.is_above(500)
@@ -216,7 +195,7 @@ def test_a_worker_whose_cache_fills_the_disk_is_ended_while_there_is_room(is_awa
             (own / place.name).symlink_to(place)
         (small / "others").write_bytes(b"x" * 3_000_000)  # what others hold is not counted against it
         with worker_of(f"sleep 0.5; cd {place}; {FILLS}; sleep 60", own) as worker:
-            assert wait_until(lambda: worker.watch() or worker.is_over)
+            assert comes(lambda: worker.watch() or worker.is_over)
             ending = worker.finish()
         assert ending.killed_for == "storage"
         assert "took half of the space that was free" in how_it_ended(ending)
@@ -276,17 +255,11 @@ def test_a_worker_that_was_slow_to_start_tries_fixes_for_a_shorter_time(left_s: 
 
 def test_what_a_worker_leaves_behind_ends_when_its_end_is_seen(tmp_path: Path) -> None:
     with worker_of('sleep 60 & echo "$!"; exec 1>&- 2>&-; exit 3', tmp_path) as worker:
-        assert wait_until(lambda: worker.is_over)
+        assert comes(lambda: worker.is_over)
         ending = worker.finish()
         assert ending.returncode == 3
-        assert wait_until(lambda: not is_alive(int(ending.output_tail)))
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+        left = int(ending.output_tail)
+        assert comes(lambda: not psutil.pid_exists(left) or not is_running(psutil.Process(left)))
 
 
 @pytest.mark.parametrize("is_seen_first", [True, False])
@@ -295,7 +268,7 @@ def test_a_number_that_may_be_anothers_by_now_is_left_alone(
 ) -> None:
     worker = WorkerProcess(tmp_path, shell("echo over; exit 0"), None)
     if is_seen_first:
-        assert wait_until(lambda: worker.is_over)
+        assert comes(lambda: worker.is_over)
         monkeypatch.setattr(worker_process.os, "killpg", lambda *_: pytest.fail("a group was ended"))
     ending = worker.finish()
     assert (ending.returncode, ending.output_tail) == (0, "over\n")

@@ -217,10 +217,6 @@ def tells_what_it_sees(params: dict[str, Any]) -> Any:
     return endless(params)
 
 
-def permutes() -> Any:
-    return Dataset.from_tensor_slices(np.random.permutation(1000)).repeat().batch(8, drop_remainder=True)
-
-
 def caches_in_a_file() -> Any:
     return Dataset.range(1 << 40).map(_busy).cache("cache/store").batch(8, drop_remainder=True)
 

@@ -56,7 +56,7 @@ def test_a_file_gives_every_number(tmp_path: Path) -> None:
 
 
 def test_what_a_file_leaves_out_is_unknown_and_not_zero(tmp_path: Path) -> None:
-    found = cluster.from_file(write(tmp_path, SMALLEST, "two.yml"))
+    found = resolve(cluster=str(write(tmp_path, SMALLEST, "two.yml")))
     assert (found.name, found.memory_bytes_per_node) == ("two", 10**9)
     assert (found.threads_per_core, found.cpu_model, found.network_bytes_per_s_per_node, found.storage_bytes_per_s) == (None,) * 4
 
@@ -82,12 +82,19 @@ def test_what_a_file_leaves_out_is_unknown_and_not_zero(tmp_path: Path) -> None:
         (SMALLEST + "threads_per_core: 8\n", "do not fit"),
         (SMALLEST + "network_per_node: fast\n", "not a bandwidth"),
         (SMALLEST + "storage_bandwidth: 0\n", "positive"),
+        (SMALLEST + "node_speed: fast", "not a number"),
+        (SMALLEST + "node_speed: 0", "positive"),
+        (SMALLEST + "node_speed: 1000", "times as fast"),
+        (SMALLEST + "node_reference: 10000000@2.7", "Python 2.7"),
+        (SMALLEST + "node_reference: soon", "not a number"),
+        (SMALLEST + "memory_bandwidth: 0", "positive"),
+        (SMALLEST + "node_speed: 1.2\nnode_reference: 10000000", "give one of them"),
     ],
 )
 def test_a_wrong_file_says_which_file_and_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(UsageError) as caught:
-        cluster.from_file(path)
+        resolve(cluster=str(path))
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
@@ -97,8 +104,9 @@ def test_a_file_that_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
     for name in ("nowhere.yaml", "binary.yaml"):
         with pytest.raises(UsageError, match=name):
             resolve(cluster=str(tmp_path / name))
+    (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(UsageError, match="cannot read"):
-        cluster.from_file(tmp_path)
+        resolve(cluster=str(tmp_path / "folder.yaml"))
     with pytest.raises(UsageError, match="andromeda"):
         resolve(cluster="andromda")
 
@@ -189,11 +197,3 @@ def test_every_preset_is_a_cluster_with_a_source_for_each_number(name: str) -> N
     fields = {key: value for key, value in entry.items() if key not in ("description", "source")}
     assert set(fields) == set(cluster.KEYS) - {"name", "source", *cluster.SPEEDS}
     assert all(set(field) == {"value", "source"} and field["source"] for field in fields.values())
-
-
-def test_the_published_clusters_are_there() -> None:
-    assert set(cluster.preset_names()) == {"alcf-cs2-01", "alcf-cs2-02", "andromeda"}
-    andromeda = cluster.preset("andromeda")
-    assert (andromeda.nodes, andromeda.cpus_per_node, andromeda.network_bytes_per_s_per_node) == (284, 64, 25e9)
-    assert cluster.preset("alcf-cs2-01").nodes == 9
-    assert cluster.preset("alcf-cs2-02").cpus_per_node == 80

@@ -9,25 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import make_host, make_measurement, make_worker
+from builders import make_host, make_measurement, make_noise, make_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines.history import FILE, RUNS, known, remember
 from cs_input_analyzer.planning.capacity import at_quiet_level, with_known_loops
-from cs_input_analyzer.records import Measurement, Noise, QuietLoop
+from cs_input_analyzer.records import Measurement, QuietLoop
 
 
 def launched(layout: str, loop_s: float, undisturbed_s: float, rate: float = 1000.0) -> Measurement:
-    noise = Noise(
-        run_queue_wait_ratio=None,
-        steal_ratio=None,
-        others_ratio=0.0,
-        reference_s=loop_s,
-        undisturbed_s=undisturbed_s,
-        reference_ratio=undisturbed_s / loop_s,
-    )
+    ratio = undisturbed_s / loop_s
+    noise = make_noise(others_ratio=0.0, reference_s=loop_s, undisturbed_s=undisturbed_s, reference_ratio=ratio)
     return make_measurement(layout, noise=noise, workers=(make_worker(rate, noise=noise, cpu_s_per_sample=1 / rate),))
 
 

@@ -18,12 +18,9 @@ from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines import cluster
 from cs_input_analyzer.machines.node_speed import (
-    checked_ratio,
     format_reference,
     model_of,
-    node_rate,
     one_cpu_per_core,
-    rates_for,
     ratio_by_loop,
     ratio_by_model,
     read_reference,
@@ -114,12 +111,6 @@ def test_the_interval_holds_the_errors_of_both_and_of_other_programs(node: Estim
     assert width(sure, False) > 2 * math.log(1.09)
 
 
-@pytest.mark.parametrize("ratio", [1e-3, 1e3, 1e30, 5e-324])
-def test_a_ratio_that_no_two_cpus_have_is_refused(ratio: float) -> None:
-    with pytest.raises(UsageError, match="over this host's"):
-        checked_ratio(Estimate.exact(ratio))
-
-
 # --- the cluster ----------------------------------------------------------------------------------------------------------------
 
 STATED = parse_estimate("1.2+-5%")
@@ -199,41 +190,18 @@ def test_a_speed_without_nodes_is_refused(options: dict[str, object]) -> None:
         cluster.resolve(Options(**options), make_host())  # type: ignore[arg-type]
 
 
-SMALLEST = "nodes: 2\ncpus_per_node: 4\nmemory_per_node: 8GiB\n"
-
-
 def test_a_file_may_hold_either(tmp_path: Path) -> None:
-    path = tmp_path / "lab.yaml"
-    path.write_text(SMALLEST + "node_speed: 1.3\nmemory_bandwidth: 150GB/s\n")
+    smallest, path = "nodes: 2\ncpus_per_node: 4\nmemory_per_node: 8GiB\n", tmp_path / "lab.yaml"
+    path.write_text(smallest + "node_speed: 1.3\nmemory_bandwidth: 150GB/s\n")
     found = resolve(cluster=str(path))
     assert (found.speed_ratio, found.speed_basis) == (Estimate.exact(1.3), "stated")
     assert found.memory_bandwidth_bytes_per_s_per_node == 1.5e11
-    path.write_text(SMALLEST + "node_reference: 20000000+-1%@3.11\n")
+    path.write_text(smallest + "node_reference: 20000000+-1%@3.11\n")
     found = resolve(Estimate.exact(1e7), cluster=str(path))
     assert found.speed_basis == "reference loop"
     assert found.speed_ratio.estimate == pytest.approx(2)
     # A flag wins, and then nothing needs to run here.
     assert resolve(cluster=str(path), node_speed_ratio=Estimate.exact(1.5)).speed_ratio == Estimate.exact(1.5)
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("node_speed: fast", "not a number"),
-        ("node_speed: 0", "positive"),
-        ("node_speed: 1000", "times as fast"),
-        ("node_reference: 10000000@2.7", "Python 2.7"),
-        ("node_reference: soon", "not a number"),
-        ("memory_bandwidth: 0", "positive"),
-        ("node_speed: 1.2\nnode_reference: 10000000", "give one of them"),
-    ],
-)
-def test_a_wrong_speed_in_a_file_is_told_with_the_file(tmp_path: Path, line: str, message: str) -> None:
-    path = tmp_path / "lab.yaml"
-    path.write_text(SMALLEST + line + "\n")
-    with pytest.raises(UsageError, match=message) as caught:
-        cluster.resolve(Options(cluster=str(path)), make_host())
-    assert str(path) in str(caught.value)
 
 
 def test_flags_win_over_a_cluster_that_was_declared_in_python() -> None:
@@ -242,8 +210,9 @@ def test_flags_win_over_a_cluster_that_was_declared_in_python() -> None:
     found = resolve(declared=declared, threads_per_core=2, memory_bandwidth_bytes_per_s_per_node=1e11)
     assert (found.threads_per_core, found.memory_bandwidth_bytes_per_s_per_node, found.nodes) == (2, 1e11, 8)
     assert found.source == "declared, with threads_per_core, memory_bandwidth_bytes_per_s_per_node from flags"
-    with pytest.raises(UsageError, match="times as fast"):
-        resolve(declared=replace(declared, speed_ratio=Estimate.exact(0.0)))
+    for ratio in (0.0, 5e-324, 1e-3, 1e3, 1e30):  # that no two CPUs have
+        with pytest.raises(UsageError, match="times as fast as one of this host"):
+            resolve(declared=replace(declared, speed_ratio=Estimate.exact(ratio)))
 
 
 # --- the loop -------------------------------------------------------------------------------------------------------------------
@@ -262,14 +231,6 @@ def test_the_spread_holds_the_middle_ninety_percent() -> None:
     found = spread_of([float(value) for value in range(101)])
     assert (found.low, found.estimate, found.high, found.count) == (5, 50, 95, 101)
     assert spread_of([7.0]) == Estimate(estimate=7.0, low=7.0, high=7.0, count=1)
-
-
-def test_the_loop_runs_on_the_cpus_it_is_told() -> None:
-    assert len(rates_for(0.0)) == 1
-    cpus = one_cpu_per_core(2)
-    found = node_rate(cpus, 0.02)
-    assert found.count >= len(cpus)
-    assert 0 < found.low <= found.estimate <= found.high
 
 
 def test_the_command_prints_what_the_option_takes(capsys: pytest.CaptureFixture[str]) -> None:

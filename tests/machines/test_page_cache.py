@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -15,22 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.machines import page_cache
-from cs_input_analyzer.machines.mounts import file_system_of
 from cs_input_analyzer.machines.page_cache import cached_ratio, drop, evenly, evict, is_absent, opened, warm
 
 MIB = 1 << 20
-# File systems on Linux whose pages `posix_fadvise` drops; on others these tests could only fail for the wrong reason.
-EVICTABLE = ("btrfs", "ext3", "ext4", "f2fs", "xfs")
 NO_DEADLINE = float("inf")
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Path:
-    """A folder on a disk. Skips where the tests' folder is in memory, in layers, or on a network."""
-    kind, _ = file_system_of(str(tmp_path))
-    if kind not in EVICTABLE:
-        pytest.skip(f"{tmp_path} is on {kind}; set --basetemp to a folder on a disk")
-    return tmp_path
 
 
 def written(folder: Path, *sizes: int) -> list[str]:
@@ -101,18 +88,14 @@ def test_a_deadline_leaves_what_was_asked_so_far(disk: Path) -> None:
     now = iter(range(100))
     assert cached_ratio(paths, deadline_s=3, clock=lambda: float(next(now))) == 0
     assert cached_ratio(paths, deadline_s=0, clock=lambda: 1.0) is None
+    assert evict(paths, deadline_s=0, clock=lambda: 1.0) is False
 
 
-@pytest.mark.parametrize("paths", [[], ["/nowhere/at/all"], ["/"], ["with\0nul"]], ids=["none", "missing", "folder", "NUL"])
-def test_nothing_to_tell_is_none(paths: list[str]) -> None:
-    assert cached_ratio(paths) is None
-    assert evict(paths) is None
-    warm(paths, NO_DEADLINE)
-
-
-def test_a_pipe_is_passed_over_without_waiting_for_its_writer(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert cached_ratio([str(tmp_path / "pipe")]) is evict([str(tmp_path / "pipe")]) is None
+def test_nothing_to_tell_is_none(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # whose writer is not waited for
+    for paths in ([], ["/nowhere/at/all"], ["/"], ["with\0nul"], [str(tmp_path / "pipe")]):
+        assert cached_ratio(paths) is evict(paths) is None
+        warm(paths, NO_DEADLINE)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
@@ -153,19 +136,6 @@ def test_evicting_evicts_these_files_and_no_others(disk: Path) -> None:
     assert len((disk / "fresh").read_bytes()) == 4 * MIB
 
 
-def test_a_file_system_in_memory_says_that_it_did_not_work() -> None:
-    if file_system_of("/dev/shm")[0] != "tmpfs" or not os.access("/dev/shm", os.W_OK):
-        pytest.skip("no tmpfs at /dev/shm")
-    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
-        file.write(os.urandom(MIB))
-        file.flush()
-        assert evict([file.name]) is False
-
-
-def test_what_a_deadline_cut_short_is_not_complete(disk: Path) -> None:
-    assert evict(written(disk, 20_000, 20_000), deadline_s=0, clock=lambda: 1.0) is False
-
-
 # --- filling -----------------------------------------------------------------------------------------------------------------
 
 
@@ -175,20 +145,12 @@ def test_warming_reads_everything_once(disk: Path) -> None:
     assert cached_ratio(paths) == pytest.approx(1, abs=0.02)
 
 
-def test_warming_stops_at_the_deadline(disk: Path, ticking: Callable[[], float]) -> None:
-    paths = written(disk, 40 * MIB)
-    warm(paths, 0.0, ticking)
+def test_warming_stops_at_the_deadline(disk: Path) -> None:
+    paths, now = written(disk, 40 * MIB), iter(range(100))
+    warm(paths, 0.0, lambda: float(next(now)))
     assert cached_ratio(paths) == 0
-    warm(paths, 10.0, ticking)
-    ratio = cached_ratio(paths)
-    assert 0 < ratio < 1
-
-
-@pytest.fixture
-def ticking() -> Callable[[], float]:
-    """A clock that moves on by a second whenever it is read."""
-    now = iter(range(10**6))
-    return lambda: float(next(now))
+    warm(paths, 10.0, lambda: float(next(now)))
+    assert 0 < cached_ratio(paths) < 1
 
 
 # --- leaving it as it was ----------------------------------------------------------------------------------------------------

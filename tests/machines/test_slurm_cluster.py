@@ -25,7 +25,7 @@ from cs_input_analyzer.machines.cluster.slurm_text import (
 
 MIB = 1 << 20
 
-# One node, as each version's text has it: 20.11 without CPUEfctv and with suffixes of states, 22.05, 25.05.
+# One node, as old versions, without CPUEfctv, and new ones write it.
 TEXTS = {
     "20.11": (
         "NodeName=c1 Arch=x86_64 CoresPerSocket=16  CPUAlloc=4 CPUTot=64 CPULoad=3.9 AvailableFeatures=milan,ib "
@@ -39,13 +39,7 @@ TEXTS = {
         "RealMemory=256000 AllocMem=0 FreeMem=1086 Sockets=2 Boards=1 State={state} ThreadsPerCore=2 TmpDisk=0 Weight=1 "
         "Partitions=main,long BootTime=2025-04-02T20:28:31 Reason=low disk State=GONE [root@2025-01-01]"
     ),
-    "25.05": (
-        "NodeName=c1 Arch=x86_64 CoresPerSocket=16 CPUAlloc=0 CPUEfctv=64 CPUTot=64 CPULoad=0.00 AvailableFeatures=milan,ib "
-        "ActiveFeatures=milan,ib Gres=(null) NodeAddr=c1 NodeHostName=c1 Version=25.05.1 RealMemory=256000 AllocMem=0 Sockets=2 "
-        "State={state} ThreadsPerCore=2 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A Partitions=main,long ResumeAfterTime=None"
-    ),
 }
-STATES = {"20.11": "IDLE", "22.05": "MIXED", "25.05": "IDLE+PLANNED"}
 
 
 def node(name: str = "n1", **changes: Any) -> NodeFacts:
@@ -80,7 +74,7 @@ def found(*nodes: NodeFacts, **changes: Any) -> SlurmNodes:
 
 @pytest.mark.parametrize("version", TEXTS)
 def test_text_of_every_version_tells_the_same(version: str) -> None:
-    (facts,) = nodes_from_text(TEXTS[version].format(state=STATES[version]))
+    (facts,) = nodes_from_text(TEXTS[version].format(state="IDLE"))
     assert (facts.name, facts.cpus, facts.threads_per_core, facts.memory_bytes) == ("c1", 64, 2, 256000 * MIB)
     assert (facts.features, facts.gres, facts.partitions) == (("milan", "ib"), (), ("main", "long"))
     assert is_usable(facts)
@@ -213,14 +207,10 @@ def test_inside_a_job_its_partition_is_the_one_unless_another_is_named(
 
 @pytest.mark.parametrize(("most", "nodes"), [(None, 4), (3, 3), (8, 4)])
 def test_limits_bound_the_nodes_and_are_said(most: int | None, nodes: int) -> None:
-    cluster = found(*(node(f"n{i}") for i in range(4)), partitions=(partition(max_nodes=most),))
-    assert cluster.cluster.nodes == nodes
-    assert (";" in cluster.cluster.source) is (nodes < 4)
-
-
-def test_a_partition_bounds_cpus_and_memory_of_a_node() -> None:
-    cluster = found(node(), partitions=(partition(max_cpus_per_node=4, max_memory_bytes_per_node=1 << 30),)).cluster
-    assert (cluster.cpus_per_node, cluster.memory_bytes_per_node) == (4, 1 << 30)
+    limits = partition(max_nodes=most, max_cpus_per_node=4, max_memory_bytes_per_node=1 << 30)
+    cluster = found(*(node(f"n{i}") for i in range(4)), partitions=(limits,)).cluster
+    assert (cluster.nodes, cluster.cpus_per_node, cluster.memory_bytes_per_node) == (nodes, 4, 1 << 30)
+    assert (";" in cluster.source) is (nodes < 4)
 
 
 @pytest.mark.parametrize(

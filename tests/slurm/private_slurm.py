@@ -113,16 +113,6 @@ class PrivateSlurm:
         lines = self.ask("squeue", "--noheader", "--steps", "--format=%i").split()
         return tuple(line for line in lines if line.rpartition(".")[2].isdigit())
 
-    @contextlib.contextmanager
-    def full(self) -> Iterator[str]:
-        """While another job, of this number, has all nodes."""
-        asked = ("--nodes=4", "--exclusive", "--exclude=wafer,broken", "--output=/dev/null", "--wrap=sleep 600")
-        other = self.ask("sbatch", "--parsable", *asked).strip()
-        try:
-            yield other
-        finally:
-            self.ask("scancel", other)
-
     def start_node(self, name: str) -> None:
         (self.folder / "spool" / name).mkdir(parents=True, exist_ok=True)
         subprocess.run([_program("slurmd") or "slurmd", "-N", name], env=self.unmarked, check=True, capture_output=True, timeout=30)
@@ -130,8 +120,10 @@ class PrivateSlurm:
     def kill_node(self, name: str) -> None:
         """As if its power had failed: the daemon and every process that it started are gone at once."""
         daemon = psutil.Process(int((self.folder / f"slurmd-{name}.pid").read_text()))
-        steps = _steps_with(self.folder, f"slurmd-{name}.log")
-        doomed = [daemon, *steps, *(child for step in steps for child in _children(step))]
+        doomed = [daemon]
+        for step in _steps_with(self.folder, f"slurmd-{name}.log"):
+            with contextlib.suppress(psutil.Error):
+                doomed += [step, *step.children(recursive=True)]
         for process in doomed:
             with contextlib.suppress(psutil.Error):
                 process.kill()
@@ -155,13 +147,6 @@ def _steps_with(folder: Path, name: str) -> list[psutil.Process]:
             if process.name() == "slurmstepd" and any(fnmatch(file.path, f"{folder}/{name}") for file in process.open_files()):
                 found.append(process)
     return found
-
-
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return process.children(recursive=True)
-    except psutil.Error:
-        return []
 
 
 @contextlib.contextmanager

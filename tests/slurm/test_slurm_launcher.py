@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,12 +24,11 @@ from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout, Options
 from tests.builders import make_cluster, make_work_plan
 from tests.functional.running import ran
-from tests.slurm.private_slurm import PrivateSlurm, private_slurm
+from tests.slurm.private_slurm import PrivateSlurm
+from tests.waiting import PATIENCE_S, comes
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = ROOT / "tests" / "functional" / "input_functions.py"
-# Of one launch: far more than it takes, so that only a hang meets it.
-PATIENCE_S = 120.0
 SILENCE_S = 4.0
 LIGHT_AGENT = "tests.slurm.light_agent"
 
@@ -74,18 +72,11 @@ def launched(launcher: SlurmLauncher, function: str, layout: str = "1x1x1", **ch
     return launcher.run(launcher.start(shape), plan_for(function, launcher, shape.tasks, **choices))
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-
-
 def when(condition: Callable[[], bool], do: Callable[[], object]) -> threading.Thread:
     """Does something from beside, as soon as a condition holds."""
 
     def watch() -> None:
-        wait_for(condition)
+        assert comes(condition)
         do()
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -121,26 +112,10 @@ def test_nodes_are_taken_looked_at_and_given_back(slurm: PrivateSlurm, tmp_path:
         # Workers that are never ordered are gone after the end.
         launcher.start(Layout.parse("2x2x1"))
         launcher.start(Layout.parse("1x1x2"))
-        wait_for(lambda: len(list(launcher.folder.glob("step-*/worker-*/events.jsonl"))) == 5)
+        assert comes(lambda: len(list(launcher.folder.glob("step-*/worker-*/events.jsonl"))) == 5)
         assert len(slurm.steps()) == 2
     assert slurm.steps() == slurm.jobs() == ()
     assert any(launcher.job_id in line for line in told)
-
-
-def test_the_cpus_of_a_node_are_those_that_slurm_gave(
-    tmp_path: Path, cluster: PrivateSlurm, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not those of this host, which all virtual nodes are."""
-    many = (os.cpu_count() or 1) + 3
-    folder = Path(tempfile.mkdtemp(prefix="slurm_", dir="/tmp"))
-    try:
-        with private_slurm(folder, nodes=1, cpus=many) as slurm:
-            monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
-            launcher = started(tmp_path, slurm_nodes=1)
-            launcher.close()
-        assert launcher.host.cpu_budget == many
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +136,14 @@ def test_what_cannot_be_had_is_refused_at_once(slurm: PrivateSlurm, tmp_path: Pa
 
 def test_a_full_queue_is_given_up_in_time_and_shown_meanwhile(slurm: PrivateSlurm, tmp_path: Path) -> None:
     told: list[str] = []
-    with slurm.full() as other:
+    asked = ("--nodes=4", "--exclusive", "--exclude=wafer,broken", "--output=/dev/null", "--wrap=sleep 600")
+    other = slurm.ask("sbatch", "--parsable", *asked).strip()
+    try:
         with pytest.raises(LaunchError, match=r"waited 2 s in the queue.*cancelled"):
             started(tmp_path, queue_timeout_s=2.0, told=told.append)
         assert [line.split()[0] for line in slurm.jobs()] == [other]
+    finally:
+        slurm.ask("scancel", other)
     assert any("PENDING" in line for line in told)
     assert list(tmp_path.iterdir()) == []
 
@@ -202,7 +181,7 @@ def test_a_launcher_that_is_killed_leaves_no_job_and_no_file(slurm: PrivateSlurm
         assert said[0] == "HAS"
         assert slurm.jobs() == (f"{said[2]} RUNNING",)
         process.kill()
-    wait_for(lambda: not slurm.jobs() and not list(tmp_path.iterdir()))
+    assert comes(lambda: not slurm.jobs() and not list(tmp_path.iterdir()))
 
 
 def test_inside_an_allocation_that_is_used_and_left_alone(slurm: PrivateSlurm, tmp_path: Path) -> None:
@@ -316,20 +295,3 @@ def test_a_folder_that_a_node_does_not_see_is_found_out(slurm: PrivateSlurm, tmp
     assert "cannot be used: node n1 cannot use" in done.stderr
     assert "--shared-dir" in done.stderr
     assert slurm.jobs() == ()
-
-
-@pytest.mark.long
-@pytest.mark.timeout(400)
-def test_a_job_whose_time_is_over_keeps_what_was_measured(slurm: PrivateSlurm, tmp_path: Path, light: None) -> None:
-    def over() -> None:
-        slurm.ask("scontrol", "update", f"jobid={launcher.job_id}", "EndTime=now+5seconds")
-
-    with launcher_on(slurm, tmp_path) as launcher:
-        watch = when(samples(launcher, 1), over)
-        choices = {"min_window_s": 90.0, "max_window_s": 90.0, "deadline_s": launcher.now_s() + 180, "target_error_ratio": 1e-9}
-        found = launched(launcher, "endless", **choices)
-        watch.join()
-    (worker,) = found.measurement.workers
-    assert worker.status == "lost"
-    assert "the time limit of the Slurm job was reached" in worker.message
-    assert worker.samples_per_s is not None

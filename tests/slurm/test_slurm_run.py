@@ -1,23 +1,19 @@
-"""The command line on a real Slurm: whole runs, their exit codes, and what they leave behind."""
+"""The command line on a real Slurm: whole runs, and what they leave behind."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from benchmarks import slowfs
-from tests.functional.running import BRIEF, FUNCTIONS, Outcome, Stop, ran, run_cli
+from tests.functional.running import BRIEF, FUNCTIONS, Outcome, Stop, run_cli
 from tests.slurm.private_slurm import PrivateSlurm
 
-ROOT = Path(__file__).resolve().parents[2]
 BYTES_PER_S = 12e6
 FILES = 24
 FILE_BYTES = 1 << 20
@@ -82,25 +78,6 @@ def test_a_run_over_three_nodes_finds_the_ceiling_of_their_storage(slurm: Privat
 
 @pytest.mark.tf
 @pytest.mark.timeout(600)
-def test_a_run_is_validated_on_the_nodes(slurm: PrivateSlurm, tmp_path: Path) -> None:
-    options = (*ON_SLURM, *ONE_PROBE, "--slurm-nodes", "1", "--demand", "10", "--max-seconds", "60", "--single-task-nodes", "1")
-    first = run_cli(["analyze", f"{FUNCTIONS}:endless", *options], tmp_path / "analyzed", program=BRIEF)
-    assert first.code == 0, first.err
-    file = tmp_path / "run.json"
-    file.write_text(json.dumps(first.run))
-    asked = ("--slurm-nodes", "2", "--layouts", "2x1x1", "--rounds", "1", "--max-seconds", "60")
-    second = run_cli(["validate", str(file), "--yes", "--launcher", "slurm", *asked], tmp_path / "validated")
-    assert second.code == 0, second.err
-    check_nothing_left(second, slurm)
-    (row,) = second.run["validation"]["rows"]
-    assert row["layout"] == {"nodes": 2, "tasks_per_node": 1, "cpus_per_task": 1}
-    assert row["measured_samples_per_s"]["estimate"] > 0
-    launches = [m for m in second.run["measurements"] if m["role"] == "validate"]
-    assert [{w["node"] for w in m["workers"]} for m in launches] == [{"n1", "n2"}]
-
-
-@pytest.mark.tf
-@pytest.mark.timeout(600)
 def test_fixes_and_the_patched_copy_are_tried_on_a_node(slurm: PrivateSlurm, tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -126,54 +103,3 @@ def test_an_interrupted_run_leaves_nothing(slurm: PrivateSlurm, tmp_path: Path) 
     outcome = run_cli(["analyze", f"{FUNCTIONS}:endless", *options], tmp_path / "run", stop=stop)
     assert outcome.code == 130, outcome.err
     check_nothing_left(outcome, slurm)
-
-
-def test_interrupted_in_the_queue_the_job_is_cancelled(slurm: PrivateSlurm, tmp_path: Path) -> None:
-    with slurm.full() as other:
-        stop = Stop(number=signal.SIGINT, text="waits in Slurm's queue", wait_s=0.5)
-        outcome = run_cli(["analyze", f"{FUNCTIONS}:endless", *ON_SLURM, "--slurm-nodes", "2"], tmp_path / "run", stop=stop)
-        assert outcome.code == 130, outcome.err
-        assert [line.split()[0] for line in slurm.jobs()] == [other]
-        assert outcome.left_files == ()
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "words"),
-    [
-        (("--partition", "nope"), 2, "Slurm has main, small"),
-        (("--exclude-nodes", "n[1-4]"), 2, "no node that can be used"),
-        (("--sbatch-args", "--qos='"), 2, "--sbatch-args"),
-        (("--sbatch-args", "--no-such-option"), 4, "sbatch refused"),
-        (("--cpus", "9"), 2, "gave 2 CPUs"),
-    ],
-)
-def test_what_cannot_be_is_said_with_its_exit_code(
-    slurm: PrivateSlurm, tmp_path: Path, options: tuple[str, ...], code: int, words: str
-) -> None:
-    outcome = run_cli(["analyze", f"{FUNCTIONS}:endless", *ON_SLURM, *options], tmp_path / "run")
-    assert outcome.code == code, outcome.err
-    assert words in outcome.err
-    assert "Traceback" not in outcome.err
-    check_nothing_left(outcome, slurm)
-
-
-def test_where_slurm_is_not_installed_that_is_said(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    words = [sys.executable, "-m", "cs_input_analyzer", "analyze", f"{FUNCTIONS}:endless", "--launcher", "slurm"]
-    done = ran(words, tmp_path, PATH=str(tmp_path / "empty"))
-    assert done.returncode == 4
-    assert "on PATH" in done.stderr
-
-
-def test_drained_and_resumed_nodes_are_seen(slurm: PrivateSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cs_input_analyzer.machines.cluster import discover
-
-    assert discover().cluster.nodes == 4
-    slurm.ask("scontrol", "update", "nodename=n2", "state=drain", "reason=a test")
-    try:
-        found: Any = discover()
-        assert found.cluster.nodes == 3
-        assert "n2" in found.cluster.source
-    finally:
-        slurm.ask("scontrol", "update", "nodename=n2", "state=resume")
-    assert discover("small").cluster.memory_bytes_per_node == 1500 * 2**20
