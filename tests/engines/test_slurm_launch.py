@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -314,11 +314,6 @@ def opened(slurm: Slurm) -> allocation.Allocation:
     return allocation.open_allocation(Options(slurm_nodes=2, shared_dir=str(slurm.shared)), CLUSTER, {}, lambda what: None)
 
 
-def interrupted(words: Sequence[str], submit: Callable[[Sequence[str]], str] = jobs.submit) -> str:
-    submit(words)
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize(
     ("script", "error", "words"),
     [
@@ -333,6 +328,12 @@ def test_a_submission_without_an_answer_leaves_no_job(
     """Slurm may queue it all the same, also when we are gone."""
     monkeypatch.setattr(slurm_commands, "PATIENCE_S", 0.5)
     if error is KeyboardInterrupt:
+        submit = jobs.submit
+
+        def interrupted(words: Sequence[str]) -> str:
+            submit(words)
+            raise KeyboardInterrupt
+
         monkeypatch.setattr(jobs, "submit", interrupted)
     slurm.does("sbatch", script)
     with pytest.raises(error, match=words):

@@ -113,25 +113,18 @@ time.sleep(60)
 MEGABYTE = 10**6
 
 
-@pytest.fixture
-def sharing() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that holds 150 MB, and four children that share them."""
+def test_what_children_share_with_a_worker_counts_once() -> None:
     command = [sys.executable, "-S", "-c", SHARES, str(150 * MEGABYTE), "4"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout.read(4) == b"...."
-            yield process
+            tree = ProcessTree()
+            resident_bytes = sum(map(rss_bytes, (process.pid, *tree.descendants(process.pid))))
+            assert resident_bytes > 700 * MEGABYTE
+            for limit_bytes, is_above in ((300 * MEGABYTE, False), (140 * MEGABYTE, True), (2 * resident_bytes, False)):
+                assert MemoryWatch(process.pid, tree).is_above(limit_bytes) is is_above
         finally:
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def test_what_children_share_with_a_worker_counts_once(sharing: subprocess.Popen[bytes]) -> None:
-    tree = ProcessTree()
-    resident_bytes = sum(map(rss_bytes, (sharing.pid, *tree.descendants(sharing.pid))))
-    assert resident_bytes > 700 * MEGABYTE
-    assert not MemoryWatch(sharing.pid, tree).is_above(300 * MEGABYTE)
-    assert MemoryWatch(sharing.pid, tree).is_above(140 * MEGABYTE)
-    assert not MemoryWatch(sharing.pid, tree).is_above(2 * resident_bytes)
 
 
 def test_a_process_that_is_gone_holds_nothing() -> None:
