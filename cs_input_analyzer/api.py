@@ -86,11 +86,8 @@ class Analysis(_Shown, records.Analysis):
         Imports and runs the code that the run names: of a file that `load_analysis` read, trust its origin first.
 
         Args:
-            choices: `layouts`, what to launch, as records, as `NxTxC`, or as one text with commas (without them the recommended
-                layout, its part that fits, and its neighbours); `rounds`, fresh launches of each, if there is time (3);
-                `max_seconds` (120) and `cpus` (as many as in the run) that may be used; `start_timeout_s`; `launcher="slurm"`, and
-                what says where on Slurm: `partition`, `exclude_nodes`, `slurm_nodes`, `queue_timeout_s`, `shared_dir`,
-                `sbatch_args`.
+            choices: the options of the command `validate`: `layouts` (without them the recommended one, its part that fits, and its
+                neighbours), `rounds` (3), `max_seconds` (120), `cpus` (as many as in the run), `launcher="slurm"` and its own.
 
         Raises:
             As the function `analyze`; Interrupted holds the run with what was measured.
@@ -107,11 +104,8 @@ class Analysis(_Shown, records.Analysis):
         Args:
             cluster: as for the function `analyze`; `local` is the machine that measured. Without it that of the run, on which
                 `nodes`, `cpus_per_node` and its other sizes win.
-            choices: the options of `analyze` about the demand, the cluster, the launch and its lines, `demand="7k"`,
-                `current="2x8x4"`, `headroom_ratio=0.2`; those left out stay as they are in this run.
-
-        Returns:
-            The run with the measurements of this one, which it names as its `parent`.
+            choices: the options of `analyze` about the demand, the cluster, the launch and its lines; those left out stay as they
+                are in this run, which is named as the `parent`.
 
         Raises:
             UsageError: a choice that cannot be, or a cluster on which no launch of this pipeline can run.
@@ -141,8 +135,7 @@ def compare(
     Args:
         measure: launch both input functions again, in turns, on this host, so that neither meets a quieter one. Imports and runs
             the code that the runs name: of files, trust their origin first. What follows is of these launches.
-        choices: `layouts` (without them what both have measured), `rounds`, `max_seconds`, `cpus` and `start_timeout_s` as for
-            `Analysis.validate`.
+        choices: `layouts` (without them what both have measured), `rounds`, `max_seconds`, `cpus`, as for `Analysis.validate`.
 
     Raises:
         UsageError: a file cannot be read, or the two have no launch in common.
@@ -185,9 +178,8 @@ def analyze(
         cluster: the nodes to plan for: a Cluster or a dictionary of its fields, a YAML file, a preset's name, `slurm`, `local`;
             None is this host, or with `launcher="slurm"` what Slurm has.
         progress: called with what is going on and the share of the time budget that is spent; None shows a bar in a notebook.
-        choices: the options of the command line, as in `records.Options`; `demand` (samples/s), `step_time` (s) with
-            `batch_size`, or a `wafer` model say how fast the accelerator consumes; both may be texts (`7k`, `160ms`), as may
-            `current` and `probe_layouts`, `NxTxC`.
+        choices: the options of the command line, as in `records.Options`; `demand`, `step_time`, `current` and `probe_layouts` may
+            be texts, as they are typed there.
 
     Raises:
         UsageError, TargetError: something the caller can put right; all that is wrong with the call, found before it begins.
@@ -472,7 +464,7 @@ def load_analysis(path: str | Path) -> Analysis:
 
 
 def _check_importable(target: str) -> None:
-    """Checks that workers can find this target by its name. Raises TargetError."""
+    """Raises TargetError for a target that workers cannot find by its name."""
     module, _, name = target.rpartition(":")
     if not capture.is_script(target) and (module == "__main__" or "<" in name):
         raise TargetError(

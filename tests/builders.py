@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from cs_input_analyzer import records
@@ -51,6 +52,11 @@ DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
+def _make(record: Callable[..., Record], overrides: dict[str, Any], **defaults: Any) -> Record:
+    # A record itself refuses a field that it does not have.
+    return record(**(defaults | overrides))
+
+
 def make_estimate(value: float = 1000.0, *, spread: float = 0.02, count: int | None = 12) -> records.Estimate:
     """`value` with a symmetric interval of `spread` relative half-width."""
     return records.Estimate(estimate=value, low=value * (1 - spread), high=value * (1 + spread), count=count)
@@ -60,34 +66,29 @@ def make_layout(layout: str | records.Layout = "1x1x1") -> records.Layout:
     return records.Layout.parse(layout) if isinstance(layout, str) else layout
 
 
-def make_cluster(**overrides: Any) -> records.Cluster:
-    return _make(
-        records.Cluster,
-        overrides,
-        name="eight-nodes",
-        nodes=8,
-        cpus_per_node=64,
-        memory_bytes_per_node=128 * GIB,
-        threads_per_core=1,
-        cpu_model="AMD EPYC 7702P",
-        network_bytes_per_s_per_node=12.5e9,
-        source="flags",
-    )
+make_cluster = partial(
+    records.Cluster,
+    name="eight-nodes",
+    nodes=8,
+    cpus_per_node=64,
+    memory_bytes_per_node=128 * GIB,
+    threads_per_core=1,
+    cpu_model="AMD EPYC 7702P",
+    network_bytes_per_s_per_node=12.5e9,
+    source="flags",
+)
 
-
-def make_host(**overrides: Any) -> records.Host:
-    return _make(
-        records.Host,
-        overrides,
-        hostname="probe-01",
-        cpus=16,
-        cpu_model="AMD EPYC 7702P",
-        memory_bytes=64 * GIB,
-        cpu_budget=16,
-        cpu_budget_source="affinity",
-        python_version="3.11.2",
-        tensorflow_version="2.18.0",
-    )
+make_host = partial(
+    records.Host,
+    hostname="probe-01",
+    cpus=16,
+    cpu_model="AMD EPYC 7702P",
+    memory_bytes=64 * GIB,
+    cpu_budget=16,
+    cpu_budget_source="affinity",
+    python_version="3.11.2",
+    tensorflow_version="2.18.0",
+)
 
 
 # --- the pipeline ------------------------------------------------------------------------------------------------------------
@@ -144,45 +145,38 @@ def make_graph(chain: str = DEFAULT_CHAIN, **overrides: Any) -> records.Pipeline
     )
 
 
-def make_files(**overrides: Any) -> records.FileSet:
-    return _make(
-        records.FileSet,
-        overrides,
-        count=1024,
-        bytes=140 * GIB,
-        largest_bytes=141 * MIB,
-        smallest_bytes=138 * MIB,
-        directory="/data/imagenet/train",
-    )
+make_files = partial(
+    records.FileSet,
+    count=1024,
+    bytes=140 * GIB,
+    largest_bytes=141 * MIB,
+    smallest_bytes=138 * MIB,
+    directory="/data/imagenet/train",
+)
 
 
 # --- measured ----------------------------------------------------------------------------------------------------------------
 
 
-def make_steady_state(**overrides: Any) -> records.SteadyState:
-    return _make(
-        records.SteadyState,
-        overrides,
-        transient_s=2.4,
-        transient_batches=11,
-        window_s=12.5,
-        batches=180,
-        blocks=12,
-        lag1_autocorrelation=0.04,
-        epochs=2,
-        stopped_by="precision",
-        epoch_gap_s=0.84,
-    )
+make_steady_state = partial(
+    records.SteadyState,
+    transient_s=2.4,
+    transient_batches=11,
+    window_s=12.5,
+    batches=180,
+    blocks=12,
+    lag1_autocorrelation=0.04,
+    epochs=2,
+    stopped_by="precision",
+    epoch_gap_s=0.84,
+)
 
-
-def make_noise(**overrides: Any) -> records.Noise:
-    return _make(
-        records.Noise,
-        overrides,
-        run_queue_wait_ratio=0.012,
-        steal_ratio=0.0,
-        reference_ratio=0.985,
-    )
+make_noise = partial(
+    records.Noise,
+    run_queue_wait_ratio=0.012,
+    steal_ratio=0.0,
+    reference_ratio=0.985,
+)
 
 
 def make_worker(rate: float | None = 1000.0, **overrides: Any) -> records.WorkerResult:
@@ -350,56 +344,49 @@ def make_fsspec_reads(**overrides: Any) -> records.FsspecReads:
     return _make(records.FsspecReads, overrides, files=files, wait_s_per_sample=0.005, latency_s=0.03, read_bytes=MIB)
 
 
-def make_storage(**overrides: Any) -> records.Storage:
-    """A network file system of which this host holds nearly everything in memory."""
-    return _make(
-        records.Storage,
-        overrides,
-        directory="/data/imagenet/train",
-        file_system="nfs4",
-        is_shared=True,
-        dataset_bytes=140 * GIB,
-        cached_ratio=0.97,
-        evicted=None,
-        reads=tuple(make_read_rate(streams) for streams in (1, 2, 4)),
-        source_samples_per_s=make_estimate(21_000.0),
-    )
+# A network file system of which this host holds nearly everything in memory.
+make_storage = partial(
+    records.Storage,
+    directory="/data/imagenet/train",
+    file_system="nfs4",
+    is_shared=True,
+    dataset_bytes=140 * GIB,
+    cached_ratio=0.97,
+    evicted=None,
+    reads=tuple(make_read_rate(streams) for streams in (1, 2, 4)),
+    source_samples_per_s=make_estimate(21_000.0),
+)
 
-
-def make_budget(**overrides: Any) -> records.Budget:
-    return _make(
-        records.Budget,
-        overrides,
-        import_s=7.4,
-        transient_s=9.1,
-        probes_s=38.0,
-        total_s=57.2,
-        not_measured=("storage ceiling", "fixes"),
-    )
+make_budget = partial(
+    records.Budget,
+    import_s=7.4,
+    transient_s=9.1,
+    probes_s=38.0,
+    total_s=57.2,
+    not_measured=("storage ceiling", "fixes"),
+)
 
 
 # --- predicted ---------------------------------------------------------------------------------------------------------------
 
 
-def make_capacity_model(**overrides: Any) -> records.CapacityModel:
-    return _make(
-        records.CapacityModel,
-        overrides,
-        workers=(
-            records.WorkerPoint(cpus=1, samples_per_s=make_estimate(520.0), cpu_s_per_sample=0.0019),
-            records.WorkerPoint(cpus=2, samples_per_s=make_estimate(1000.0), cpu_s_per_sample=0.00192),
-        ),
-        contention=(records.ContentionPoint(tasks=8, cpus=2, busy_ratio=1.0, kept_ratio=make_estimate(0.93)),),
-        shard_ratio=records.Estimate.exact(1.0),
-        slowest_ratio=0.98,
-        host_cpus=16,
-        private_bytes=1_310 * MIB,
-        shared_bytes=410 * MIB,
-        bytes_read_per_sample=146_800.0,
-        bytes_out_per_sample=301_060.0,
-        is_sharded=True,
-        file_count=1024,
-    )
+make_capacity_model = partial(
+    records.CapacityModel,
+    workers=(
+        records.WorkerPoint(cpus=1, samples_per_s=make_estimate(520.0), cpu_s_per_sample=0.0019),
+        records.WorkerPoint(cpus=2, samples_per_s=make_estimate(1000.0), cpu_s_per_sample=0.00192),
+    ),
+    contention=(records.ContentionPoint(tasks=8, cpus=2, busy_ratio=1.0, kept_ratio=make_estimate(0.93)),),
+    shard_ratio=records.Estimate.exact(1.0),
+    slowest_ratio=0.98,
+    host_cpus=16,
+    private_bytes=1_310 * MIB,
+    shared_bytes=410 * MIB,
+    bytes_read_per_sample=146_800.0,
+    bytes_out_per_sample=301_060.0,
+    is_sharded=True,
+    file_count=1024,
+)
 
 
 def make_alternative(layout: str | records.Layout = "3x8x2", **overrides: Any) -> records.Alternative:
@@ -432,18 +419,16 @@ def make_what_if(name: str = "one more node", layout: str | records.Layout = "3x
     )
 
 
-def make_launch_lines(**overrides: Any) -> records.LaunchLines:
-    return _make(
-        records.LaunchLines,
-        overrides,
-        defaults="nodes: 2\ntasks_per_node: 16\ncpus_per_task: 2",
-        csrun_wse=(
-            "csrun_wse --total-nodes=2 --tasks-per-node=16 --cpus-per-task=2 --single-task-nodes=1 --mount-dirs=/data/imagenet "
-            "python run.py --mode train --params configs/params_resnet50.yaml"
-        ),
-        srun="srun --nodes=2 --ntasks-per-node=16 --cpus-per-task=2 --kill-on-bad-exit python run.py --mode train",
-        sbatch="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=16\n#SBATCH --cpus-per-task=2\nsrun python run.py\n",
-    )
+make_launch_lines = partial(
+    records.LaunchLines,
+    defaults="nodes: 2\ntasks_per_node: 16\ncpus_per_task: 2",
+    csrun_wse=(
+        "csrun_wse --total-nodes=2 --tasks-per-node=16 --cpus-per-task=2 --single-task-nodes=1 --mount-dirs=/data/imagenet "
+        "python run.py --mode train --params configs/params_resnet50.yaml"
+    ),
+    srun="srun --nodes=2 --ntasks-per-node=16 --cpus-per-task=2 --kill-on-bad-exit python run.py --mode train",
+    sbatch="#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=16\n#SBATCH --cpus-per-task=2\nsrun python run.py\n",
+)
 
 
 def make_plan(layout: str | records.Layout = "2x16x2", **overrides: Any) -> records.LaunchPlan:
@@ -495,40 +480,35 @@ def make_consumption(samples_per_s: float = 7_000.0, **overrides: Any) -> record
     return _make(records.Consumption, overrides, samples_per_s=records.Estimate.exact(samples_per_s), source="declared")
 
 
-def make_validation(**overrides: Any) -> records.Validation:
-    return _make(
-        records.Validation,
-        overrides,
-        rows=(
-            records.ValidationRow(
-                layout=make_layout("2x16x2"),
-                role="recommended",
-                predicted_samples_per_s=make_estimate(14_500.0, spread=0.08),
-                measured_samples_per_s=make_estimate(14_120.0, spread=0.01),
-            ),
-            records.ValidationRow(
-                layout=make_layout("2x8x2"),
-                role="neighbour",
-                predicted_samples_per_s=make_estimate(7_400.0),
-                measured_samples_per_s=make_estimate(7_620.0, spread=0.01),
-            ),
+make_validation = partial(
+    records.Validation,
+    rows=(
+        records.ValidationRow(
+            layout=make_layout("2x16x2"),
+            role="recommended",
+            predicted_samples_per_s=make_estimate(14_500.0, spread=0.08),
+            measured_samples_per_s=make_estimate(14_120.0, spread=0.01),
         ),
-    )
+        records.ValidationRow(
+            layout=make_layout("2x8x2"),
+            role="neighbour",
+            predicted_samples_per_s=make_estimate(7_400.0),
+            measured_samples_per_s=make_estimate(7_620.0, spread=0.01),
+        ),
+    ),
+)
 
-
-def make_case(**overrides: Any) -> records.Case:
-    """What a rule is given: by default the records of `make_analysis`, where each worker reads its own files."""
-    return _make(
-        records.Case,
-        overrides,
-        pipeline=make_graph(),
-        mode="train",
-        is_sharded=True,
-        measurements=(make_measurement("1x1x1", (520.0,)), make_measurement("1x1x2", (1000.0,))),
-        profile=make_profile(),
-        plan=make_plan(),
-        cluster=make_cluster(),
-    )
+# What a rule is given: by default the records of `make_analysis`, where each worker reads its own files.
+make_case = partial(
+    records.Case,
+    pipeline=make_graph(),
+    mode="train",
+    is_sharded=True,
+    measurements=(make_measurement("1x1x1", (520.0,)), make_measurement("1x1x2", (1000.0,))),
+    profile=make_profile(),
+    plan=make_plan(),
+    cluster=make_cluster(),
+)
 
 
 # --- the whole run -----------------------------------------------------------------------------------------------------------
@@ -617,8 +597,3 @@ def make_work_plan(target: str = "data.py:f", workers: int = 1, **overrides: Any
         min_window_s=0.5,
         max_window_s=1.0,
     )
-
-
-def _make(record: Callable[..., Record], overrides: dict[str, Any], **defaults: Any) -> Record:
-    # A record itself refuses a field that it does not have.
-    return record(**(defaults | overrides))
