@@ -322,10 +322,13 @@ def test_more_than_twice_the_busy_cpus_that_were_probed_widen_the_interval() -> 
     ("host", "node", "source", "is_paid"),
     [
         (2, 2, "flags", True),
+        (4, 2, "flags", True),
         (2, None, "flags", True),
         (None, None, "flags", True),  # a host like the nodes is as likely as any
         (None, 2, "this host", True),  # a run that did not write it down, about its own host
         (1, 2, "flags", False),
+        (1, 2, "this host", False),
+        (1, None, "flags", False),
         (None, 2, "flags", False),
         (2, 4, "flags", False),
     ],

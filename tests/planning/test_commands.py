@@ -143,6 +143,7 @@ def test_the_users_own_word_on_memory_stands_alone(asked: str) -> None:
         {"exclude_nodes": ("n[1-",)},
         {"sbatch_args": "--account me -p big"},
         {"sbatch_args": "-pbig"},
+        {"srun_args": "--exclude n1"},
         {"srun_args": "-x n1"},
     ],
 )

@@ -26,22 +26,6 @@ def test_a_step_time_that_cannot_be(step_time: float, message: str) -> None:
 # --- clusters -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
-def test_a_cluster_that_is_too_small_for_weight_streaming(nodes: int) -> None:
-    with pytest.raises(UsageError, match=r"weight streaming needs 3 nodes at least, .* has [12] nodes?: give more by --nodes N"):
-        plan(100, cluster=a_cluster(nodes=nodes, cpus_per_node=8), mode="weight_streaming")
-    assert plan(100, cluster=a_cluster(nodes=3, cpus_per_node=1), mode="weight_streaming").input_workers == 1
-
-
-def test_memory_that_is_too_small() -> None:
-    with pytest.raises(UsageError, match="one input worker of this pipeline holds 768 MiB, but a node has 512 MiB"):
-        plan(100, cluster=a_cluster(memory_bytes_per_node=GIB // 2))
-    # Room for one task on the only node, which must be the chief.
-    with pytest.raises(UsageError, match=r"no launch fits 1 node.* of memory per node, a node has 1 GiB"):
-        plan(100, cluster=a_cluster(nodes=1, memory_bytes_per_node=GIB))
-    assert plan(10, cluster=a_cluster(nodes=2, memory_bytes_per_node=GIB)).tasks_per_node == 1
-
-
 def test_fewer_files_than_workers() -> None:
     few = a_model(is_sharded=True, file_count=3)
     assert plan(1e6, few).input_workers == 3
@@ -86,6 +70,9 @@ def test_numbers_beyond_any_machine(options: list[str], message: str, capsys: py
     "choices",
     [
         {"batch_size": 10**400},
+        {"probe_layouts": ("1x1x0",)},
+        {"single_task_nodes": -1},
+        {"exclude_nodes": "n[1-"},
         {"current": Layout(nodes=10**18, tasks_per_node=1, cpus_per_task=1)},
         {"node_speed_ratio": 1.2, "node_reference": "10000000"},
         *({"node_speed_ratio": speed} for speed in ("fast", float("nan"), 0, -1.0)),
@@ -114,6 +101,8 @@ def test_values_may_be_written_as_on_the_command_line() -> None:
 
 def test_the_least_demand_and_the_largest_cluster_that_pass_are_planned_for() -> None:
     assert plan(1e-9).meets_demand is True
+    assert plan(100, cluster=a_cluster(nodes=3, cpus_per_node=1), mode="weight_streaming").input_workers == 1
+    assert plan(10, cluster=a_cluster(nodes=2, memory_bytes_per_node=GIB)).tasks_per_node == 1
     found = plan(1e12, cluster=a_cluster(nodes=1_000_000, cpus_per_node=64))
     assert found.meets_demand is False
     assert found.nodes > 1000

@@ -349,6 +349,11 @@ def test_the_launch_in_use_today_comes_first_and_may_have_more_nodes_than_the_cl
     [
         ({"nodes": 0}, {}, "0 nodes"),
         ({"cpus_per_node": 0}, {}, "0 CPUs"),
+        ({"memory_bytes_per_node": GIB // 2}, {}, "one input worker of this pipeline holds 768 MiB, but a node has 512 MiB"),
+        # Room for one task on the only node, which must be the chief.
+        ({"memory_bytes_per_node": GIB, "nodes": 1}, {}, "no launch fits 1 node.* of memory per node, a node has 1 GiB"),
+        ({"nodes": 1}, {"mode": "weight_streaming"}, "streaming needs 3 nodes at least, .* has 1 node: give more by --nodes N"),
+        ({"nodes": 2}, {"mode": "weight_streaming"}, "streaming needs 3 nodes at least, .* has 2 nodes: give more by --nodes N"),
         ({"nodes": 1, "cpus_per_node": 1}, {}, "chief"),
         ({"nodes": 2}, {"single_task_nodes": 2}, "--single-task-nodes 2"),
         ({}, {"single_task_nodes": -1}, "--single-task-nodes -1"),

@@ -18,6 +18,7 @@ from cs_input_analyzer.planning.train_command import compiled, streams_weights, 
         ("python run.py --mode eval_all -p a", "python run.py --mode train -p a"),
         ("python run.py --validate_only -p p.yaml", "python run.py -p p.yaml"),
         ("python run.py --compile-only --cs_ip 1.2.3.4", "python run.py --cs_ip 1.2.3.4"),
+        ("python run.py --validation-only", "python run.py"),
         ("python run.py compile_only", "python run.py train"),
         # What trains stays as it is.
         *(
@@ -26,6 +27,7 @@ from cs_input_analyzer.planning.train_command import compiled, streams_weights, 
                 "python run.py --mode train --name validate_it",
                 "python run.py --mode=train_and_eval",
                 "python run.py --model_dir compile_only",
+                "python run.py --model_dir=compile_only",
                 "python run.py --splits eval",
                 "bash train.sh 'a b'",
             )
