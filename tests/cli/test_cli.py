@@ -122,12 +122,9 @@ def test_a_terminal_that_is_gone_ends_nothing(root: Path) -> None:
     "environment",
     [
         {"COLUMNS": "abc"},
-        {"COLUMNS": "-5"},
         {"COLUMNS": "1"},
         {"COLUMNS": "9" * 30},
-        {"LINES": "x"},
         {"TERM": ""},
-        {"TERM": "nonsense"},
     ],
     ids=str,
 )
