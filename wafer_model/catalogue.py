@@ -10,15 +10,16 @@ from wafer_model.convolutional import fc_mnist, resnet50, unet
 from wafer_model.errors import WaferModelError, check_count
 from wafer_model.names import find_name
 from wafer_model.network import Network
-from wafer_model.transformers import GPT_SIZES, bert, dit, esm2, gpt2, gpt3, gptj, llama, t5, vit
+from wafer_model.transformers import GPT_SIZES, bert, dit, esm2, gpt2, gptj, llama, t5, vit
 
+GPT3 = {"sequence_length": 2048}
 BUILDERS: Mapping[str, Callable[..., Network]] = MappingProxyType(
     {
         "fc_mnist": fc_mnist,
         "bert_base": partial(bert, "base"),
         "bert_large": partial(bert, "large"),
-        **{name: partial(gpt2 if name.startswith("gpt2") else gpt3, name) for name in GPT_SIZES},
-        "gpt3_xl": partial(gpt3, "gpt3_1.3b"),  # the weight-streaming quickstart of R1.4 has "GPT-3XL (1.3B params)"
+        **{name: partial(gpt2, name, **({} if name.startswith("gpt2") else GPT3)) for name in GPT_SIZES},
+        "gpt3_xl": partial(gpt2, "gpt3_1.3b", **GPT3),  # the weight-streaming quickstart of R1.4 has "GPT-3XL (1.3B params)"
         "gptj_6b": gptj,
         "llama_7b": partial(llama, "7b"),
         "llama3_8b": partial(llama, "3_8b"),

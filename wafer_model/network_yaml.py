@@ -68,11 +68,7 @@ def load_network(name_or_path: str, *, sequence_length: int | None = None) -> Ne
         return build_network(name_or_path, sequence_length=sequence_length)
     if sequence_length is not None:
         raise WaferModelError(f"{name_or_path}: the length of this network is in its file")
-    return read_network(Path(name_or_path))
-
-
-def read_network(path: Path) -> Network:
-    """Raises WaferModelError: see `load_network`."""
+    path = Path(name_or_path)
     try:
         document = yaml_of(text_of(path))
     except (OSError, ValueError) as error:

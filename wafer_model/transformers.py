@@ -148,15 +148,10 @@ GPT_SIZES = {  # layers, width, heads; the feed-forward width is four times the 
 
 
 def gpt2(size: str, *, sequence_length: int = 1024) -> Network:
-    """GPT-2, Radford et al. 2019: learned positions."""
+    """GPT-2, Radford et al. 2019: learned positions. Cerebras-GPT, 111M to 13B, has the same layers."""
     depth, hidden, heads = GPT_SIZES[size]
     shape = BlockShape(hidden=hidden, heads=heads, feed_forward=4 * hidden)
     return _decoder(size, depth, shape, 50257, sequence_length, tied=True, head_bias=False, learned_positions=True)
-
-
-def gpt3(size: str, *, sequence_length: int = 2048) -> Network:
-    """The GPT-3-style family published as Cerebras-GPT, 111M to 13B, of the layers of GPT-2."""
-    return gpt2(size, sequence_length=sequence_length)
 
 
 def gptj(*, sequence_length: int = 2048) -> Network:

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 from cs_input_analyzer.monitoring import phases, waiting
 from cs_input_analyzer.monitoring.phases import EndedBy, Phase, Step
-from cs_input_analyzer.records import Estimate
 
 KEPT_INTERVALS = 1024
 KEPT_CALLS = 4096
@@ -81,13 +80,6 @@ class RunAccounting:
             self.on_event("epoch", **known, epoch=self._passes)
         elif entry.kind in ("error", "loaded"):
             self.on_event(entry.kind, **known, **({"kind": entry.text} if entry.text else {}))
-
-    def wait_share(self) -> Estimate | None:
-        return waiting.wait_share(tuple(self.intervals))
-
-    def counted_steps(self) -> int:
-        """Steps behind the wait share."""
-        return sum(interval.steps for interval in self.intervals)
 
     def _since(self, at_s: float) -> float:
         return round(at_s - self.began_s, 6)

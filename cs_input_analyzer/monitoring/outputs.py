@@ -127,13 +127,13 @@ class Outputs:
         if lines:
             self._put(lambda files: files.add_lines(lines), len(lines))
 
-    def settle(self, longest_s: float = SETTLE_S) -> None:
+    def settle(self) -> None:
         """`flush`, and waits until all is written, but not for a file system that stalls."""
         self.flush()
         if self._owner == os.getpid() and self._settled.is_set():  # else it stalled the last time, and has not gone on since
             done = self._settled = threading.Event()
             self._put(lambda files: done.set(), 0)
-            done.wait(longest_s)
+            done.wait(SETTLE_S)
 
     def close(self) -> None:
         """Writes what is left. May be called by the garbage collector, in any thread."""

@@ -23,6 +23,7 @@ from cs_input_analyzer.monitoring.phases import Step
 from cs_input_analyzer.monitoring.settings import Settings
 from cs_input_analyzer.monitoring.task import training_task
 from cs_input_analyzer.monitoring.verdict import Verdict, by_wait
+from cs_input_analyzer.monitoring.waiting import wait_share
 
 CHUNK = 48
 FORMAT = 1
@@ -202,7 +203,8 @@ class Watch:
         self.outputs.flush()
 
     def _by_wait(self) -> Verdict:
-        return by_wait(self.accounting.wait_share(), steps=self.accounting.counted_steps() or self.steps)
+        intervals = tuple(self.accounting.intervals)
+        return by_wait(wait_share(intervals), steps=sum(interval.steps for interval in intervals) or self.steps)
 
     def _judge(self) -> None:
         before, self.verdict = self.verdict, self.judge()

@@ -92,22 +92,6 @@ def test_a_script_without_a_file_is_analyzed_from_inside_and_runs_once(tmp_path:
 
 
 @pytest.mark.tf
-def test_a_function_that_cannot_travel_is_refused_with_advice() -> None:
-    import threading
-
-    import cs_input_analyzer as csia
-
-    lock = threading.Lock()
-
-    def input_fn() -> object:
-        with lock:
-            return None
-
-    with pytest.raises(csia.TargetError, match="cannot travel"):
-        csia.analyze(input_fn, max_seconds=5)
-
-
-@pytest.mark.tf
 def test_a_dataset_is_refused_with_what_to_call_instead() -> None:
     import tensorflow as tf
 

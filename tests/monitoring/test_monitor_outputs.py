@@ -176,6 +176,7 @@ def test_each_kind_of_line_becomes_rarer_as_a_run_goes_on(tmp_path: Path, monkey
 
 def test_a_long_run_takes_no_more_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rates, "ALL_KEPT_BITS", 6)
+    monkeypatch.setattr(outputs, "SETTLE_S", 60.0)
     clock, held = FakeClock(), []
     monitor = csia.InputMonitor(batch_size=8, clock=clock, console=None, environ={}, log_dir=tmp_path, tensorboard=False)
     tracemalloc.start()
@@ -190,7 +191,7 @@ def test_a_long_run_takes_no_more_memory(tmp_path: Path, monkeypatch: pytest.Mon
             with monitor.checkpoint():
                 clock.sleep(5.0)
         if step % 8_000 == 0:
-            monitor._watch.outputs.settle(60.0)
+            monitor._watch.outputs.settle()
             held.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     monitor.close()

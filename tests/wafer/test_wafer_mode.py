@@ -54,24 +54,20 @@ def test_all_who_say_a_mode_agree_or_are_named(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "names"),
+    ("arguments", "message"),
     [
-        (["--wafer-mode", "pipelined", "python-ws", "run.py"], ["--wafer-mode (pipelined) and python-ws (weight streaming)"]),
-        (
-            ["analyze", "d.py:f", "--wafer-mode", "pipelined", "--train-command", "csrun_wse python-ws run.py"],
-            ["--wafer-mode (pipelined) and python-ws (weight streaming)"],
-        ),
-        (["--single-task-nodes", "1", "python-ws", "run.py"], ["--single-task-nodes 1: weight streaming needs 2"]),
+        ("--wafer-mode pipelined python-ws run.py", "--wafer-mode (pipelined) and python-ws (weight streaming)"),
+        ("--single-task-nodes 1 python-ws run.py", "--single-task-nodes 1: weight streaming needs 2"),
     ],
 )
 def test_a_contradiction_ends_with_2_before_anything_runs(
-    arguments: list[str], names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run.py").write_text("raise SystemExit('it ran')")
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
+    assert main(arguments.split()) == 2
     told = capsys.readouterr().err
-    assert all(name in told for name in names), told
+    assert message in told
     assert "it ran" not in told
 
 
@@ -102,7 +98,6 @@ BERT: dict[str, Any] = {"wafer": "bert_large", "batch_size": 256}
         (None, {"demand": 5.0}, None),
         ("script:1:python-ws run.py", {}, WS),
         ("script:1:python run.py", {}, None),
-        ("script:1:python-ws run.py", {"wafer_mode": PIPELINED}, "python-ws"),
         (None, GPTJ | {"single_task_nodes": 1, "nodes": 8}, "--single-task-nodes 1: weight streaming needs 2 at least"),
     ],
 )
@@ -135,12 +130,6 @@ def test_a_cluster_of_two_nodes_is_refused_before_anything_runs(nodes: int) -> N
     with pytest.raises(UsageError, match="weight streaming needs 3 nodes at least"):
         analyzed(launcher, job(demand=100, wafer_mode=WS, cluster=replace(CLUSTER, nodes=nodes, source="flags")))
     assert launcher.ran == []
-
-
-def test_pipelined_takes_one_node_or_two_as_before() -> None:
-    found = analyzed(FakeLauncher(linear), job(demand=100, wafer_mode=PIPELINED, cluster=replace(CLUSTER, nodes=2)))
-    assert found.recommendation.nodes == 1
-    assert found.no_plan is None
 
 
 def test_a_mode_counts_without_a_demand_and_a_demands_without_an_option() -> None:
@@ -182,26 +171,19 @@ def test_every_report_of_a_run_without_a_plan_says_why_or_refuses_with_the_reaso
     assert max(map(len, render(run, "console", full=True).splitlines()[:-1])) <= 80
 
 
-def lines(train: str | None, mode: str | None, **options: Any) -> Any:
-    plan = make_plan("5x4x2", single_task_nodes=2 if mode == WS else 1, launch=None)
-    return launch_lines(plan, make_cluster(), Options(train_command=train, wafer_mode=mode, **options), "d.py:f")
-
-
 TYPED = "csrun_wse --total-nodes 14 --cyclic python run.py --mode=validate_only --params p.yaml"
 
 
 @pytest.mark.parametrize(("typed", "mode"), [(TYPED, None), (TYPED, WS), (TYPED.replace("python ", "python-ws "), WS)])
 def test_lines_hold_one_launcher_and_train_with_the_python_of_the_mode(typed: str, mode: str | None) -> None:
-    found, python = lines(typed, mode), "python-ws" if mode else "python"
+    plan = make_plan("5x4x2", single_task_nodes=2 if mode else 1, launch=None)
+    options = Options(train_command=typed, wafer_mode=mode, mount_dirs=("/a", "/b c"))
+    found, python = launch_lines(plan, make_cluster(), options, "d.py:f"), "python-ws" if mode else "python"
     trains = f"{python} run.py --mode=train --params p.yaml"
     assert found.csrun_wse.count("csrun_wse") == 1
-    assert found.csrun_wse.endswith(f"--single-task-nodes {2 if mode else 1} {trains}")
+    assert found.csrun_wse.endswith(f"--single-task-nodes {2 if mode else 1} --mount-dirs '/a,/b c' {trains}")
     assert found.srun.endswith(trains)
     assert trains in found.sbatch
     assert "csrun_wse" not in found.srun + found.sbatch
-    assert found.csrun_cpu == (None if mode else "csrun_cpu python run.py --mode=compile_only --params p.yaml")
-
-
-def test_the_compiling_line_sees_the_same_folders() -> None:
-    found = lines("python run.py --mode=train", PIPELINED, mount_dirs=("/a", "/b c"))
-    assert shlex.split(found.csrun_cpu) == ["csrun_cpu", "--mount-dirs", "/a,/b c", "python", "run.py", "--mode=compile_only"]
+    compiles = ["csrun_cpu", "--mount-dirs", "/a,/b c", *["python", "run.py", "--mode=compile_only", "--params", "p.yaml"]]
+    assert (found.csrun_cpu and shlex.split(found.csrun_cpu)) == (None if mode else compiles)

@@ -48,13 +48,6 @@ def test_more_cores_never_make_it_slower(name: str, mode: str, batch_size: int, 
 
 
 @laws
-@given(ANY, batches, factors)
-def test_more_bandwidth_never_makes_it_slower(name: str, batch_size: int, factor: float) -> None:
-    wider = replace(CS2, io_bytes_per_s=CS2.io_bytes_per_s * factor)
-    assert rate(name, wider, "weight_streaming", batch_size) >= rate(name, CS2, "weight_streaming", batch_size) * (1 - 1e-12)
-
-
-@laws
 @given(SMALL, MODES, batches, batches)
 def test_a_larger_batch_never_makes_it_slower_while_the_micro_batches_are_as_many(
     name: str, mode: str, one: int, other: int
@@ -139,11 +132,8 @@ def test_less_memory_means_more_micro_batches() -> None:
     assert counts[-1] > counts[0]
 
 
-def test_the_three_layer_figure_is_full_at_step_three() -> None:
-    assert predict(fc_mnist(), CS2, "pipelined", batch_size=256).fill_steps == 3
-
-
 def test_a_pipeline_loses_its_fill_once_per_batch() -> None:
+    assert predict(fc_mnist(), CS2, "pipelined", batch_size=256).fill_steps == 3  # three layers
     long, short = (predict(NETWORKS["bert_large"], CS2, "pipelined", batch_size=size) for size in (10**9, 100))
     ratio = short.samples_per_s.estimate / long.samples_per_s.estimate
     assert ratio == pytest.approx(100 / (100 + (short.fill_steps or 0) - 1), rel=1e-6)
@@ -181,18 +171,16 @@ def test_bert_large_runs_about_1_65_times_as_fast_pipelined_as_streamed() -> Non
     assert pipelined.estimate > 1.5 * streamed.estimate
 
 
-@pytest.mark.parametrize(("name", "batch_size"), [("gptj_6b", 60), ("llama_7b", 99), ("gpt3_13b", 60), ("gpt3_1.3b", 120)])
-def test_streamed_language_models_are_bound_by_arithmetic(name: str, batch_size: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "batch_size", "times"), [("gptj_6b", 60, 1000), ("llama_7b", 99, 100), ("gpt3_13b", 60, 100), ("gpt3_1.3b", 120, 100)]
+)
+def test_streamed_language_models_are_bound_by_arithmetic_and_want_few_bytes(name: str, batch_size: int, times: int) -> None:
     found = predict(build_network(name), "CS-2", "weight_streaming", batch_size=batch_size)
     assert found.limited_by == "compute"
-    assert found.ingress_bytes_per_s < 0.01 * CS2.io_bytes_per_s
-
-
-@pytest.mark.parametrize("name", ["fc_mnist", "vit_base"])
-def test_small_and_vision_networks_want_far_more_bytes_than_language_models(name: str) -> None:
-    wants = predict(NETWORKS[name], "CS-2", None, batch_size=1024).ingress_bytes_per_s
-    language = predict(build_network("gptj_6b"), "CS-2", None, batch_size=60).ingress_bytes_per_s
-    assert wants > 1e9 > 1000 * language
+    for vision in ("fc_mnist", "vit_base"):
+        wants = predict(NETWORKS[vision], "CS-2", None, batch_size=1024).ingress_bytes_per_s
+        assert wants > 1e9 > times * found.ingress_bytes_per_s
+    assert any("never published" in note for note in predict(NETWORKS["bert_base"], "CS-3", "weight_streaming", batch_size=8).notes)
 
 
 @pytest.mark.parametrize(("name", "mode"), [("fc_mnist", "pipelined"), ("vit_base", "weight_streaming")])
@@ -203,10 +191,6 @@ def test_a_thin_wire_makes_ingress_the_limit(name: str, mode: str) -> None:
     assert found.samples_per_s.high <= 1e9 / NETWORKS[name].sample_bytes() * (1 + 1e-9)
 
 
-def test_an_assumed_peak_is_said() -> None:
-    assert any("never published" in note for note in predict(NETWORKS["bert_base"], "CS-3", "weight_streaming", batch_size=8).notes)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -214,9 +198,7 @@ def test_an_assumed_peak_is_said() -> None:
         ({"system": "CS-7"}, "unknown system 'CS-7'"),
         ({"dtype": "fp8"}, "unknown dtype 'fp8'"),
         ({"dtype": "fp32"}, "no peak is known"),
-        ({"batch_size": 0}, "batch_size must be a positive whole number"),
-        ({"batch_size": -5}, "batch_size must be a positive whole number"),
-        ({"batch_size": 1.5}, "batch_size must be a positive whole number"),
+        *(({"batch_size": bad}, "batch_size must be a positive whole number") for bad in (0, -5, 1.5)),
         ({"systems": 0}, "systems must be a positive whole number"),
         ({"systems": 2, "mode": "pipelined"}, "pipelined execution runs on one system"),
         ({"systems": 200}, "cannot be divided among 200"),

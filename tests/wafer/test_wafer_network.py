@@ -57,18 +57,20 @@ def test_parameters_equal_those_of_the_public_checkpoint(name: str, parameters: 
     assert build_network(name).parameters == parameters
 
 
+@pytest.mark.parametrize("name", list(BUILDERS))
+def test_every_builtin_network_computes_has_a_sample_and_about_the_parameters_in_its_name(name: str) -> None:
+    network = build_network(name)
+    assert network.training_flops > 2 * network.forward_flops > 0
+    assert network.sample_bytes() > 0
+    if name.startswith("gpt3_") and name.endswith("b"):  # no checkpoint of these was counted
+        assert network.parameters == pytest.approx(float(name[5:-1]) * 1e9, rel=0.03)
+
+
 def test_parts_and_other_sizes_have_the_parameters_of_public_checkpoints() -> None:
     """BertModel, which has no masked-word head and no next-sentence head; the U-Net of brain segmentation."""
     kept = [layer for layer in bert("large").layers if not layer.name.startswith(("masked", "next_sentence", "loss"))]
     assert sum(layer.parameters for layer in kept) == 335_141_888
     assert unet(channels=3, classes=1, features=32, batch_norm=True, conv_bias=False).parameters == 7_763_041
-
-
-@pytest.mark.parametrize(
-    ("name", "nominal"), [("gpt3_1.3b", 1.3e9), ("gpt3_2.7b", 2.7e9), ("gpt3_6.7b", 6.7e9), ("gpt3_13b", 13e9)]
-)
-def test_sizes_without_a_counted_checkpoint_are_near_their_names(name: str, nominal: float) -> None:
-    assert build_network(name).parameters == pytest.approx(nominal, rel=0.03)
 
 
 @pytest.mark.parametrize(("name", "sample_bytes"), [("fc_mnist", 1572), ("bert_large", 1740), ("gptj_6b", 20_480)])
@@ -142,13 +144,6 @@ def test_products_of_resnet50_are_those_that_are_published() -> None:
     layers = resnet50().layers
     assert sum(layer.forward_flops for layer in layers if layer.kind in ("conv2d", "dense")) == pytest.approx(2 * 4.089e9, rel=1e-3)
     assert [layer.name for layer in layers if layer.kind == "pooling"] == ["stem.pool", "mean"]
-
-
-@pytest.mark.parametrize("name", list(BUILDERS))
-def test_every_builtin_network_computes_and_has_a_sample(name: str) -> None:
-    network = build_network(name)
-    assert network.training_flops > 2 * network.forward_flops > 0
-    assert network.sample_bytes() > 0
 
 
 def test_lengths_reach_the_network_and_only_where_there_is_one() -> None:

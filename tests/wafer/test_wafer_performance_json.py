@@ -44,6 +44,8 @@ def test_the_keys_of_both_generations_are_read(tmp_path: Path) -> None:
     assert (found.suspected_input_bottleneck, found.is_input_bound, found.worker_samples_per_s) == (None, None, ())
     found = read(tmp_path, TWO)
     assert (found.samples_per_s, found.recent_samples_per_s, found.estimated_samples_per_s) == (43.6, 44.8, None)
+    workers = [{"total_samples": 5, "total_time": 2.0, "samples_per_sec": 2.5}, {}]
+    assert read(tmp_path, {**ONE, "ordinals": workers}).worker_samples_per_s == (2.5, None)
 
 
 @pytest.mark.parametrize("key", BOTTLENECK_KEYS)
@@ -61,11 +63,6 @@ def test_the_keys_of_both_generations_are_read(tmp_path: Path) -> None:
 )
 def test_both_spellings_of_the_suspicion_are_read(tmp_path: Path, key: str, value: object, bound: bool | None) -> None:
     assert read(tmp_path, {**ONE, key: value}).is_input_bound is bound
-
-
-def test_several_workers_are_listed_with_what_they_miss_missing(tmp_path: Path) -> None:
-    found = read(tmp_path, {**ONE, "ordinals": [{"total_samples": 5, "total_time": 2.0, "samples_per_sec": 2.5}, {}]})
-    assert found.worker_samples_per_s == (2.5, None)
 
 
 def test_a_rate_that_was_not_written_follows_from_samples_and_time(tmp_path: Path) -> None:
@@ -110,8 +107,5 @@ def test_any_bytes_give_a_record_or_a_named_error(tmp_path_factory: pytest.TempP
     except WaferModelError as error:
         said = str(error)
     assert "performance.json" in said
-
-
-def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(WaferModelError, match=r"absent\.json: cannot be read"):
-        read_performance_json(tmp_path / "absent.json")
+        read_performance_json(file.with_name("absent.json"))
