@@ -198,7 +198,9 @@ def measuring_facts(analysis: Analysis) -> Pairs:
         facts.append(("planned again", said))
     facts.append(("script", None if analysis.capture is None else _script(analysis.capture)))
     if shown is not None and shown.steady_state is not None:
-        facts += [("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"), *_window_facts(shown.steady_state)]
+        facts.append(("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"))
+        if (gap_s := shown.steady_state.epoch_gap_s) is not None:
+            facts.append(("epoch gap", f"{format_seconds(gap_s)} from the last batch of a pass to the first of the next"))
     facts.append(("noise", _noise(shown.noise) if shown is not None and shown.noise is not None else None))
     spent = {"warm-up": budget.transient_s, "probes": budget.probes_s, "storage": budget.storage_s, "fixes": budget.fixes_s}
     parts = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items() if seconds)
@@ -226,12 +228,6 @@ def _steady_state(state: SteadyState) -> str:
         f"{format_count(state.batches)} batches in {format_seconds(state.window_s)}, {format_count(state.blocks)} blocks; "
         f"{STOP_REASONS[state.stopped_by]}"
     )
-
-
-def _window_facts(state: SteadyState) -> list[tuple[str, str | None]]:
-    """What happened inside the window that an average hides."""
-    gap = state.epoch_gap_s
-    return [("epoch gap", None if gap is None else f"{format_seconds(gap)} from the last batch of a pass to the first of the next")]
 
 
 def _noise(noise: Noise) -> str:

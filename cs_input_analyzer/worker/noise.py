@@ -10,14 +10,9 @@ from cs_input_analyzer.records import Noise
 from cs_input_analyzer.worker.journal import Journal
 
 
-def noise_of(journal: Journal, begin: Counters, end: Counters) -> Noise:
-    """Waiting and theft between two readings, what others took of the CPUs, and how fast those ran."""
-    reference = journal.last("reference")
-    return noise_between(begin, end, reference["undisturbed_s"] if reference else None)
-
-
 def noise_between(begin: Counters, end: Counters, undisturbed_s: float | None) -> Noise:
-    """The same of two readings. `undisturbed_s`: a reference loop that nothing slowed down."""
+    """Waiting and theft between two readings, what others took of the CPUs, and how fast those ran. `undisturbed_s`: a reference
+    loop that nothing slowed down."""
     queued = grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s)
     preempted = grown_ratio(begin.preempted_switches, end.preempted_switches, begin.switches, end.switches)
     loop_s = grown_ratio(begin.reference_s, end.reference_s, begin.reference_loops, end.reference_loops)

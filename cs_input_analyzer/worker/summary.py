@@ -32,7 +32,7 @@ from cs_input_analyzer.stats.steady_state import Window, batch_gap, rate_of, ste
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.journal import Journal
-from cs_input_analyzer.worker.noise import epoch_gap_s, noise_of
+from cs_input_analyzer.worker.noise import epoch_gap_s, noise_between
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to replay it.
@@ -236,7 +236,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
     read_bytes = _difference(begin.read_bytes, end.read_bytes)
     physical_bytes = _difference(begin.physical_read_bytes, end.physical_read_bytes)
     gaps = np.diff(journal.stamps_s[window.first : window.first + window.batches + 1])
-    done = journal.last("done")
+    done, reference = journal.last("done"), journal.last("reference")
     stopped_by: StopReason = done["stopped_by"] if done else ("error" if base.status == "data_error" else "budget")
     return replace(
         base,
@@ -259,7 +259,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 2]),
             is_filling_cache=_is_filling_cache(journal, window),
         ),
-        noise=noise_of(journal, begin, end),
+        noise=noise_between(begin, end, reference["undisturbed_s"] if reference else None),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
         batch_gaps_s=tuple(np.round(gaps, 7)[-TRACE:].tolist()),
     )

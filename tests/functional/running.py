@@ -34,7 +34,7 @@ QUICK = (
     *("--nodes", "1", "--cpus-per-node", "2", "--memory-per-node", "16GiB"),
 )
 
-Tree = dict[str, tuple[int, bytes | None]]
+Tree = dict[str, tuple[int, int, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +118,13 @@ def _confined_to(cpu: int | None) -> Iterator[None]:
 
 
 def tree_of(folder: Path) -> Tree:
-    """Every path below `folder`, with its time of change and its content."""
+    """Every path below `folder`, with its mode, its time of change and its content."""
     return {
-        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
+        str(path.relative_to(folder)): (
+            (found := path.stat()).st_mode,
+            found.st_mtime_ns,
+            path.read_bytes() if path.is_file() else None,
+        )
         for path in sorted(folder.rglob("*"))
     }
 

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.cli import cli, main
-from cs_input_analyzer.cli.original import _nodes, is_original
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.cli.original import _nodes
 from cs_input_analyzer.engines.bootstrap import environment
 from cs_input_analyzer.engines.script import find_captures, pick
 from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
@@ -188,7 +188,6 @@ def test_a_target_that_is_mangled(target: str) -> None:
         # a default of the site that is no number
         ("python run.py", {"DEF_NODES": "five"}, "DEF_NODES=five: "),
         ("python run.py", {"DEF_TASKS": "0"}, "DEF_TASKS=0: "),
-        ("analyze run.py:f", {"DEF_CPUS": "2.5"}, "DEF_CPUS=2.5: "),
         ("analyze run.py:f", {"DEF_NODES": "²"}, "DEF_NODES=²: "),
         ("analyze run.py:f", {"DEF_NODES": "99999999"}, "DEF_NODES=99999999: "),
         # a script without its Python is told what to type
@@ -196,7 +195,7 @@ def test_a_target_that_is_mangled(target: str) -> None:
         ("--nodes 4 run.py 'a b'", {}, "type cs_input_analyzer --nodes 4 python run.py 'a b'\n"),
         ("csrun_wse --total-nodes 3 python-ws run.py", {}, "type cs_input_analyzer python-ws run.py\n"),
         ("--nodes 4 csrun_cpu python run.py", {}, "type cs_input_analyzer --nodes 4 python run.py\n"),
-        *((typed, {}, "No such command") for typed in ("train", "srun -N 2 ./x", "run.pyc", "csrun_wse")),
+        *((typed, {}, "No such command") for typed in ("srun -N 2 ./x", "run.pyc", "csrun_wse")),
     ],
 )
 def test_wrong_use_is_told_and_ends_with_2(
@@ -218,13 +217,6 @@ def test_wrong_use_is_told_and_ends_with_2(
     assert says in told.err
     assert "Traceback" not in told.err
     assert told.out == ""
-
-
-def test_commands_of_ours_stay_commands() -> None:
-    ours = [[name] for name in cli.commands] + [[], ["--help"], ["--version"], ["run.py"], ["analyse"]]
-    assert not any(is_original(arguments, cli.commands) for arguments in ours)
-    scripts = (["python", "a.py"], ["--avail_nodes=3", "python"], ["python3.12"])
-    assert all(is_original(arguments, cli.commands) for arguments in scripts)
 
 
 def test_help_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,9 +253,7 @@ def test_pick_names_what_there_is() -> None:
         ("while True:\n    x = [0]\n    batch = next(iter(dataset))", False),
         ("batch = train(next(iter(dataset)))", False),
         ("train(next(iter(dataset)))", False),
-        ("batch = next(iterator)", False),
         ("iterator = iter(dataset)", False),
-        ("for batch in dataset: train(batch)", False),
         ("for batch in dataset.map(f):\n    if done: break", False),
         ("for batch in dataset: break", True),
         ("for epoch in range(3):\n    for batch in dataset: break", False),
@@ -290,10 +280,6 @@ STYLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str], set[str], l
     "the vendor's, compiled": (
         ("vendor_style.py", "--mode=validate_only"),
         *((), ["Estimator.compile"], {"cerebras.tf.cs_estimator"}, [(1, "train", "32")]),
-    ),
-    "the vendor's, trained": (
-        ("vendor_style.py", "--mode=train"),
-        *((), ["Estimator.train"], {"cerebras.tf.cs_estimator"}, [(1, "train", "32")]),
     ),
     "of 2019, whose Estimator gives the batch size of the mode": (
         ("style_of_2019.py",),
@@ -386,8 +372,8 @@ def test_what_a_script_started_ends_with_it(users: Path) -> None:
 
 @pytest.mark.long
 def test_a_script_that_hangs(users: Path) -> None:
-    with pytest.raises(InputFunctionError, match="hung: it had taken no data after 20 s") as caught:
-        find_captures(script("odd_ends.py", "hang"), 20.0)
+    with pytest.raises(InputFunctionError, match="hung: it had taken no data after 40 s") as caught:
+        find_captures(script("odd_ends.py", "hang"), 40.0)
     assert "odd_ends.py" in caught.value.details
 
 

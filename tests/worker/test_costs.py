@@ -23,12 +23,6 @@ seconds = st.floats(min_value=0, max_value=1e3, allow_subnormal=False)
 walls = st.dictionaries(st.sampled_from(NAMES), seconds)
 
 
-def spent(wall_s: Mapping[str, float], elements: Mapping[str, float] | None = None) -> dict[str, PerSample]:
-    """What was seen at work, with its wall time; of the ops in `elements` only that they gave some."""
-    unseen = {name: PerSample(wall_s=None, elements=n, bytes_in=None, bytes_out=None) for name, n in (elements or {}).items()}
-    return unseen | {name: PerSample(wall_s=wall, elements=1.0, bytes_in=None, bytes_out=None) for name, wall in wall_s.items()}
-
-
 def profiled(
     wall_s: Mapping[str, float],
     cpu_s: float,
@@ -38,8 +32,10 @@ def profiled(
     elements: Mapping[str, float] | None = None,
     **evidence: Any,
 ) -> Profile:
-    found = spent(wall_s, elements)
-    return profile_of(CostEvidence(layout=Layout.parse(layout), ops=ops, spent=found, cpu_s_per_sample=cpu_s, **evidence))
+    """`wall_s`: of the ops that were seen at work; of those in `elements` was seen only that they gave some."""
+    spent = {name: PerSample(wall_s=None, elements=n, bytes_in=None, bytes_out=None) for name, n in (elements or {}).items()}
+    spent |= {name: PerSample(wall_s=wall, elements=1.0, bytes_in=None, bytes_out=None) for name, wall in wall_s.items()}
+    return profile_of(CostEvidence(layout=Layout.parse(layout), ops=ops, spent=spent, cpu_s_per_sample=cpu_s, **evidence))
 
 
 def costed(profile: Profile) -> list[OpCost]:

@@ -134,18 +134,6 @@ def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_t
     assert len(full) >= 3
 
 
-def test_a_pipeline_without_a_cache_is_timed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    tf = pytest.importorskip("tensorflow")
-    watch = FakeWatch()
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
-    plain = tf.data.Dataset.range(24).map(lambda value: value + 1).repeat().batch(4)
-    tried(plain, PARALLEL_MAP, candidate(("insert-cache", "map", None)))
-    filled = [dataset for what, dataset, _ in watch.done if what == "fill"]
-    first_timed = next(dataset for what, dataset, _ in watch.done if what == "time")
-    assert len(filled) == 1  # the one with a cache of its own
-    assert first_timed is not None
-
-
 @pytest.mark.parametrize(
     ("can_fill", "is_short", "phrase"), [(False, False, "takes longer than there is time"), (True, True, "no memory")]
 )

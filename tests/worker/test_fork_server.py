@@ -22,16 +22,18 @@ FUNCTIONS = Path(__file__).parents[1] / "functional" / "input_functions.py"
 BUDGET = min(2, len(os.sched_getaffinity(0)))
 
 
-def launched(launcher: LocalLauncher, function: str, layout: str, params: dict[str, Any]) -> LaunchResult:
+def plan_of(launcher: LocalLauncher, function: str, tasks: int = 1, **params: Any) -> WorkPlan:
+    until_s = launcher.now_s() + 60
+    return make_work_plan(f"{FUNCTIONS}:{function}", tasks, params_json=json.dumps(params), max_window_s=0.5, deadline_s=until_s)
+
+
+def launched(launcher: LocalLauncher, function: str, layout: str, **params: Any) -> LaunchResult:
     where = Layout.parse(layout)
-    plan = make_work_plan(
-        f"{FUNCTIONS}:{function}", where.tasks, params_json=json.dumps(params), max_window_s=0.5, deadline_s=launcher.now_s() + 60
-    )
-    return launcher.run(launcher.start(where), plan)
+    return launcher.run(launcher.start(where), plan_of(launcher, function, where.tasks, **params))
 
 
 def told(tmp_path: Path, launcher: LocalLauncher, layout: str) -> list[dict[str, Any]]:
-    found = launched(launcher, "tells_its_draws", layout, {"to": str(tmp_path)})
+    found = launched(launcher, "tells_its_draws", layout, to=str(tmp_path))
     assert found.failure is None, found.failure
     return [json.loads(path.read_text()) for path in sorted(tmp_path.iterdir())]
 
@@ -56,10 +58,10 @@ def test_a_worker_has_the_threads_its_cpus_allow_and_nothing_of_the_server_in_it
 def test_it_holds_as_much_memory_as_one_that_imports_by_itself(launcher: LocalLauncher) -> None:
     fresh = LocalLauncher(cpu_budget=BUDGET, forks=False)
     try:
-        (alone,) = launched(fresh, "endless", "1x1x1", {}).measurement.workers
+        (alone,) = launched(fresh, "endless", "1x1x1").measurement.workers
     finally:
         fresh.close()
-    (forked,) = launched(launcher, "endless", "1x1x1", {}).measurement.workers
+    (forked,) = launched(launcher, "endless", "1x1x1").measurement.workers
     for name in ("private_bytes", "shared_bytes", "peak_rss_bytes"):
         assert getattr(forked, name) == pytest.approx(getattr(alone, name), rel=0.2), name
     assert forked.import_s is not None
@@ -73,9 +75,9 @@ def test_workers_come_up_by_themselves_when_the_server_was_killed() -> None:
         assert server != psutil.Process()
         server.send_signal(signal.SIGKILL)
         server.wait(10)
-        lost = launcher.run(first, _plain_plan(launcher))
+        lost = launcher.run(first, plan_of(launcher, "endless"))
         assert lost.failure is not None  # forked workers die with the server, whoever killed it
-        assert launched(launcher, "endless", "1x1x1", {}).failure is None
+        assert launched(launcher, "endless", "1x1x1").failure is None
     finally:
         launcher.close()
 
@@ -100,7 +102,3 @@ def test_a_server_with_threads_of_an_import_is_not_used(monkeypatch: pytest.Monk
         assert launcher.starting_s(1) > 1
     finally:
         launcher.close()
-
-
-def _plain_plan(launcher: LocalLauncher) -> WorkPlan:
-    return make_work_plan(f"{FUNCTIONS}:endless", params_json="{}", max_window_s=0.5, deadline_s=launcher.now_s() + 30)

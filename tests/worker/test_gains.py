@@ -95,9 +95,6 @@ def test_a_pipeline_that_fails_leaves_the_others() -> None:
     assert watch.ran.count("broken") == 1
     assert gain_in(last, "broken", "original") is None
     assert gain_in(last, "twice", "original").estimate == pytest.approx(2, rel=0.01)
-
-
-def test_without_the_original_there_is_no_gain() -> None:
     assert rounds_of(ScriptedWatch({"original": 10.0, "twice": 20.0}, fails="original"), 30) == []
 
 

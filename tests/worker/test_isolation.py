@@ -16,7 +16,7 @@ import pytest
 from cs_input_analyzer.engines.bootstrap import command
 from cs_input_analyzer.engines.script import find_captures
 from cs_input_analyzer.worker.capture import from_command
-from tests.functional.running import ran
+from tests.functional.running import ran, tree_of
 
 SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"
 SECONDS = 60.0
@@ -25,18 +25,6 @@ WITHOUT = """
 echo 0 >/proc/sys/user/max_user_namespaces || exit 9
 exec setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all -- "$@"
 """
-
-
-def everything(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Mode, time and content of all below a folder."""
-    return {
-        str(path.relative_to(folder)): (
-            path.lstat().st_mode,
-            0 if path.is_dir() else path.lstat().st_mtime_ns,
-            b"" if path.is_dir() else path.read_bytes(),
-        )
-        for path in sorted(folder.rglob("*"))
-    }
 
 
 @pytest.fixture
@@ -91,16 +79,16 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only the superuser can
 @needs_namespaces
 @pytest.mark.tf
 def test_a_script_that_destroys_everything_destroys_nothing(users: Path) -> None:
-    there = everything(users.parent)
+    there = tree_of(users.parent)
     found, _ = find_captures(from_command(["python", str(SCRIPTS / "writes_everywhere.py")]), SECONDS)
     assert [one.kind for one in found.candidates] == ["loop"]
     assert found.notes == ()  # it came to its end: each of its ways was open to it
-    assert everything(users.parent) == there
+    assert tree_of(users.parent) == there
 
 
 @needs_namespaces
 def test_what_is_kept_is_written_for_real_and_nothing_else(users: Path, tmp_path: Path) -> None:
-    there = everything(users)
+    there = tree_of(users)
     code = """
     import os, sys
     open("before/text", "w").write("gone")
@@ -109,7 +97,7 @@ def test_what_is_kept_is_written_for_real_and_nothing_else(users: Path, tmp_path
     """
     isolated(code, folder=tmp_path)
     assert (tmp_path / "place" / "result").read_text() == "kept"
-    assert everything(users) == there
+    assert tree_of(users) == there
 
 
 @needs_namespaces

@@ -199,11 +199,8 @@ AUTOTUNE = -1
     ("build", "owner"),
     [
         (lambda D: D.range(10**6).map(light).map(heavy).batch(4).prefetch(2), "map_2"),
-        (lambda D: D.range(10**6).map(heavy).map(light).shuffle(8).batch(4), "map"),
         (lambda D: D.range(10**6).map(heavy, num_parallel_calls=AUTOTUNE).batch(4), "map"),  # fused to MapAndBatch
         (lambda D: D.zip((D.range(10**6).map(light), D.range(10**6).map(heavy))).batch(4), "map_2"),
-        (lambda D: D.zip((D.range(10**6).map(heavy), D.range(10**6).map(light))).batch(4), "map"),
-        (lambda D: D.range(8).map(light).concatenate(D.range(10**6).map(heavy)).batch(4), "map_2"),
         (lambda D: D.range(10**6).interleave(lambda _: D.range(40).map(heavy), cycle_length=2).map(light).batch(4), "map"),
         (lambda D: D.range(10**6).map(light).repeat().map(heavy, num_parallel_calls=2).batch(4), "map_2"),
     ],

@@ -58,9 +58,7 @@ def saved_with_progress(folder: Path) -> Any:
     ("build", "names"),
     [
         (lambda folder: Dataset.range(5).cache(f"{folder}/deep/store"), ["deep/store"]),
-        (lambda folder: Dataset.range(5).cache(filename=f"{folder}/store"), ["store"]),
         (lambda folder: Dataset.range(5).cache(tf.constant(f"{folder}/store")), ["store"]),
-        (lambda folder: Dataset.range(5).snapshot(f"{folder}/store"), ["store"]),
         (lambda folder: Dataset.range(5).snapshot(f"{folder}/a", compression=None, shard_func=lambda x: x % 2), ["a"]),
         (lambda folder: Dataset.range(5).apply(tf.data.experimental.snapshot(f"{folder}/a")), ["a"]),
         # two of one base name do not meet
@@ -98,18 +96,6 @@ def test_what_is_moved_stays_on_the_file_system_that_the_user_chose(private: Pat
         assert wrote_below(place)
         remove(private)
         assert list(users.iterdir()) == []
-
-
-def test_an_iteration_that_is_given_up_leaves_nothing_either(users: Path, private: Path) -> None:
-    before = tree_of(users)
-    with redirected_writes(private):
-        dataset = Dataset.range(1000).cache(str(users / "store"))
-    iterator = iter(dataset)
-    next(iterator)
-    assert tree_of(users) == before
-    assert wrote_below(private)  # a half-written cache and its lock
-    del iterator
-    assert tree_of(users) == before
 
 
 def finished_cache(folder: Path) -> None:

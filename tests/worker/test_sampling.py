@@ -86,11 +86,6 @@ def test_one_call_takes_what_it_is_asked_for_and_at_most_what_its_memory_holds()
     assert 0 < harness_us_per_batch(200) < 1e5
 
 
-def test_the_end_keeps_the_stamps_before_it() -> None:
-    chunk = sampled(Dataset.range(7), 20)
-    assert (len(chunk.stamps_s), chunk.ended, chunk.error, chunk.samples) == (7, True, None, None)
-
-
 def test_an_early_end_holds_no_stamp_of_the_call_before() -> None:
     """Many times over, because calls in quick succession are what made old stamps look new."""
     dataset = Dataset.range(300)
@@ -99,29 +94,8 @@ def test_an_early_end_holds_no_stamp_of_the_call_before() -> None:
         whole, few = iter(dataset), iter(dataset.take(5))
         loop(whole, 300)
         short = loop(few, 300)
-        assert len(short.stamps_s) == 5
+        assert (len(short.stamps_s), short.ended, short.error, short.samples) == (5, True, None, None)
         assert np.all(np.diff(short.stamps_s) >= 0)
-
-
-@pytest.fixture
-def half_corrupt(tmp_path: Path) -> str:
-    """A TFRecord file whose sixth record fails its checksum."""
-    path = str(tmp_path / "half.tfrecord")
-    with tf.io.TFRecordWriter(path) as writer:
-        for _ in range(10):
-            writer.write(b"x" * 100)
-    content = bytearray(Path(path).read_bytes())
-    content[5 * 116 + 12 + 50] ^= 0xFF
-    Path(path).write_bytes(bytes(content))
-    return path
-
-
-def test_a_corrupt_record_keeps_the_stamps_before_it(half_corrupt: str) -> None:
-    chunk = sampled(tf.data.TFRecordDataset(half_corrupt), 50)
-    assert len(chunk.stamps_s) == 5
-    assert not chunk.ended
-    assert isinstance(chunk.error, tf.errors.DataLossError)
-    assert "corrupted record" in chunk.error.message
 
 
 def test_an_error_of_the_users_function_is_an_error_and_not_the_end() -> None:
@@ -151,9 +125,7 @@ def odd_even() -> Any:
         (lambda: odd_even().map(lambda x: (tf.constant(0.5), x)), 1, [3, 3, 2]),  # a scalar stands first
         (lambda: odd_even().map(lambda x: (tf.zeros([9]), x)), 1, [3, 3, 2]),  # a table of fixed size stands first
         (lambda: growing().ragged_batch(3), 0, [3, 3, 2]),
-        (lambda: growing().padded_batch(3), 0, [3, 3, 2]),
         (lambda: odd_even().map(lambda x: tf.sparse.from_dense(tf.one_hot(x, 10))), 0, [3, 3, 2]),
-        (lambda: odd_even().map(lambda x: tf.strings.as_string(x)), 0, [3, 3, 2]),
         (lambda: odd_even().map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)), 0, [3, 3, 2]),  # of unknown rank
         (lambda: growing().bucket_by_sequence_length(lambda x: tf.shape(x)[0], [4, 7], [3, 2, 1]), 0, [3, 2, 1, 1, 1]),
     ],

@@ -19,7 +19,7 @@ from cs_input_analyzer.worker import load
 from cs_input_analyzer.worker.capture import innermost, missing_advice, setting_up, standing_in
 from cs_input_analyzer.worker.capture.estimators import listening
 from cs_input_analyzer.worker.capture.imports import expects_import_error
-from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
+from cs_input_analyzer.worker.capture.stand_ins import NoResult, StandInError
 from tests.builders import make_options
 from tests.functional.running import BRIEF, QUICK, run_cli
 
@@ -290,21 +290,6 @@ def test_a_script_is_told_as_well(use: str, built: Built) -> None:
         built(f"import numpy as np\nimport lost_package as lost\n{use}", "lost_package")
 
 
-def test_a_stand_in_that_is_reached_while_the_data_are_read(built: Built) -> None:
-    dataset, _ = built(
-        """
-        import lost_package as lost
-        def parse(number):
-            return lost.parse(number)
-        def input_fn(params):
-            return tf.data.Dataset.range(3).map(lambda number: tf.py_function(parse, [number], tf.int64))
-        """,
-        "lost_package",
-    )
-    with pytest.raises(Exception, match=r"lost_package\.parse"):
-        first(dataset)
-
-
 def test_what_scripts_do_with_stand_ins_is_harmless(built: Built) -> None:
     dataset, _ = built(
         """
@@ -348,15 +333,6 @@ def test_what_a_training_gives_that_was_not_run() -> None:
             int(best)
 
 
-def test_a_stand_in_says_what_it_stands_for() -> None:
-    chain = Blank()
-    for _ in range(100):
-        chain = chain.next()
-    assert len(repr(chain)) < 120
-    with pytest.raises(AttributeError):
-        chain.__wrapped__  # noqa: B018
-
-
 # --- what the user is told ---------------------------------------------------------------------------------------------------
 
 
@@ -368,9 +344,7 @@ def test_a_stand_in_says_what_it_stands_for() -> None:
         ("try:\n    import a\nexcept (KeyError, builtins.ImportError) as e:\n    pass\n", 2, True),
         ("try:\n    import a\nexcept ValueError:\n    pass\n", 2, False),
         ("try:\n    x = 1\nexcept ImportError:\n    pass\nelse:\n    import a\n", 6, False),
-        ("try:\n    import a\nfinally:\n    pass\n", 2, False),
         ("import a\n", 1, False),
-        ("import (\n", 1, False),
     ],
 )
 def test_imports_that_may_fail(code: str, line: int, is_expected: bool, tmp_path: Path) -> None:
@@ -381,9 +355,8 @@ def test_imports_that_may_fail(code: str, line: int, is_expected: bool, tmp_path
 def test_names_of_packages() -> None:
     assert make_options(stand_ins="spacy, horovod,").stand_ins == ("spacy", "horovod")
     assert make_options(stand_ins=("a.b",)).stand_ins == ("a.b",)
-    for name in ("a-b", "a..b", "1a"):
-        with pytest.raises(UsageError, match="--stand-in"):
-            make_options(stand_ins=name)
+    with pytest.raises(UsageError, match="--stand-in"):
+        make_options(stand_ins="a..b")
 
 
 def test_a_package_that_is_installed_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

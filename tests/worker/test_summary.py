@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -96,12 +95,6 @@ def test_cpu_time_and_rate_are_of_the_same_batches(
     assert found.bytes_read_per_sample == pytest.approx(0.7)
 
 
-def test_killed_while_sampling_keeps_what_was_measured(tmp_path: Path) -> None:
-    result = worker_result(written(tmp_path, until="chunk"), KILLED, index=0, node="n")
-    assert result.samples_per_s is not None
-    assert result.private_bytes is None
-
-
 @pytest.mark.parametrize(
     ("until", "returncode", "killed_for", "status", "words"),
     [
@@ -140,6 +133,9 @@ def test_a_truncated_line_and_stamps_of_no_event_are_dropped(tmp_path: Path) -> 
     cut = read_journal(tmp_path)
     assert cut.last("done") is None
     assert np.array_equal(cut.stamps_s, whole.stamps_s)
+    result = worker_result(cut, KILLED, index=0, node="n")
+    assert result.samples_per_s is not None
+    assert result.private_bytes is None
 
 
 def test_an_empty_folder_is_a_worker_that_never_spoke(tmp_path: Path) -> None:
@@ -170,29 +166,18 @@ def test_a_launch_is_the_sum_of_those_that_delivered(tmp_path: Path) -> None:
 
 
 def lived(
-    folder: Path,
-    gaps_s: list[float],
-    *,
-    chunk: int = 10,
-    after: Mapping[int, list[dict[str, Any]]] | None = None,
-    counters: Callable[[int], Counters] = lambda batches: ZERO,
+    folder: Path, gaps_s: list[float], *, ends: Sequence[int] = (), counters: Callable[[int], Counters] = lambda batches: ZERO
 ) -> WorkerResult:
-    """A worker that saw these gaps in chunks of equal size, told `after[batches]` at that chunk's end, and was done."""
+    """A worker that saw these gaps in chunks of ten batches, passes that ended with the batches `ends`, and was done."""
     writer = JournalWriter(folder)
     stamps = 1000.0 + np.concatenate([[0.0], np.cumsum(gaps_s)])
-    assert set(after or ()) <= {0, *range(chunk, len(stamps) + 1, chunk)}, "said at the end of no chunk"
-
-    def tell(batches: int) -> None:
-        for event in (after or {}).get(batches, ()):
-            writer.event(event["event"], **{key: value for key, value in event.items() if key != "event"})
-
     writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
     writer.event("sampling", counters=asdict(counters(0)))
-    tell(0)
-    for begin in range(0, len(stamps), chunk):
-        part = stamps[begin : begin + chunk]
-        writer.chunk(part, None, counters(begin + len(part)))
-        tell(begin + len(part))
+    for done in range(10, len(stamps) + 1, 10):
+        writer.chunk(stamps[done - 10 : done], None, counters(done))
+        for _ in range(ends.count(done)):
+            writer.event("epoch", batches=done)
+    writer.event("reference", undisturbed_s=1e-4)
     writer.event("done", stopped_by="budget", epochs=0)
     return worker_result(read_journal(folder), CLEAN, index=0, node="n")
 
@@ -216,10 +201,7 @@ def test_gaps_between_passes(
     tmp_path: Path, changed: dict[int, float], ends: list[int], gap_between_passes_s: float | None
 ) -> None:
     gaps = [changed.get(place, 0.01) for place in range(199)]
-    after: dict[int, list[dict[str, Any]]] = {end: [] for end in ends}
-    for end in ends:
-        after[end].append({"event": "epoch", "batches": end})
-    result = lived(tmp_path, gaps, after=after)
+    result = lived(tmp_path, gaps, ends=ends)
     assert result.steady_state.epoch_gap_s == (None if gap_between_passes_s is None else pytest.approx(gap_between_passes_s))
     if not ends:
         assert result.batch_gap_s.max == pytest.approx(max(changed.values()))  # nothing was dropped
@@ -235,7 +217,7 @@ def test_the_reference_is_the_loop_beside_the_window_and_never_touches_the_rate(
     def beside(batches: int) -> Counters:
         return replace(ZERO, reference_s=loop_s * batches, reference_loops=batches)
 
-    found = lived(tmp_path, CONSTANT, counters=beside, after={200: [{"event": "reference", "undisturbed_s": 1e-4}]})
+    found = lived(tmp_path, CONSTANT, counters=beside)
     assert found.noise.reference_s == pytest.approx(loop_s)
     assert found.noise.reference_ratio == pytest.approx(ratio)
     (tmp_path / "alone").mkdir()
