@@ -69,7 +69,7 @@ def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
     options.autotune.enabled = False  # else TensorFlow makes the map parallel by itself
     dataset = tf.data.Dataset.range(64).map(costly).repeat().batch(4).with_options(options)
     edits: Any = [("insert-cache", "map", None), ("insert-cache", "batch", None), ("insert-prefetch", "range", 1)]
-    told = tried(dataset, *map(candidate, [*edits, ("set-cycle-length", "map", 2)]), seconds=14)
+    told = tried(dataset, *map(candidate, [*edits, ("set-cycle-length", "map", 2)]), seconds=60)
     assert told.is_over
     assert told.each[0].is_proven
     assert told.each[0].gain.low > 1.5

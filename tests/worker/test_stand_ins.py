@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import api
-from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.worker import load
 from cs_input_analyzer.worker.capture import innermost, missing_advice, setting_up, standing_in
@@ -357,13 +356,6 @@ def test_names_of_packages() -> None:
     assert make_options(stand_ins=("a.b",)).stand_ins == ("a.b",)
     with pytest.raises(UsageError, match="--stand-in"):
         make_options(stand_ins="a..b")
-
-
-def test_a_package_that_is_installed_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["analyze", str(tmp_path / "nowhere.py:f"), "--stand-in", "yaml,not_there_at_all"]) == 2
-    told = capsys.readouterr().err
-    assert "--stand-in yaml: it is installed" in told
-    assert "not_there_at_all" not in told
 
 
 OLD = """
