@@ -88,7 +88,9 @@ def parallelism_far_off(case: Case) -> Iterator[Finding]:
         if calls < cpus:
             yield from _too_few(op, calls, cpus, case)
         elif calls > max(FEW_CALLS, CALLS_PER_CPU * cpus):
-            yield from _too_many(op, calls, cpus, case)
+            cost = traits.cost_of(op, case.profile)
+            if cost is None or (cost.wait_s_per_sample or 0.0) <= (cost.self_cpu_s_per_sample or 0.0):
+                yield _other_number(op, case, False, calls, cpus)
 
 
 def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
@@ -99,12 +101,6 @@ def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
     holds_back = (station is not None and station.op == op.name) or (busy_ratio(case, op, calls) or 0.0) >= BUSY_RATIO
     if holds_back or (case.profile is None and traits.is_costly(op)):
         yield _other_number(op, case, holds_back, calls, cpus)
-
-
-def _too_many(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
-    cost = traits.cost_of(op, case.profile)
-    if cost is None or (cost.wait_s_per_sample or 0.0) <= (cost.self_cpu_s_per_sample or 0.0):
-        yield _other_number(op, case, False, calls, cpus)
 
 
 def _other_number(op: Op, case: Case, holds_back: bool, calls: int, cpus: int) -> Finding:

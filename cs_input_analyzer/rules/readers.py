@@ -162,8 +162,7 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
         count = files_read(case, op)
         if is_made_by_reader(op, ops) or (count is not None and count < 2):  # CSI105 is about the former
             continue
-        is_moot = freeing_shuffle(op, ops) is not None
-        reads = reads_at_once(case) if is_moot else None
+        is_moot, reads = freeing_shuffle(op, ops) is not None, _reads(op, case)
         how = f"{f'{count:,} files' if count is not None else 'files'} one after the other"
         fix = f"use interleave(…, {'' if is_moot else 'cycle_length=1, '}num_parallel_calls={reads or AUTOTUNE})"
         yield _one_by_one(op, case, how, fix, (Edit(kind="interleave", op=op.name, value=reads),))

@@ -149,7 +149,9 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
     for shard in case.pipeline.ops:
         if shard.kind != "Shard":
             continue
-        shuffle = next((op for op in upstream(shard, case.pipeline.ops) if _is_unseeded(op)), None)
+        shuffles = [op for op in upstream(shard, case.pipeline.ops) if op.kind in SHUFFLES]
+        # TensorFlow writes a missing seed as the pair (0, 0).
+        shuffle = next((op for op in shuffles if (op.parameters.get("seed"), op.parameters.get("seed2")) == (0, 0)), None)
         if shuffle is None:
             continue
         after = _seeded(shuffle)
@@ -161,11 +163,6 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
             "workers": case.plan.input_workers if case.plan else None,
         }
         yield finding(shuffle, message, fix, evidence, is_warning=True, after=after)
-
-
-def _is_unseeded(op: Op) -> bool:
-    """TensorFlow writes a missing seed as the pair (0, 0)."""
-    return op.kind in SHUFFLES and (op.parameters.get("seed"), op.parameters.get("seed2")) == (0, 0)
 
 
 def _seeded(shuffle: Op) -> str | None:

@@ -161,7 +161,8 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         count = shuffle.parameters.get("buffer_size")
         if batch is None or not isinstance(count, int):
             continue
-        is_mixed = any(_mixes_samples(op, ops) for op in upstream(batch, ops))
+        before = [op for op in upstream(batch, ops) if op.kind in SHUFFLES and not reads_names_only(op, ops)]
+        is_mixed = any(batching_op(ops, op) is None for op in before)
         held = _held_bytes(count, case)
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
         is_heavy = held is not None and held > MEMORY_RATIO * room
@@ -173,10 +174,6 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         evidence = {"buffer_size": count, "batch_size": case.pipeline.batch_size, "buffer_bytes": held}
         after = with_calls_swapped(shuffle.code, "batch", "shuffle")
         yield finding(shuffle, message, fix, evidence, is_warning=not is_mixed, after=after)
-
-
-def _mixes_samples(op: Op, ops: tuple[Op, ...]) -> bool:
-    return op.kind in SHUFFLES and not reads_names_only(op, ops) and batching_op(ops, op) is None
 
 
 def _held_bytes(count: int, case: Case) -> int | None:

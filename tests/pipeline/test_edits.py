@@ -191,26 +191,6 @@ def test_records_that_are_neighbours_stay_neighbours_where_that_shows(behind: Ca
         apply(dataset, [edit("interleave", name, 4)])
 
 
-@pytest.mark.parametrize(
-    ("behind", "is_free"),
-    [
-        ((), True),
-        ((lambda dataset: dataset.batch(3),), True),
-        ((lambda dataset: dataset.take(7),), False),
-        ((lambda dataset: dataset.window(3).flat_map(lambda window: window.batch(3)),), False),
-    ],
-)
-def test_an_op_that_may_give_any_order_frees_that_of_its_batches_and_not_who_is_first(behind: Any, is_free: bool) -> None:
-    dataset = Dataset.range(6).interleave(Dataset.range, cycle_length=2, num_parallel_calls=2, deterministic=False)
-    for step in behind:
-        dataset = step(dataset)
-    if is_free:
-        assert ops(apply(dataset, [edit("set-cycle-length", "interleave", 4)]))["interleave"].parameters["cycle_length"] == 4
-    else:
-        with pytest.raises(EditError, match="order after interleave is promised"):
-            apply(dataset, [edit("set-cycle-length", "interleave", 4)])
-
-
 def test_one_function_of_two_ops_is_edited_for_one_of_them() -> None:
     from tensorflow.python.data.ops import dataset_ops
 

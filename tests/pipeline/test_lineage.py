@@ -9,7 +9,15 @@ from builders import make_graph, make_op
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, is_random_order, reads_names_only, upstream, without_end
+from cs_input_analyzer.pipeline.lineage import (
+    downstream,
+    freeing_shuffle,
+    is_random_order,
+    order_is_free,
+    reads_names_only,
+    upstream,
+    without_end,
+)
 from cs_input_analyzer.records import Op
 from tests.rules.lines import batch, cache, line, mapped, options, prefetch, reading, repeat, shuffle
 from tests.rules.lines import op as make_one
@@ -83,6 +91,13 @@ def test_an_order_is_free_where_a_shuffle_of_those_very_elements_leaves_nothing_
     found = freeing_shuffle(next(op for op in made if op.name == "interleave"), made)
     assert (found is not None) is is_free
     assert found is None or is_random_order(found)
+
+
+@pytest.mark.parametrize(("behind", "is_free"), [((), True), ((batch(),), True), ((TAKE,), False), ((WINDOW,), False)])
+def test_an_op_of_any_order_frees_that_of_its_batches_and_not_who_is_first(behind: tuple[Op, ...], is_free: bool) -> None:
+    made = line(*reading(deterministic="false"), *behind)
+    assert order_is_free(made[3], made, by_default=False) is is_free
+    assert not order_is_free(made[0], made, by_default=False)
 
 
 def test_what_is_inside_an_interleave_leaves_through_it_and_what_is_inside_a_map_does_not() -> None:

@@ -153,10 +153,6 @@ def found(find: Rule, case: Case) -> list[Finding]:
     return findings
 
 
-def severities(rule: Rule, case: Case) -> list[str]:
-    return [finding.severity for finding in found(rule, case)]
-
-
 def only(rule: Rule, case: Case) -> Finding:
     (finding,) = found(rule, case)
     return finding
@@ -183,7 +179,7 @@ def judged(rows: Rows) -> pytest.MarkDecorator:
 def check(rule: Rule, case: Case, expected: Expected) -> None:
     """The rule finds in the case what is expected."""
     if isinstance(expected, str):
-        assert severities(rule, case) == expected.split()
+        assert [finding.severity for finding in found(rule, case)] == expected.split()
         return
     finding = only(rule, case)
     for name, wanted in expected.items():

@@ -41,7 +41,13 @@ def graph(work: Work, edit: Edit) -> None:
     if pair == ("Cache", "Map"):
         refuse_unrepeatable(edit.op, [work.op(edit.op)])
     try:
-        _put_first(body, source, node)
+        given, made = elements_before(body, source), elements_of(node)
+        exchange(body, source, node)
+        # At most one of the two changes what an element is, and neither looks into it.
+        if kind_of(node.op) in MAPS:
+            set_elements(source, made)
+        else:
+            set_elements(node, given)
         refuse_cycle(body)
     except EditError as error:
         raise EditError(f"{edit.op} cannot go before what it reads from: {error}") from error
@@ -63,13 +69,3 @@ def _refuse_freezing(work: Work, body: Body, op: str, cache: Any) -> None:
     if body.argument(cache, "filename") != b"":
         raise EditError(f"{op} or its neighbour keeps elements in a file, which holds them as they are now")
     refuse_unrepeatable(op, upstream(work.op(op), work.ops))
-
-
-def _put_first(body: Body, first: Any, second: Any) -> None:
-    """Two ops of which at most one changes what an element is, and neither looks into it."""
-    given, made = elements_before(body, first), elements_of(second)
-    exchange(body, first, second)
-    if kind_of(second.op) in MAPS:
-        set_elements(first, made)
-    else:
-        set_elements(second, given)
