@@ -1,4 +1,4 @@
-"""The numbers behind the pictures of a report: points of curves and grids, worked out from the records of one run. Pure.
+"""The numbers behind the pictures of a report: points of curves, worked out from the records of one run. Pure.
 
 A report formats records and computes nothing, so what a picture needs beside them is made here: what the capacity model says about
 launches around the plan, how batch times scatter, how the accelerator is fed from moment to moment. The same run gives the same
@@ -25,7 +25,6 @@ from cs_input_analyzer.records import Analysis, Layout, Prediction
 
 # How fine the pictures are: enough for the eye, and tenths of a second of predictions at most.
 MOST_CURVE_TASKS, MOST_CURVE_NODES = 12, 36
-MOST_GRID_NODES, MOST_GRID_TASKS = 10, 10
 
 
 def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
@@ -52,20 +51,6 @@ def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
     ]
     found = {prediction.input_workers: prediction for prediction in _predicted(analysis, layouts) if prediction.problem is None}
     return tuple(found[workers] for workers in sorted(found))
-
-
-def launch_grid(analysis: Analysis) -> tuple[Prediction, ...]:
-    """Launches over nodes × tasks, with the CPUs per task of the plan; those that cannot run have a `problem` that says why.
-
-    Where there are too many values of one, they are spread evenly on a log scale, those of the plan among them.
-    """
-    plan, cluster = analysis.recommendation, analysis.cluster
-    if plan is None or analysis.capacity is None:
-        return ()
-    tasks = spread(1, max(1, cluster.cpus_per_node // plan.cpus_per_task), MOST_GRID_TASKS, {plan.tasks_per_node})
-    nodes = spread(1, cluster.nodes, MOST_GRID_NODES, {plan.nodes})
-    layouts = (Layout(nodes=node, tasks_per_node=task, cpus_per_task=plan.cpus_per_task) for task in tasks for node in nodes)
-    return tuple(_predicted(analysis, layouts))
 
 
 def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:

@@ -48,7 +48,6 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
             *_pipeline(analysis),
             section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis)), charts.get("timeline")),
             section("memory", "Memory of a node", None if plan is None else planned.memory_table(plan, analysis.cluster)),
-            section("layouts", "Which launches feed it", charts.get("layouts")),
             *_planned(analysis, file),
             *_method(analysis),
         ),

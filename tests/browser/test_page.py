@@ -87,7 +87,7 @@ def test_a_page_obeys_no_name(opened: Any) -> None:
         assert found.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), text[:40]
         seen.append([found.page.locator(what).count() for what in counted])
         found.page.close()
-    assert seen[0][0] == 5
+    assert seen[0][0] == 4
     assert all(each == seen[0] for each in seen)
 
 

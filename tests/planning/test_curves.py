@@ -16,7 +16,6 @@ from cs_input_analyzer.planning.curves import (
     feeding_curve,
     feeds,
     gap_bins,
-    launch_grid,
     spread,
     throughput_curve,
     wanted_gap_s,
@@ -53,14 +52,9 @@ def test_on_one_node_the_curve_goes_on_to_all_tasks_that_fit() -> None:
     assert [at.layout.tasks_per_node for at in throughput_curve(run)] == [2, 3, 4]
 
 
-def test_the_grid_holds_the_plan_and_all_its_launches_have_its_cpus() -> None:
-    run = usual_run()
-    layouts = {at.layout for at in launch_grid(run)}
-    assert run.recommendation.layout in layouts
-    assert {layout.cpus_per_task for layout in layouts} == {run.recommendation.cpus_per_task}
+def test_without_a_model_or_a_plan_there_is_nothing_to_ask() -> None:
     for run in (usual_run(capacity=None), usual_run(recommendation=None)):
         assert throughput_curve(run) == ()
-        assert launch_grid(run) == ()
 
 
 def test_what_feeds_is_what_the_plan_says_of_itself() -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
-from builders import (
-    make_analysis,
-    make_estimate,
-    make_finding,
-    make_graph,
-    make_plan,
-)
+from builders import make_analysis, make_estimate, make_finding, make_graph, make_plan
 from page_runs import usual_run
 
 from cs_input_analyzer.records import Capture, SamplesPerElement
@@ -52,12 +47,10 @@ def test_no_rate_is_in_samples_where_nobody_knows_how_many_an_element_holds() ->
         assert "elements/s" in text
         assert "samples/s" not in text
     assert json.loads(render(run, "summary"))["unit"] == "elements/s"
-
-
-def test_code_and_the_name_of_a_target_are_never_reworded() -> None:
-    unknown = make_graph(samples_per_element=SamplesPerElement(value=None, source="a generator"), target="of/samples/s.py:fn")
-    run: Any = usual_run(pipeline=unknown, findings=(make_finding(before="x = 1", after="x = 2  # 7 samples/s, per sample"),))
-    assert run_document(run).name == "of/samples/s.py:fn"
+    # Code and the name of a target are never reworded.
+    named = dataclasses.replace(unknown, target="of/samples/s.py:fn")
+    run = usual_run(pipeline=named, findings=(make_finding(before="x = 1", after="x = 2  # 7 samples/s, per sample"),))
+    assert run_document(run).name == named.target
     assert "x = 2  # 7 samples/s, per sample" in render(run, "console", full=True)
 
 

@@ -12,7 +12,6 @@ from builders import (
     make_analysis,
     make_bare_analysis,
     make_capacity_model,
-    make_cluster,
     make_consumption,
     make_estimate,
     make_plan,
@@ -87,7 +86,6 @@ def test_the_curve_rises_to_the_whole_cluster_and_marks_the_plan_and_the_demand(
     free = charts_of(usual_run(consumption=None, verdict="unknown", recommendation=run.recommendation))
     assert {row["label"] for row in values(free["supply-demand"], "text")} == {"plan 2x16x2", "in use today"}
     assert "timeline" not in free
-    assert {row["what"] for row in values(free["layouts"], "rect")} <= {"can run", "cannot run"}
 
 
 def test_the_shares_of_batch_gaps_add_up() -> None:
@@ -112,20 +110,6 @@ def test_the_cut_is_where_the_steady_state_begins() -> None:
     many = charts_of(run_of_many_workers(300))["rate-over-time"]
     assert len({row["worker"] for row in values(many, "line")}) == 8
     assert "8 of 300" in many.note
-
-
-def test_every_cell_says_whether_it_feeds_or_why_it_cannot_run() -> None:
-    chart = charts_of(usual_run(cluster=make_cluster(nodes=4, cpus_per_node=16)))["layouts"]
-    cells = values(chart, "rect")
-    assert {row["what"] for row in cells} == {"feeds the accelerator", "falls short", "cannot run"}
-    assert all(row["limited by"] for row in cells)
-    assert all((row["predicted"] == "-") == (row["what"] == "cannot run") for row in cells)
-
-
-def test_the_plan_is_outlined_once() -> None:
-    chart = charts_of(usual_run(recommendation=make_plan("3x16x2", confirmed_by=2)))["layouts"]
-    units = [unit for unit in layers(chart.spec) if unit["mark"].get("fill", "") is None]
-    assert [row["launch"] for unit in units for row in unit["data"]["values"]] == ["3x16x2"]
 
 
 def test_memory_stands_beside_its_limit() -> None:
@@ -155,5 +139,4 @@ def test_nothing_is_taken_in_the_middle_of_the_pause_and_never_more_than_wanted_
 def test_a_model_of_nonsense_draws_nothing() -> None:
     plan = make_plan(predicted_samples_per_s=make_estimate(1e308))
     nonsense = usual_run(capacity=make_capacity_model(workers=(), contention=()), recommendation=plan)
-    assert not {"supply-demand", "layouts"} & set(charts_of(nonsense))
-    assert "rate-over-time" in charts_of(nonsense)
+    assert {"supply-demand", "rate-over-time"} & set(charts_of(nonsense)) == {"rate-over-time"}

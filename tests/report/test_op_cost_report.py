@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from rendered import to_console, to_html
 
 from cs_input_analyzer.records import FunctionUse, OpCost, Profile
-from cs_input_analyzer.report.costs import (
-    COST_COLUMNS,
-    costliest_op,
-    costliest_sentence,
-    functions_table,
-    op_cost_table,
-)
+from cs_input_analyzer.report.costs import COST_COLUMNS, costliest_op, costliest_sentence, functions_table, op_cost_table
 from cs_input_analyzer.units import MISSING
 
 NARROW = [column for column in COST_COLUMNS[:-1] if not column.needs_width]
@@ -34,18 +28,11 @@ def profile_of(*ops: OpCost) -> Profile:
     return make_profile(ops=ops)
 
 
-def heads(table_profile: Profile) -> list[str]:
-    return [column.name for column in op_cost_table(table_profile).columns]
-
-
 def test_a_narrow_line_holds_what_is_needed_first_and_a_wide_one_all() -> None:
-    narrow, edge, wide = (to_console(make_analysis(), width=width) for width in (80, 119, 120))
-    for head in ("elements", "bytes out"):
-        assert head not in narrow.split("Cost of each op")[1].split("Storage")[0]
-        assert head not in edge.split("Cost of each op")[1].split("Storage")[0]
-        assert head in wide.split("Cost of each op")[1].split("Storage")[0]
-    for head in ("share", "wait per", "parallel", "source"):
-        assert head in narrow
+    for width in (80, 119, 120):
+        section = to_console(make_analysis(), width=width).split("Cost of each op")[1].split("Storage")[0]
+        assert all(head in section for head in ("share", "wait per", "parallel", "source"))
+        assert all((head in section) == (width >= 120) for head in ("elements", "bytes out"))
 
 
 @pytest.mark.parametrize(
@@ -53,10 +40,10 @@ def test_a_narrow_line_holds_what_is_needed_first_and_a_wide_one_all() -> None:
 )
 def test_a_detail_is_a_column_where_one_op_has_it(field: str, head: str) -> None:
     narrow = [column.name for column in NARROW]
-    assert heads(profile_of(plain_op(), plain_op("batch"))) == [*narrow, "source"]
-    with_one = profile_of(plain_op(), plain_op("batch", **{field: 3.0}))
-    assert heads(with_one) == [*narrow, head, "source"]
-    first, second = (row[len(NARROW)] for row in op_cost_table(with_one).rows)
+    without, with_one = (op_cost_table(profile_of(plain_op(), plain_op("batch", **more))) for more in ({}, {field: 3.0}))
+    assert [column.name for column in without.columns] == [*narrow, "source"]
+    assert [column.name for column in with_one.columns] == [*narrow, head, "source"]
+    first, second = (row[len(NARROW)] for row in with_one.rows)
     assert (first, second[0]) == (MISSING, "3")
 
 
@@ -101,14 +88,6 @@ def test_a_wait_longer_than_the_dearest_cpu_is_said() -> None:
     assert "wait" not in costliest_sentence(profile_of(patient, plain_op()))
 
 
-def test_a_profile_without_ops_has_no_section() -> None:
-    assert "Cost of each op" not in to_console(make_analysis(profile=make_profile(ops=())))
-
-
-def unplaced_cost(share_ratio: float = 0.4) -> OpCost:
-    return dataclasses.replace(make_runtime_cost(share_ratio), name="unattributed", kind="unattributed")
-
-
 def without_cost(name: str, **fields: object) -> OpCost:
     return plain_op(name, self_cpu_s_per_sample=None, share_ratio=None, **fields)
 
@@ -116,7 +95,8 @@ def without_cost(name: str, **fields: object) -> OpCost:
 def test_what_cannot_be_placed_is_said_with_its_share_at_the_ops_it_may_belong_to() -> None:
     unseen = without_cost("map_2", merged_into="unattributed", source="data.py:7")
     merged = without_cost("batch", merged_into="map")
-    table = op_cost_table(profile_of(plain_op("map"), merged, unseen, unplaced_cost()))
+    unplaced = dataclasses.replace(make_runtime_cost(0.4), name="unattributed", kind="unattributed")
+    table = op_cost_table(profile_of(plain_op("map"), merged, unseen, unplaced))
     assert [row[1] for row in table.rows] == ["50 %", "in map", "in unattributed", "40 %"]
     assert table.remarks[0].startswith("unattributed: what these ops cost could not be told")
 

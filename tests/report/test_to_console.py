@@ -54,24 +54,14 @@ def test_markup_is_shown_and_not_obeyed() -> None:
     assert "[red]x[/red] [/] [bold" in report
 
 
-def test_launch_lines_can_be_copied() -> None:
-    analysis = make_analysis()
-    assert analysis.recommendation is not None
-    launch = analysis.recommendation.launch
-    assert launch is not None
-    lines = to_console(analysis, width=60).split("\n")
-    for text in (launch.defaults, launch.csrun_wse, launch.srun, analysis.command):
-        for line in text.split("\n"):
-            assert line in lines
-    assert "sbatch" in to_console(analysis)
-
-
-def test_the_line_that_compiles_stands_before_the_one_that_trains_where_there_is_one() -> None:
+def test_launch_lines_can_be_copied_and_the_one_that_compiles_stands_first() -> None:
     compiles = "csrun_cpu python run.py --mode=compile_only --params configs/of_a_folder_with_a_long_name/params_resnet50.yaml"
     launch = make_launch_lines(csrun_cpu=compiles)
-    lines = to_console(make_analysis(recommendation=make_plan(launch=launch))).split("\n")
+    analysis = make_analysis(recommendation=make_plan(launch=launch))
+    lines = to_console(analysis, width=60).split("\n")
+    for text in (launch.defaults, launch.csrun_wse, launch.srun, analysis.command):
+        assert set(text.split("\n")) <= set(lines)
     assert lines.index("Compile first, without the wafer:") < lines.index(compiles) < lines.index(launch.csrun_wse)
-    assert "Compile first" not in to_console(make_analysis())
 
 
 @pytest.mark.parametrize("launch", [None, make_launch_lines()])
@@ -89,8 +79,6 @@ BY_STEPS = make_consumption(5120.0, source="step_time", batch_size=256)
 NO_DEMAND = make_plan(meets_demand=None, headroom_ratio=None)
 UNMET = make_plan(meets_demand=False, probability=0.23, limited_by="declared storage ceiling")
 CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
-    ({"verdict": "input_bound", "confidence": 0.93}, ("starves", "93 % sure"), ()),
-    ({"verdict": "balanced", "confidence": 0.93}, ("supply lies between demand", "93 % sure"), ()),
     ({"verdict": "accelerator_bound", "confidence": 0.93}, ("keeps up", "93 % sure"), ()),
     ({"verdict": "unknown", "confidence": 0.93}, ("cannot be said",), ("% sure",)),
     (
@@ -140,8 +128,6 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
         (),
     ),
     ({"recommendation": make_plan(meets_demand=True, probability=0.997)}, ("met with a probability of > 0.99",), ("NOT met",)),
-    ({"recommendation": make_plan(storage="measured")}, ("was measured",), ()),
-    ({"recommendation": make_plan(storage="declared")}, ("declared one",), ()),
     ({"recommendation": make_plan(storage="unverified")}, ("unverified",), ()),
     *(
         (
@@ -151,9 +137,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
         )
         for confirmed_by in (None, 99, -1)
     ),
-    ({"profile": None}, ("Pipeline",), ("Cost of each op",)),
     ({"budget": make_budget(not_measured=())}, ("nothing was left out",), ()),
-    ({"findings": (make_finding(measured_gain=None),), "fixes": None, "validation": None}, ("CSI101",), ("1.8 times",)),
     ({"pipeline": make_graph(ops=(make_op("map", name="a", within="b"), make_op("map", name="b", within="a")))}, ("Pipeline",), ()),
     (
         {"pipeline": make_graph(ops=(make_op("map", name="a"), make_op("map", name="b"), make_op("zip", inputs=("a", "b"))))},
@@ -204,8 +188,6 @@ def test_workers_that_did_not_end_well_are_told_with_their_message() -> None:
     assert "in shard-3.tfrecord" in report
     assert "1 data error" in words(report)
 
-
-def test_a_thousand_lost_workers_are_counted() -> None:
     report = to_console(make_analysis(measurements=(make_measurement("1x1000x1", [None] * 1000),)))
     assert "995 more workers" in report
     assert report.count("worker ") < 20
@@ -215,3 +197,4 @@ def test_ops_inside_another_are_indented() -> None:
     report = to_console(make_analysis(profile=None))
     assert re.search(r"^  tf_record ", report, re.MULTILINE)
     assert re.search(r"^interleave ", report, re.MULTILINE)
+    assert "Cost of each op" not in report

@@ -1,21 +1,17 @@
-"""Pictures of launches: supply against demand, and which launches feed the accelerator."""
+"""The picture of launches: supply against demand."""
 
 from __future__ import annotations
 
-from cs_input_analyzer.planning.curves import feeds, launch_grid, throughput_curve
+from cs_input_analyzer.planning.curves import feeds, throughput_curve
 from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Prediction
-from cs_input_analyzer.report.charts.view import Chart, Row, Spec, axis, coloured, field, labels, layer, shown, tooltip
+from cs_input_analyzer.report.charts.view import Chart, Row, Spec, axis, field, labels, layer, shown, tooltip
 from cs_input_analyzer.report.tables import YES_OR_NO
 from cs_input_analyzer.report.wording import one_line
-from cs_input_analyzer.units import MISSING, counted, format_count, format_estimate
+from cs_input_analyzer.units import counted, format_count, format_estimate
 
-HEIGHT, CELL_HEIGHT = 230, 22
+HEIGHT = 230
 # Room above the demand; a curve that goes on for decades above it would press all else to the floor.
 HEADROOM = 1.8
-FEEDS, SHORT, CANNOT, RUNS = "feeds the accelerator", "falls short", "cannot run", "can run"
-COLORS = {FEEDS: "var(--good-fill)", RUNS: "var(--supply)", SHORT: "var(--bad-fill)", CANNOT: "var(--track)"}
-# The faintest cell that runs is still told from one that does not.
-FAINTEST = 0.25
 TIPS = ("launch", "predicted", "limited by", "meets demand")
 
 
@@ -79,9 +75,6 @@ def _point(at: Prediction | LaunchPlan | Alternative, meets: bool | None) -> Row
     return {
         "workers": at.input_workers,
         **_rates(rate),
-        "nodes": at.layout.nodes,
-        "tasks": at.layout.tasks_per_node,
-        "cpus": at.layout.cpus_per_task,
         "launch": str(at.layout),
         "streaming": format_count(at.input_workers),
         "predicted": format_estimate(rate),
@@ -92,46 +85,3 @@ def _point(at: Prediction | LaunchPlan | Alternative, meets: bool | None) -> Row
 
 def _rates(rate: Estimate) -> Row:
     return {"rate": rate.estimate, "low": rate.low, "high": rate.high}
-
-
-def layouts(analysis: Analysis) -> Chart | None:
-    """Nodes x tasks of the plan's size as a heat map: where launches can run, and where they feed the accelerator."""
-    grid, plan = launch_grid(analysis), analysis.recommendation
-    if plan is None or not grid:
-        return None
-    highest = max(at.samples_per_s.estimate for at in grid)
-    rows = [_cell(at, highest, analysis) for at in grid]
-    asked = "" if analysis.consumption is None else " It feeds the accelerator where it is sure of the demand with headroom."
-    return Chart(
-        name="layouts",
-        title="Which launches feed it",
-        caption=f"Each cell is a launch of {counted(plan.cpus_per_task, 'CPU')} a task: the stronger its colour, the higher its "
-        f"predicted rate.{asked} The outlined cell is the recommended one; numbers between those shown were left out, evenly.",
-        layers=_grid_layers(rows, str(plan.layout)),
-        height=CELL_HEIGHT * len({row["tasks"] for row in rows}) + 10,
-        table=shown("Which launches feed it", rows, "launch", "what", "predicted", "limited by"),
-        key=tuple((what, COLORS[what]) for what in ((RUNS, CANNOT) if analysis.consumption is None else (FEEDS, SHORT, CANNOT))),
-    )
-
-
-def _grid_layers(rows: list[Row], plan: str) -> list[Spec]:
-    scale = {"paddingInner": 0.06, "paddingOuter": 0.03}
-    across = {"title": "nodes", "labelAngle": 0, "domain": False, "ticks": False}
-    where = {
-        "x": field("nodes", "ordinal", scale=scale, axis=across),
-        "y": field("tasks", "ordinal", sort="descending", scale=scale, axis={"title": "tasks per node"}),
-        "tooltip": tooltip("launch", "what", "predicted", "limited by"),
-    }
-    strength = {**field("strength"), "scale": {"domain": [0, 1], "range": [0, 1]}, "legend": None}
-    cells = layer(rows, "rect", {"cornerRadius": 3}, **where, color=coloured(COLORS), opacity=strength)
-    rim = {"fill": None, "stroke": "var(--ink)", "strokeWidth": 2.5, "cornerRadius": 3}
-    planned = [row for row in rows if row["launch"] == plan]
-    return [cells, *([layer(planned, "rect", rim, **where)] if planned else [])]
-
-
-def _cell(at: Prediction, highest: float, analysis: Analysis) -> Row:
-    what = CANNOT if at.problem is not None else {True: FEEDS, False: SHORT, None: RUNS}[feeds(at, analysis)]
-    share = at.samples_per_s.estimate / highest if highest > 0 else 0.0
-    strength = 1.0 if what == CANNOT else FAINTEST + (1 - FAINTEST) * share
-    problem = {} if at.problem is None else {"predicted": MISSING, "limited by": one_line(at.problem)}
-    return {**_point(at, feeds(at, analysis)), "what": what, "strength": strength, **problem}
