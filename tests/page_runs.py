@@ -9,6 +9,7 @@ from typing import Any
 from builders import (
     MIB,
     SOURCE,
+    make_alternative,
     make_analysis,
     make_capacity_model,
     make_cluster,
@@ -26,7 +27,7 @@ from builders import (
     make_worker,
 )
 
-from cs_input_analyzer.records import Alternative, Analysis, Fixes, Measurement, Options, WorkerResult
+from cs_input_analyzer.records import Analysis, Fixes, Measurement, Options, WorkerResult
 
 CHARTS = ("supply-demand", "op-costs", "pipeline", "batch-gaps", "rate-over-time", "memory", "timeline")
 
@@ -78,13 +79,8 @@ def usual_run(**overrides: Any) -> Analysis:
             edits=(),
             measured_gain=make_estimate(3.1, spread=0.05),
             layout=make_layout("1x1x2"),
-            plan=Alternative(
-                layout=make_layout("2x6x2"),
-                input_workers=6,
-                predicted_samples_per_s=make_estimate(15_100.0),
-                limited_by="CPU of the input workers",
-                memory_bytes_per_node=9 * 2**30,
-                meets_demand=True,
+            plan=make_alternative(
+                "2x6x2", note="", predicted_samples_per_s=make_estimate(15_100.0), memory_bytes_per_node=9 * 2**30
             ),
             elements=512,
         ),

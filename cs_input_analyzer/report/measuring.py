@@ -150,10 +150,8 @@ def reads_table(storage: Storage) -> Table:
 
 def measured_facts(analysis: Analysis) -> Pairs:
     """The tail of the batch gaps, the memory."""
-    shown, facts = shown_measurement(analysis), []
-    if shown is not None:
-        facts += [("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown))]
-    return pairs(facts)
+    shown = shown_measurement(analysis)
+    return () if shown is None else pairs((("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown))))
 
 
 def _batch_gaps(measurement: Measurement) -> str:

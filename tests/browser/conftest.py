@@ -72,7 +72,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
     def open_page(
         analysis: Analysis | None = None,
         *,
-        text: str | None = None,
+        text: str = "",
         width: int = 1400,
         height: int = 900,
         dark: bool = False,
@@ -80,8 +80,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
         anchor: str = "",
     ) -> Opened:
         path = tmp_path / f"report-{len(contexts)}.html"
-        assert text is not None or analysis is not None
-        path.write_text(text if text is not None else render(analysis, "html"), encoding="utf-8")  # type: ignore[arg-type]
+        path.write_text(text or render(analysis, "html"), encoding="utf-8")  # type: ignore[arg-type]
         context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",

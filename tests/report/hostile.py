@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from cs_input_analyzer.records import Analysis, Component
 
@@ -27,29 +28,10 @@ HOSTILE = {
 # What no report prints as it is: it would act on a terminal, or hide. Newlines do neither.
 RAW = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]")
 
-# What means something to the program itself: everything else a user can name.
-OURS = {
-    "status",
-    "stopped_by",
-    "verdict",
-    "severity",
-    "cache_state",
-    "cache",
-    "role",
-    "isolation",
-    "storage",
-    "mode",
-    "feed",
-    "launcher",
-    "egress",
-    "speed_basis",
-}
 
-# The same where other records hold a user's text under that name.
-OURS_IN = {"Station": {"kind"}}
-
-# Where a field of that name holds what comes from outside after all.
-OUTSIDE = {"Consumption": {"mode"}, "Analysis": {"storage"}}
+def is_ours(annotation: Any) -> bool:
+    """Whether a field holds words that mean something to the program itself: everything else a user can name."""
+    return typing.get_origin(annotation) is Literal or any(map(is_ours, typing.get_args(annotation)))
 
 
 def with_text(value: Any, text: str) -> Any:
@@ -61,9 +43,9 @@ def with_text(value: Any, text: str) -> Any:
     if isinstance(value, tuple):
         return tuple(with_text(item, text) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kept = (OURS | OURS_IN.get(type(value).__name__, set())) - OUTSIDE.get(type(value).__name__, set())
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return dataclasses.replace(value, **{name: with_text(item, text) for name, item in fields.items() if name not in kept})
+        hints = typing.get_type_hints(type(value))
+        named = [field.name for field in dataclasses.fields(value) if not is_ours(hints[field.name])]
+        return dataclasses.replace(value, **{name: with_text(getattr(value, name), text) for name in named})
     return value
 
 

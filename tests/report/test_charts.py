@@ -7,15 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from builders import (
-    make_alternative,
-    make_analysis,
-    make_bare_analysis,
-    make_capacity_model,
-    make_consumption,
-    make_estimate,
-    make_plan,
-)
+from builders import make_alternative, make_analysis, make_bare_analysis, make_capacity_model, make_estimate, make_plan
 from page_runs import CHARTS, run_of_many_workers, usual_run
 
 from cs_input_analyzer.records import Analysis
@@ -55,6 +47,7 @@ def test_a_usual_run_has_every_picture_whole_and_asking_for_no_file() -> None:
             used = {found["field"] for found in unit["encoding"].values() if isinstance(found, dict) and "field" in found}
             used |= {tip["field"] for tip in unit["encoding"].get("tooltip", [])}
             assert used <= set(rows[0]), (name, used - set(rows[0]))
+    assert {str(row["label"]).split()[0] for row in values(found["batch-gaps"], "text")} == {"p50", "p95", "p99", "needed"}
     assert "url" not in specs_of(usual_run())
     assert charts_of(make_bare_analysis()) == {}
     assert set(charts_of(make_analysis(recommendation=None, profile=None))) <= {"rate-over-time", "batch-gaps"}
@@ -88,14 +81,6 @@ def test_the_curve_rises_to_the_whole_cluster_and_marks_the_plan_and_the_demand(
     assert "timeline" not in free
 
 
-def test_the_shares_of_batch_gaps_add_up() -> None:
-    chart = charts_of(usual_run())["batch-gaps"]
-    bars = values(chart, "rect")
-    assert sum(row["share"] for row in bars) == pytest.approx(1.0)
-    assert all(row["low"] < row["high"] for row in bars)
-    assert {str(row["label"]).split()[0] for row in values(chart, "text")} == {"p50", "p95", "p99", "needed"}
-
-
 def test_the_cut_is_where_the_steady_state_begins() -> None:
     run = usual_run()
     chart = charts_of(run)["rate-over-time"]
@@ -121,19 +106,13 @@ def test_memory_stands_beside_its_limit() -> None:
     assert len(table.rows) == 1 + len(run.recommendation.alternatives)
 
 
-def test_nothing_is_taken_in_the_middle_of_the_pause_and_never_more_than_wanted_for_long() -> None:
-    run = usual_run()
-    chart = charts_of(run)["timeline"]
+def test_nothing_is_taken_in_the_middle_of_the_pause() -> None:
+    chart = charts_of(usual_run())["timeline"]
     rows = values(chart, "line")
     (pause,) = values(chart, "rect")
     length = rows[1]["time"] - rows[0]["time"]
     inside = [row for row in rows if pause["begin"] + length < row["time"] < pause["end"] - length]
     assert {row["taken"] for row in inside} == {0.0}
-    outside = [row["taken"] for row in rows if row["wanted"] == max(row["wanted"] for row in rows)]
-    assert sum(outside) / len(outside) <= run.consumption.samples_per_s.estimate * 1.02
-    starving = values(charts_of(usual_run(consumption=make_consumption(60_000.0)))["timeline"], "line")
-    taken = [row["taken"] for row in starving if row["wanted"] > 50_000]
-    assert sum(taken) / len(taken) == pytest.approx(14_500, rel=0.15)
 
 
 def test_a_model_of_nonsense_draws_nothing() -> None:

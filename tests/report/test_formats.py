@@ -44,12 +44,6 @@ def test_sbatch_is_the_file_of_the_plan_unchanged() -> None:
     assert render(make_analysis(recommendation=plan), "sbatch") == text
 
 
-@pytest.mark.parametrize("plan", [None, make_plan(launch=None)])
-def test_sbatch_needs_a_plan(plan: object) -> None:
-    with pytest.raises(UsageError, match="no recommended launch"):
-        render(make_bare_analysis(recommendation=plan), "sbatch")
-
-
 def test_env_is_for_a_shell_to_source(tmp_path: Path) -> None:
     file = tmp_path / "plan.env"
     file.write_text(render(make_analysis(recommendation=make_plan("3x4x2")), "env"))
@@ -60,7 +54,10 @@ def test_env_is_for_a_shell_to_source(tmp_path: Path) -> None:
     assert {"DEF_NODES=3", "DEF_TASKS=4", "DEF_CPUS=2"} <= set(shell.stdout.splitlines())
 
 
-def test_env_needs_a_plan_and_no_launch_lines() -> None:
+def test_env_and_sbatch_need_a_plan_and_env_no_launch_lines() -> None:
+    for plan in (None, make_plan(launch=None)):
+        with pytest.raises(UsageError, match="no recommended launch"):
+            render(make_bare_analysis(recommendation=plan), "sbatch")
     assert render(make_analysis(recommendation=make_plan("1x2x1", launch=None)), "env").startswith("export DEF_NODES=1\n")
     with pytest.raises(UsageError, match="no recommended launch, so there is no value of DEF_NODES"):
         render(make_bare_analysis(recommendation=None), "env")

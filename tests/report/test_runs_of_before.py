@@ -49,12 +49,6 @@ def test_it_is_shown_in_every_format(form: Any) -> None:
     assert render(csia.load_analysis(FILE), form)
 
 
-def test_it_comes_back_from_its_page(tmp_path: Path) -> None:
-    run = csia.load_analysis(FILE)
-    run.to_html(tmp_path / "run.html")
-    assert csia.load_analysis(tmp_path / "run.html") == run
-
-
 def test_it_is_planned_again_on_what_it_measured() -> None:
     run = csia.load_analysis(FILE)
     found = run.plan(demand="100k", nodes=16)

@@ -19,10 +19,13 @@ from cs_input_analyzer.report.glossary import MEANINGS
 from cs_input_analyzer.report.to_html import templates_dir
 
 
-@pytest.mark.parametrize("analysis", [make_analysis(), make_bare_analysis()], ids=["usual", "bare"])
-def test_nothing_is_fetched(analysis: Analysis) -> None:
-    text = without_library(to_html(analysis))
+@pytest.mark.parametrize(
+    ("run", "scripts"), [(make_analysis(), ["run", "charts", "library", None]), (make_bare_analysis(), ["run", None])]
+)
+def test_nothing_is_fetched_and_the_library_is_there_only_where_it_has_something_to_draw(run: Analysis, scripts: list[str]) -> None:
+    text = without_library(to_html(run))
     page = Page(text)
+    assert page.kinds == scripts
     assert page.attribute("src") == []
     assert all(link is not None and link.startswith(("#", "data:")) for link in page.attribute("href"))
     assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|https?://", text)
@@ -54,11 +57,6 @@ def test_the_page_is_valid_ids_are_unique_and_links_inside_it_lead_somewhere(nam
     ids = page.attribute("id")
     assert len(ids) == len(set(ids))
     assert {str(link)[1:] for link in page.attribute("href") if str(link).startswith("#")} <= set(ids)
-
-
-def test_the_library_is_there_only_where_it_has_something_to_draw() -> None:
-    assert Page(to_html(make_analysis())).kinds == ["run", "charts", "library", None]
-    assert Page(to_html(make_bare_analysis())).kinds == ["run", None]
 
 
 def test_the_library_cannot_end_its_element(root: Path) -> None:
@@ -137,9 +135,6 @@ def test_templates_are_found_in_a_wheel(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "site-packages/reports/templates/report.html.j2").write_text("")
     monkeypatch.setattr(module, "__file__", str(inside / "to_html.py"))
     assert templates_dir() == inside / "templates"
-
-
-def test_templates_that_are_nowhere_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "__file__", str(tmp_path / "a/b/c/to_html.py"))
     with pytest.raises(AnalyzerError, match="installation is incomplete"):
         templates_dir()

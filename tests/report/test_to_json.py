@@ -10,20 +10,13 @@ from typing import Any
 import jsonschema
 import pydantic
 import pytest
-from builders import make_analysis, make_bare_analysis, make_budget, make_host, make_measurement, make_validation
+from builders import make_analysis, make_bare_analysis, make_budget, make_host, make_validation
 from rendered import to_html
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Estimate
 from cs_input_analyzer.report import to_json as to_json_module
 from cs_input_analyzer.report.to_json import from_json, json_schema, load, to_json
-
-COMPLETE = {
-    "usual": make_analysis(),
-    "bare": make_bare_analysis(),
-    "lost worker": make_analysis(measurements=(make_measurement("1x2x2", (900.0, None)), make_measurement("1x1x1", (None,)))),
-    "no validation": make_analysis(validation=None, profile=None),
-}
 
 
 def edited(change: Callable[[dict[str, Any]], object], analysis: Analysis | None = None) -> str:
@@ -67,23 +60,19 @@ def test_no_error_where_there_is_no_base_for_one(measured: float) -> None:
     assert "error_ratio" not in json.loads(to_json(analysis))["validation"]["rows"][0]
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_number_that_is_none_is_never_written(value: float) -> None:
-    with pytest.raises(ValueError, match=r"^budget\.probes_s is"):
-        to_json(make_analysis(budget=make_budget(probes_s=value)))
-
-
 def test_a_value_that_json_has_no_word_for_is_never_written() -> None:
+    for value in (float("nan"), float("inf"), -float("inf")):
+        with pytest.raises(ValueError, match=r"^budget\.probes_s is"):
+            to_json(make_analysis(budget=make_budget(probes_s=value)))
     with pytest.raises(ValueError, match=r"^host\.cpu_model is a bytes"):
         to_json(make_analysis(host=make_host(cpu_model=b"EPYC")))
 
 
-@pytest.mark.parametrize("first", range(7))
-def test_every_truncation_is_called_one(first: int) -> None:
+def test_every_truncation_is_called_one() -> None:
     """Also inside numbers and escapes."""
     text = to_json(make_bare_analysis(command="a \x1b \u00e9"), indent=None).strip()
     text = text.replace("{", '{"numbers": [-2.5E+3, -1e-7, true], "text": "\\u00e9", ', 1)
-    for end in range(1 + first, len(text), 7):
+    for end in range(1, len(text)):
         assert "truncated" in refusal(text[:end]), text[max(0, end - 20) : end]
 
 
@@ -120,24 +109,12 @@ def test_what_is_no_run_is_refused_with_the_reason(said: str) -> None:
         assert said in refusal(text), text[:80]
 
 
-@pytest.mark.parametrize(("low", "estimate", "high"), [(3, 2, 4), (1, 5, 4), (4, 3, 2)])
-def test_an_estimate_outside_its_interval(low: int, estimate: int, high: int) -> None:
-    wrong = {"low": low, "estimate": estimate, "high": high}
-    message = refusal(edited(lambda run: run["recommendation"]["predicted_samples_per_s"].update(wrong)))
-    assert "recommendation.predicted_samples_per_s: an estimate must lie inside its interval" in message
-
-
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "text for a number": (lambda run: run["host"].update(cpus="16"), 'host.cpus: input should be a valid integer, got "16"'),
-    "number for text": (lambda run: run.update(command=3), "command: input should be a valid string, got 3"),
-    "fraction for a count": (lambda run: run["host"].update(cpus=1.5), "host.cpus: "),
     "true for a count": (lambda run: run["host"].update(cpus=True), "host.cpus: "),
     "null for what must be there": (lambda run: run.update(options=None), "options: "),
     "list for a record": (lambda run: run.update(host=[]), "host: "),
-    "record for a list": (lambda run: run.update(measurements={}), "measurements: "),
-    "number for a record": (lambda run: run.update(recommendation=5), "recommendation: "),
     "word that is none of ours": (lambda run: run.update(verdict="fine"), "verdict: "),
-    "a key left out": (lambda run: run["host"].pop("cpus"), "host.cpus: missing"),
     "a key left out deep down": (
         lambda run: run["measurements"][1]["workers"][0]["samples_per_s"].pop("low"),
         "measurements[1].workers[0].samples_per_s.low: missing",
@@ -147,10 +124,9 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda run: run["pipeline"]["ops"][2]["parameters"].update(a={}),
         "pipeline.ops[2].parameters.a: ",
     ),
-    "evidence": (lambda run: run["findings"][0]["evidence"].update(a=[1]), "findings[0].evidence.a: "),
-    "one dimension": (
-        lambda run: run["pipeline"]["element_spec"][0]["shape"].append("wide"),
-        "pipeline.element_spec[0].shape[4]: ",
+    "an estimate outside of its interval": (
+        lambda run: run["recommendation"]["predicted_samples_per_s"].update(low=3, estimate=2, high=4),
+        "recommendation.predicted_samples_per_s: an estimate must lie inside its interval",
     ),
 }
 
@@ -194,20 +170,15 @@ def test_load_of_what_is_no_run(tmp_path: Path, content: bytes, expected: str) -
     assert str(path) in str(caught.value)
 
 
-def test_a_device_that_never_ends_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(to_json_module, "LARGEST_RUN_BYTES", 1000)
-    with pytest.raises(UsageError, match="larger than 1,000 B"):
-        load("/dev/zero")
-
-
 def test_a_huge_file_is_told_by_its_size_and_one_that_just_fits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.json"
     path.write_text(to_json(make_analysis()), encoding="utf-8")
     monkeypatch.setattr(to_json_module, "LARGEST_RUN_BYTES", path.stat().st_size)
     assert load(path) == make_analysis()
     path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
-    with pytest.raises(UsageError, match="larger than"):
-        load(path)
+    for endless in (path, "/dev/zero"):
+        with pytest.raises(UsageError, match="larger than"):
+            load(endless)
 
 
 def test_load_of_what_is_not_there(tmp_path: Path) -> None:
@@ -224,17 +195,10 @@ def test_the_schema_in_the_docs_is_in_step(root: Path) -> None:
     assert json.loads(written) == json.loads(json_schema()), "python -m cs_input_analyzer.report > docs/run-schema.json"
 
 
-@pytest.mark.parametrize("name", COMPLETE)
-def test_real_output_fits_the_schema(name: str, root: Path) -> None:
-    schema = json.loads((root / "docs/run-schema.json").read_text(encoding="utf-8"))
-    validator = jsonschema.Draft202012Validator(schema)
-    validator.check_schema(schema)
-    validator.validate(json.loads(to_json(COMPLETE[name])))
-
-
 def test_the_schema_refuses_what_reading_refuses() -> None:
     validator = jsonschema.Draft202012Validator(json.loads(json_schema()))
-    beyond_a_schema = {"true for a count"}
+    validator.check_schema(validator.schema)
+    beyond_a_schema = {"true for a count", "an estimate outside of its interval"}
     for name, (change, _) in WRONG.items():
         if name not in beyond_a_schema:
             assert not validator.is_valid(json.loads(edited(change))), name

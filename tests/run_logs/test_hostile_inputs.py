@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import struct
 import subprocess
@@ -73,23 +72,6 @@ def test_a_packed_log_of_nothing_is_read_until_it_is_no_log(tmp_path: Path, monk
     log = scan.LogFile(tmp_path / "run.log.gz")
     assert (1 << 22) < sum(map(len, log.blocks())) < 50 << 20
     assert "hundreds of times" in log.trouble
-
-
-def test_no_control_character_is_printed_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = json.loads((Path(__file__).parents[1] / "report" / "run_0.1.0.json").read_text(encoding="utf-8"))
-    name = "a\x9b31m\u202egnp\x7f\u2066.py:f"
-    run["pipeline"]["target"] = name
-    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    assert main(["report", str(tmp_path / "run.json"), "--format", "json"]) == 0
-    printed = capsys.readouterr().out
-    assert not any(character in printed for character in "\x9b\u202e\x7f\u2066")
-    assert json.loads(printed)["pipeline"]["target"] == name
-
-
-@pytest.mark.parametrize("columns", ["abc", "-1", "", "99999999999"])
-def test_a_width_that_is_none_loses_no_report(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    assert main(["explain", "CSI101"]) == 0
 
 
 def test_a_closed_standard_output_is_said() -> None:

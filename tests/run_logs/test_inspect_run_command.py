@@ -38,7 +38,8 @@ def test_the_json_has_what_scripts_read(starved_log: Path, tmp_path: Path, capsy
     assert 0.8 <= document["confidence"] <= 1
     assert document["rates"]["global_rate_samples_per_s"] == 776.21
     assert {span["phase"] for span in document["timeline"]} == {"train", "checkpoint"}
-    assert document["evidence"]["burst_ratio"] > 2
+    assert 4 < document["evidence"]["burst_ratio"] < 5.5
+    assert document["change"]["input_factor"] > 3
 
 
 def test_the_page_stands_alone(starved_log: Path, tmp_path: Path) -> None:

@@ -16,16 +16,6 @@ def test_samples_of_a_step_follow_from_the_rates_also_without_totals(tmp_path: P
     assert rates.batch_size == (130 if run.startswith("GPT") else 1024)
 
 
-def test_bursts_without_a_checkpoint_are_starvation(tmp_path: Path) -> None:
-    found = logs.inspected(tmp_path, logs.excerpt("ViT-base, 2.5"))
-    assert found.verdict == "input_bound"
-    assert (found.confidence or 0) >= 0.8
-    ratio = found.evidence["burst_ratio"]
-    assert isinstance(ratio, float)
-    assert 4 < ratio < 5.5
-    assert (found.change.input_factor or 0) > 3
-
-
 @pytest.mark.parametrize(("without", "cause"), [((), "checkpoint"), (("saving", "saved"), "read late")])
 def test_a_checkpoint_and_the_burst_after_it_are_no_starvation(tmp_path: Path, without: tuple[str, ...], cause: str) -> None:
     """Also without the lines of the checkpoint, as after `grep Rate`: the burst alone shows that the wafer computed on."""
