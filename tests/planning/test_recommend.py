@@ -319,6 +319,7 @@ def test_alternatives_surround_the_plan() -> None:
     found = plan(2000)
     (fewer,) = [row for row in found.alternatives if row.layout.nodes == found.nodes - 1]
     (more,) = [row for row in found.alternatives if row.layout.nodes == found.nodes + 1]
+    assert fewer.meets_demand is False
     assert (fewer.note, more.note) == ("one node fewer", "one node more")
     assert fewer.probability < found.probability <= more.probability  # type: ignore[operator]
 
