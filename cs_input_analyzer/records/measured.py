@@ -50,6 +50,7 @@ class SteadyState:
         lag1_autocorrelation: of the block means; near 0 where the blocks are independent.
         epochs: passes over the data that ended inside the run.
         stopped_by: `precision` reached, `budget` ended, `data_end` (nothing more to read), `error` in the data.
+        moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None where its model was not read.
         epoch_gap_s: mean time from the last batch of a pass to the first of the next; None where no pass ended inside the run.
         is_filling_cache: a `cache` of the pipeline was not full at the end: the window is of the first pass, which is slower.
     """
@@ -62,6 +63,7 @@ class SteadyState:
     lag1_autocorrelation: float | None
     epochs: int
     stopped_by: StopReason
+    moved: tuple[str, ...] | None = None
     epoch_gap_s: float | None = None
     is_filling_cache: bool = False
 

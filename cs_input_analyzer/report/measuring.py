@@ -18,7 +18,7 @@ from cs_input_analyzer.records import (
     Storage,
 )
 from cs_input_analyzer.report.tables import Table, number, table_of, text
-from cs_input_analyzer.report.wording import Pairs, one_line, pairs, shown_measurement
+from cs_input_analyzer.report.wording import Pairs, one_line, pairs, several, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
 from cs_input_analyzer.units import (
     MISSING,
@@ -197,6 +197,11 @@ def measuring_facts(analysis: Analysis) -> Pairs:
     facts.append(("script", None if analysis.capture is None else _script(analysis.capture)))
     if shown is not None and shown.steady_state is not None:
         facts.append(("steady state", f"{shown.layout}: {_steady_state(shown.steady_state)}"))
+        if shown.steady_state.moved:
+            changed = (
+                f"WARNING: changed {several(shown.steady_state.moved)} inside the window, so the rate may not be the final one"
+            )
+            facts.append(("AUTOTUNE", f"{changed}; give it more --max-seconds"))
         if (gap_s := shown.steady_state.epoch_gap_s) is not None:
             facts.append(("epoch gap", f"{format_seconds(gap_s)} from the last batch of a pass to the first of the next"))
     facts.append(("noise", _noise(shown.noise) if shown is not None and shown.noise is not None else None))

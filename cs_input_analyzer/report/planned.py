@@ -103,7 +103,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         text("note", "what speaks for it or against it", "note"),
     )
     place, launches = _launches(plan)
-    return table_of("Alternatives", columns, launches if plan.alternatives else (), strong=place)
+    return table_of("Alternatives", columns, launches if plan.alternatives else (), strong=place, chart="layouts")
 
 
 def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:

@@ -102,7 +102,10 @@ def _worker(number: int, launch: Measurement | None, worker: WorkerResult | None
     cells |= {field.name: launch and getattr(launch.layout, field.name) for field in dataclasses.fields(Layout)}
     cells["num_workers"] = launch and launch.num_workers
     for name, cell in _flat(WorkerResult, worker).items():
-        if name not in LEFT_OUT_OF_WORKERS:
+        if name == "steady_state.moved":
+            moved = value_of(worker, "steady_state.moved")
+            cells["steady_state.moved_count"] = None if moved is None else len(moved)
+        elif name not in LEFT_OUT_OF_WORKERS:
             cells[name] = cell
     return cells
 

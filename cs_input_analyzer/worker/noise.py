@@ -1,4 +1,4 @@
-"""How far a window can be trusted: how quiet the host was, and what passes over the data cost. Journals in, numbers out."""
+"""How far a window can be trusted: what moved in it, and how quiet the host was. Journals in, numbers out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import Counters
 from cs_input_analyzer.records import Noise
+from cs_input_analyzer.stats.steady_state import Window
 from cs_input_analyzer.worker.journal import Journal
 
 
@@ -34,6 +35,26 @@ def grown_ratio(begin: float | None, end: float | None, whole_begin: float | Non
     if begin is None or end is None or whole_begin is None or whole_end is None or whole_end <= whole_begin:
         return None
     return max(0.0, (end - begin) / (whole_end - whole_begin))
+
+
+def moved_parameters(journal: Journal, window: Window) -> tuple[str, ...] | None:
+    """Tunable parameters (`op.parameter`) that took another value inside the window; None where they were never read. They are
+    read between chunks, so a change lies somewhere in its chunk: one whose chunk reaches into the window counts."""
+    last = window.first + window.batches
+    known: dict[str, float] | None = None
+    moved = set()
+    since = batches = 0
+    for event in journal.events:
+        if event["event"] == "chunk":
+            since, batches = batches, batches + int(event["batches"])
+        elif event["event"] == "tuned":
+            known = known if known is not None else {}
+            is_inside = batches - 1 > window.first and since <= last
+            for name, value in event["values"].items():
+                if is_inside and known.get(name, value) != value:  # one that appears late has not moved
+                    moved.add(str(name))
+                known[name] = value
+    return tuple(sorted(moved)) if known is not None else None
 
 
 def epoch_gap_s(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> float | None:

@@ -65,7 +65,7 @@ def sample(journal: JournalWriter, given: Sampling) -> None:
 class _Sampler:
     """One run of sampling. `arrivals`: stamps of the present state of the pipeline, which began at `state_began_s` (a full cache
     makes another one); `passes`: how many of them each pass ended with; `unwritten`: chunks that the journal does not have yet;
-    `since_epoch`: batches of this pass."""
+    `since_epoch`: batches of this pass; `tuned`: last seen values of AUTOTUNE's parameters, None before they were read."""
 
     journal: JournalWriter
     given: Sampling
@@ -82,6 +82,7 @@ class _Sampler:
     epochs: int = 0
     since_epoch: int = 1
     chunk_s: float = FIRST_CHUNK_S
+    tuned: dict[str, float] | None = None
     is_filling: bool = False
     began_s: float = 0.0
     checked_s: float = 0.0
@@ -101,6 +102,7 @@ class _Sampler:
         if self.is_filling:
             self.journal.event("cache_filling")
         self.journal.event("reads", **asdict(reads_of(self.given.ops, self.meter.passed, {})))
+        self._write_tuned()
 
     def step(self) -> StopReason | None:
         """One chunk, and what follows from it; why sampling stops, or None."""
@@ -164,6 +166,7 @@ class _Sampler:
             self.passes.clear()
             self.meter.seen.clear()  # what came before was another state of the pipeline
             self.state_began_s = now_s
+        self._write_tuned()
 
     def _begin_pass(self) -> bool:
         """Makes an iterator for the next pass; False where the source can be read only once."""
@@ -197,6 +200,17 @@ class _Sampler:
         }
         tuned = [{"op": value.op, "parameter": value.parameter, "value": value.value} for value in self.meter.parameters()]
         self.journal.event("costs", seen=seen, tuned=tuned, harness_us=harness_us)
+
+    def _write_tuned(self) -> None:
+        """The values that AUTOTUNE changed since the last of these events; the first one, even if empty, says they are read."""
+        if not (self.given.want_costs and self.meter.has_model):
+            return
+        values = {f"{tuned.op}.{tuned.parameter}": tuned.value for tuned in self.meter.parameters()}
+        known = self.tuned or {}
+        changed = {name: value for name, value in values.items() if known.get(name) != value}
+        if self.tuned is None or changed:
+            self.journal.event("tuned", batches=self.batches, values=changed)
+        self.tuned = values
 
 
 def _looks(dataset: Any, ops: Sequence[Op]) -> Mapping[str, Look]:

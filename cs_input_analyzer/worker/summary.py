@@ -32,7 +32,7 @@ from cs_input_analyzer.stats.steady_state import Window, batch_gap, rate_of, ste
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.journal import Journal
-from cs_input_analyzer.worker.noise import epoch_gap_s, noise_between
+from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_between
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to replay it.
@@ -256,6 +256,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             lag1_autocorrelation=window.lag1_autocorrelation,
             epochs=int(done["epochs"]) if done else 0,
             stopped_by=stopped_by,
+            moved=moved_parameters(journal, window),
             epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 2]),
             is_filling_cache=_is_filling_cache(journal, window),
         ),

@@ -71,6 +71,14 @@ def test_the_memory_is_that_of_the_largest_worker() -> None:
     assert "memory" not in measured(make_analysis(measurements=(nothing,), **ALONE))
 
 
+def test_parameters_that_moved_are_a_warning_in_words() -> None:
+    text = window(moved=("map.num_parallel_calls", "prefetch.buffer_size"))["AUTOTUNE"]
+    assert "WARNING: changed map.num_parallel_calls, prefetch.buffer_size inside the window" in text
+    assert "--max-seconds" in text
+    assert all("AUTOTUNE" not in window(moved=quiet) for quiet in (None, ()))
+    assert "and 6 more" in window(moved=tuple(f"map_{number}.n" for number in range(10)))["AUTOTUNE"]
+
+
 def test_each_sign_of_noise_is_said_alone() -> None:
     unread = dict.fromkeys(make_noise().__dataclass_fields__)
     signs = {

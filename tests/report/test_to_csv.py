@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from builders import make_analysis, make_measurement
+from builders import make_analysis, make_measurement, make_steady_state, make_worker
 from hostile import hostile
 from page_runs import usual_run
 
@@ -64,6 +64,14 @@ def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
     empty = ("peak_rss_bytes", "samples_per_s.estimate", "steady_state.blocks", "noise.others_ratio")
     assert {lost[name] for name in empty} == {""}
     assert (lost["nodes"], lost["tasks_per_node"], lost["cpus_per_task"], lost["status"]) == ("1", "2", "3", "lost")
+
+
+@pytest.mark.parametrize(("moved", "cell"), [(None, ""), ((), "0"), (("map.n", "prefetch.m"), "2")])
+def test_a_list_inside_a_cell_is_counted(moved: tuple[str, ...] | None, cell: str) -> None:
+    worker = make_worker(900.0, steady_state=make_steady_state(moved=moved))
+    (row,) = rows(make_analysis(measurements=(make_measurement("1x1x1", workers=(worker,)),)))
+    assert row["steady_state.moved_count"] == cell
+    assert "steady_state.moved" not in row
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -166,14 +166,23 @@ def test_a_launch_is_the_sum_of_those_that_delivered(tmp_path: Path) -> None:
 
 
 def lived(
-    folder: Path, gaps_s: list[float], *, ends: Sequence[int] = (), counters: Callable[[int], Counters] = lambda batches: ZERO
+    folder: Path,
+    gaps_s: list[float],
+    *,
+    ends: Sequence[int] = (),
+    counters: Callable[[int], Counters] = lambda batches: ZERO,
+    tuned: Mapping[int, Mapping[str, float]] | None = None,
 ) -> WorkerResult:
-    """A worker that saw these gaps in chunks of ten batches, passes that ended with the batches `ends`, and was done."""
+    """A worker that saw these gaps in chunks of ten batches, passes that ended with the batches `ends`, and was done; `tuned`: what
+    AUTOTUNE had changed after so many batches."""
     writer = JournalWriter(folder)
     stamps = 1000.0 + np.concatenate([[0.0], np.cumsum(gaps_s)])
     writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
     writer.event("sampling", counters=asdict(counters(0)))
+    values = tuned or {}
     for done in range(10, len(stamps) + 1, 10):
+        if done - 10 in values:
+            writer.event("tuned", batches=done - 10, values=values[done - 10])
         writer.chunk(stamps[done - 10 : done], None, counters(done))
         for _ in range(ends.count(done)):
             writer.event("epoch", batches=done)
@@ -183,6 +192,32 @@ def lived(
 
 
 CONSTANT = [0.01] * 199  # 200 stamps, nothing is cut
+
+
+SLOW_START = [0.1] * 100 + [0.01] * 299  # the first hundred gaps are cut
+
+
+@pytest.mark.parametrize(
+    ("gaps_s", "tuned", "moved"),
+    [
+        (CONSTANT, {}, None),  # nobody read the model
+        (CONSTANT, {0: {"map.n": 2, "prefetch.m": 4}}, ()),
+        (
+            CONSTANT,
+            {0: {"map.n": 1, "prefetch.m": 1, "batch.n": 2}, 50: {"prefetch.m": 2}, 100: {"map.n": 2}},
+            ("map.n", "prefetch.m"),
+        ),
+        # A parameter that appears late has not moved until it does.
+        (CONSTANT, {0: {}, 50: {"map.n": 3}}, ()),
+        (CONSTANT, {0: {}, 50: {"map.n": 3}, 100: {"map.n": 4}}, ("map.n",)),
+        (SLOW_START, {0: {"map.n": 1}, 50: {"map.n": 8}}, ()),
+        (SLOW_START, {0: {"map.n": 1}, 200: {"map.n": 8}}, ("map.n",)),
+    ],
+)
+def test_what_autotune_changed_inside_the_window_is_named_once(
+    tmp_path: Path, gaps_s: list[float], tuned: dict[int, dict[str, float]], moved: tuple[str, ...] | None
+) -> None:
+    assert lived(tmp_path, gaps_s, tuned=tuned).steady_state.moved == moved
 
 
 # --- passes --------------------------------------------------------------------------------------------------------------------
