@@ -169,13 +169,6 @@ def says(severity: str | None = None, **wanted: Any) -> dict[str, Any]:
     return wanted if severity is None else {"severity": severity, **wanted}
 
 
-def judged(rows: Rows) -> pytest.MarkDecorator:
-    """A test of each row."""
-    return pytest.mark.parametrize(
-        ("rule", "case", "expected"), [(rule, case, said) for rule, all_ in rows.items() for said, case in all_]
-    )
-
-
 def check(rule: Rule, case: Case, expected: Expected) -> None:
     """The rule finds in the case what is expected."""
     if isinstance(expected, str):
@@ -192,3 +185,15 @@ def check(rule: Rule, case: Case, expected: Expected) -> None:
             assert {key: finding.evidence[key] for key in wanted} == pytest.approx(wanted)
         else:
             assert getattr(finding, name) == wanted, finding
+
+
+def judged(rows: Rows) -> Callable[..., None]:
+    """A test of each row."""
+
+    @pytest.mark.parametrize(
+        ("rule", "case", "expected"), [(rule, case, said) for rule, all_ in rows.items() for said, case in all_]
+    )
+    def test(rule: Rule, case: Case, expected: Expected) -> None:
+        check(rule, case, expected)
+
+    return test

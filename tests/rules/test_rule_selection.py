@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import make_case, make_finding, make_graph, make_op
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.cli import main
@@ -15,13 +14,9 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.rules import RULES, Rule
 from cs_input_analyzer.rules.__main__ import page
-from tests.builders import make_options
+from tests.builders import make_case, make_finding, make_graph, make_op, make_options
 
 CODES = [rule.code for rule in RULES]
-
-
-def rule_that_finds(*findings: Finding) -> Rule:
-    return Rule(findings[0].code, "a-rule", lambda case: findings)
 
 
 @pytest.fixture
@@ -30,13 +25,9 @@ def case(monkeypatch: pytest.MonkeyPatch) -> Case:
     at_op = make_finding("CSI103", op="map", source=None)
     at_line = make_finding("CSI201", op=None, source="/data/x.py:7")
     nowhere = make_finding("CSI501", op=None, source=None, severity="error")
-    monkeypatch.setattr(rules, "RULES", tuple(map(rule_that_finds, (at_op, at_line, nowhere))))
+    those = tuple(Rule(one.code, "a-rule", lambda case, one=one: (one,)) for one in (at_op, at_line, nowhere))
+    monkeypatch.setattr(rules, "RULES", those)
     return make_case(pipeline=make_graph(ops=(make_op("map", source="/data/x.py:7"), make_op("batch", source="/data/x.py:8"))))
-
-
-def with_comment(case: Case, op: str, *ignored: str) -> Case:
-    ops = tuple(replace(found, ignored=ignored) if found.name == op else found for found in case.pipeline.ops)
-    return replace(case, pipeline=replace(case.pipeline, ops=ops))
 
 
 def codes(found: tuple[Finding, ...]) -> list[str]:
@@ -74,11 +65,13 @@ def test_options_choose_by_prefix_and_the_longer_decides(
 def test_a_comment_silences_its_own_ops_only_and_is_counted(
     case: Case, op: str, ignored: tuple[str, ...], expected: list[str], count: int
 ) -> None:
-    sifted = rules.sift(with_comment(case, op, *ignored))
+    ops = tuple(replace(found, ignored=ignored) if found.name == op else found for found in case.pipeline.ops)
+    commented = replace(case, pipeline=replace(case.pipeline, ops=ops))
+    sifted = rules.sift(commented)
     assert codes(sifted.findings) == expected
     assert sifted.ignored_count == count
     # What options leave out is not counted.
-    assert rules.sift(with_comment(case, op, *ignored), ignore=("CSI",)).ignored_count == 0
+    assert rules.sift(commented, ignore=("CSI",)).ignored_count == 0
 
 
 @pytest.mark.parametrize("code", ["CSI9", "E501", "", "CSI2030", "CSI203 "])
