@@ -57,12 +57,6 @@ def kinds(dataset: Any) -> list[str]:
     return [op.kind for op in ops_of(graph_def_of(dataset))]
 
 
-def cut_of(dataset: Any) -> Any:
-    cut = source_only(dataset)
-    assert cut is not None
-    return cut
-
-
 def heavy(record: Any) -> Any:
     """What a parse map does, in short: it changes type, shape and number of the components."""
     return {"length": tf.strings.length(record), "bytes": tf.io.decode_raw(record, tf.uint8)}
@@ -90,18 +84,17 @@ READERS: dict[str, Callable[[Data], Any]] = {
         [tf.data.TFRecordDataset(name) for name in data.names("tfrecord")], weights=[0.5, 0.3, 0.2], seed=1
     ),
 }
-each_reader = pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 
 
-@each_reader
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_what_follows_the_readers_is_gone(reader: Callable[[Data], Any], data: Data) -> None:
     dataset = downstream(reader(data))
     before = kinds(dataset)
-    cut = cut_of(dataset)
+    cut = source_only(dataset)
     assert cut.element_spec == STRING
     assert elements(cut) == data.records
     assert kinds(dataset) == before  # the original is left whole
-    assert kinds(cut_of(reader(data))) == kinds(reader(data))  # what only reads stays as it is
+    assert kinds(source_only(reader(data))) == kinds(reader(data))  # what only reads stays as it is
     assert not {"ParallelMap", "Filter", "Cache", "Take", "Prefetch"} & set(kinds(cut))  # a sampled choice has a map of its own
 
 
@@ -109,7 +102,7 @@ def test_maps_inside_the_interleaved_function_go_too(data: Data) -> None:
     def read(name: Any) -> Any:
         return tf.data.TFRecordDataset(name).map(heavy, num_parallel_calls=2).shuffle(3).batch(2).take(1).prefetch(1)
 
-    cut = cut_of(Dataset.from_tensor_slices(data.names("tfrecord")).interleave(read, num_parallel_calls=2).unbatch())
+    cut = source_only(Dataset.from_tensor_slices(data.names("tfrecord")).interleave(read, num_parallel_calls=2).unbatch())
     assert elements(cut) == data.records
     assert not {"Map", "ParallelMap", "Shuffle", "Batch", "Take", "Unbatch"} & set(kinds(cut))
 
@@ -118,7 +111,7 @@ def test_the_file_listing_stays(data: Data) -> None:
     def listed() -> Any:
         return Dataset.list_files(str(data.folder / "*.tfrecord"), shuffle=True, seed=3).shard(2, 1).repeat(2)
 
-    cut = cut_of(downstream(listed().interleave(tf.data.TFRecordDataset)))
+    cut = source_only(downstream(listed().interleave(tf.data.TFRecordDataset)))
     assert elements(cut) == elements(listed().interleave(tf.data.TFRecordDataset))
     assert {"Shuffle", "Shard", "Repeat"} <= set(kinds(cut))
 
@@ -133,11 +126,11 @@ def test_zipped_readers_are_both_read(data: Data) -> None:
     )
     options = tf.data.Options()
     options.threading.private_threadpool_size = 3
-    cut = cut_of(pair.shuffle(5).with_options(options))
+    cut = source_only(pair.shuffle(5).with_options(options))
     assert cut.element_spec == (STRING, STRING)
     assert cut.options().threading.private_threadpool_size == 3
     assert elements(cut) == Counter({(value, value): 1 for value in data.records})
-    one = cut_of(Dataset.zip((Dataset.range(100), tf.data.TFRecordDataset(data.names("tfrecord")))).batch(4))
+    one = source_only(Dataset.zip((Dataset.range(100), tf.data.TFRecordDataset(data.names("tfrecord")))).batch(4))
     assert one.element_spec == STRING
     assert elements(one) == data.records
 
@@ -147,7 +140,7 @@ def test_csv_keeps_its_columns(tmp_path: Path) -> None:
     with (tmp_path / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     dataset = tf.data.experimental.CsvDataset(str(tmp_path / "rows.csv"), [tf.string, tf.int32, tf.float32])
-    cut = cut_of(dataset.map(lambda name, number, half: number).batch(3))
+    cut = source_only(dataset.map(lambda name, number, half: number).batch(3))
     assert cut.element_spec == dataset.element_spec
     assert [(name.decode(), int(number), float(half)) for name, number, half in cut.as_numpy_iterator()] == rows
 
@@ -160,10 +153,10 @@ def test_whole_files_read_by_a_map(data: Data) -> None:
     files = Counter(Path(name).read_bytes() for name in data.names("txt"))
     pairs = Counter((Path(name).read_bytes(), Path(name[:-3] + "fixed").read_bytes()) for name in data.names("txt"))
     names = Dataset.from_tensor_slices(data.names("txt"))
-    both = cut_of(names.shuffle(3).map(pair, num_parallel_calls=2).map(lambda length, *_: length).batch(2))
+    both = source_only(names.shuffle(3).map(pair, num_parallel_calls=2).map(lambda length, *_: length).batch(2))
     assert both.element_spec == (STRING, STRING)
     assert elements(both) == pairs
-    inner = cut_of(names.flat_map(lambda name: Dataset.from_tensors(tf.io.read_file(name)).map(tf.strings.length)))
+    inner = source_only(names.flat_map(lambda name: Dataset.from_tensors(tf.io.read_file(name)).map(tf.strings.length)))
     assert elements(inner) == files
 
 
@@ -173,7 +166,7 @@ def test_tables_and_python_functions_upstream_still_work(data: Data, python: Cal
     table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, tf.constant(data.names("tfrecord"))), "")
     names = Dataset.from_tensor_slices(keys).map(table.lookup)
     names = names.map(lambda name: tf.ensure_shape(python(lambda value: value, [name], tf.string), []))
-    assert elements(cut_of(downstream(names.flat_map(tf.data.TFRecordDataset)))) == data.records
+    assert elements(source_only(downstream(names.flat_map(tf.data.TFRecordDataset)))) == data.records
 
 
 @pytest.mark.parametrize(
@@ -202,6 +195,6 @@ def test_a_file_named_by_another_is_read_after_it(data: Data) -> None:
     def both(name: Any) -> Any:
         return tf.strings.length(tf.io.read_file(tf.strings.join([name, tf.strings.substr(tf.io.read_file(name), 0, 0)])))
 
-    cut = cut_of(Dataset.from_tensor_slices(data.names("txt")).map(both))
+    cut = source_only(Dataset.from_tensor_slices(data.names("txt")).map(both))
     files = [Path(name).read_bytes() for name in data.names("txt")]
     assert elements(cut) == Counter(zip(files, files, strict=True))

@@ -19,7 +19,6 @@ from cs_input_analyzer.pipeline.samples import (
 )
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
-needs_tf = pytest.mark.tf
 Shape = tuple[int | None, ...]
 
 
@@ -174,7 +173,7 @@ def generated(tf: Any, shapes: tuple[list[int | None], ...]) -> Any:
     return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)
 
 
-@needs_tf
+@pytest.mark.tf
 @pytest.mark.parametrize(("build", "wanted"), [pytest.param(build, wanted, id=name) for name, build, wanted in table()])
 def test_what_an_element_of_a_pipeline_holds(build: Callable[[Any], Any], wanted: tuple[int | None, bool]) -> None:
     import tensorflow as tf

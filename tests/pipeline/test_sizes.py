@@ -46,7 +46,6 @@ def test_files_that_only_tensorflow_can_open_are_asked_of_it(tmp_path: Path) -> 
     with recorded_sources() as log:
         dataset = tf.data.TFRecordDataset([*names, "ram://train/part-9", "ram://train"]).batch(2)
     files = read_graph(dataset, log, target="x").files
-    assert files is not None
     assert (files.count, files.smallest_bytes, files.largest_bytes, files.directory) == (3, 116, 316, "ram://train")
     assert files.store == "ram"
     (tmp_path / "local").write_bytes(b"12345")

@@ -11,7 +11,7 @@ from builders import make_finding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument, with_call_after, with_calls_swapped
+from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument, with_call_after
 from cs_input_analyzer.pipeline.source.patch import make_patch, unified_diff
 from cs_input_analyzer.pipeline.source.statements import find_statement
 from cs_input_analyzer.records import Finding
@@ -63,7 +63,6 @@ def test_fixes_of_one_statement_are_put_together_and_nothing_else_is_changed() -
 
 
 def test_fixes_with_parts_between_them_are_put_together() -> None:
-    assert with_calls_swapped(code(CHAIN), "batch", "shuffle") is not None
     both = with_argument(code(CHAIN), "map", "num_parallel_calls", "2")
     wide = finding(CHAIN, both.replace("shuffle(9)", "shuffle(99)"))  # from the map to the shuffle
     inner = finding(CHAIN, code(CHAIN).replace("batch(32)", "batch(64)"))

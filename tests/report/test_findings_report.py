@@ -102,14 +102,14 @@ def test_any_names_make_good_anchors(names: list[tuple[str, str | None]]) -> Non
         assert anchors == ["finding-CSI104-map", "finding-CSI104-map-2"]
 
 
+def tried(**more: Any) -> Finding:
+    return make_finding(edits=(EDIT,), **more)
+
+
 STANDINGS = [
+    (tried(proven=True, verified_elements=40, pass_elements=64), "same elements, verified on 40 of 64", "not verified"),
     (
-        make_finding(edits=(EDIT,), proven=True, verified_elements=40, pass_elements=64),
-        "same elements, verified on 40 of 64",
-        "not verified",
-    ),
-    (
-        make_finding(edits=(EDIT,), proven=True, verified_elements=2000, most_gain=1.5),
+        tried(proven=True, verified_elements=2000, most_gain=1.5),
         "by the costs of the ops 1.5 times at most), same elements, verified on 2,000 of an unknown number",
         "not verified",
     ),
@@ -118,19 +118,11 @@ STANDINGS = [
         "not shown: it fails with it: TypeError",
         "not run:",
     ),
-    (make_finding(edits=(EDIT,), proven=False, measured_gain=None), "advice only: it was not tried", "proven"),
-    (
-        make_finding(edits=(EDIT,), proven=False, measured_gain=None, unproven_because="its map is random"),
-        "advice only: its map is random",
-        "not tried",
-    ),
+    (tried(proven=False, measured_gain=None), "advice only: it was not tried", "proven"),
+    (tried(proven=False, measured_gain=None, unproven_because="it is random"), "advice only: it is random", "not tried"),
     (make_finding(proven=False, measured_gain=None), "give it num_parallel_calls", "advice only"),
-    (make_finding(edits=(EDIT,), measured_gain=make_estimate(1.01, spread=0.05)), "told from noise", "slower"),
-    (
-        make_finding(edits=(EDIT,), measured_gain=make_estimate(0.8, spread=0.05)),
-        "the pipeline was slower with it",
-        "cannot be told",
-    ),
+    (tried(measured_gain=make_estimate(1.01, spread=0.05)), "told from noise", "slower"),
+    (tried(measured_gain=make_estimate(0.8, spread=0.05)), "the pipeline was slower with it", "cannot be told"),
 ]
 
 
@@ -144,7 +136,7 @@ def test_it_says_how_sure_a_fix_is(form: str, finding: Finding, said: str, not_s
 
 @pytest.mark.parametrize(("gain", "slower"), [(0.8, True), (0.98, False), (1.01, False), (2.0, False)])
 def test_a_short_report_says_which_fix_made_the_pipeline_slower(gain: float, slower: bool) -> None:
-    analysis = make_analysis(findings=(make_finding(edits=(EDIT,), measured_gain=make_estimate(gain, spread=0.05)),))
+    analysis = make_analysis(findings=(tried(measured_gain=make_estimate(gain, spread=0.05)),))
     brief = render(analysis, "console")
     assert ("(tried: slower)" in brief) == slower
     assert ("×" in brief) == (gain > 1.5)

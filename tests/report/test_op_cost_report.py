@@ -113,7 +113,6 @@ def test_the_functions_that_an_input_function_has_and_lacks_are_a_table() -> Non
         FunctionUse(name="batch", is_set=True, value="batch_size 256", advised="", source="/home/ada/input_fn.py:25"),
     )
     table = functions_table(make_analysis(functions=uses))
-    assert table is not None
     missing = ("shard", "no", MISSING, "shard the names (CSI303)", MISSING)
     assert table.rows == (missing, ("batch", "yes", "batch_size 256", MISSING, "…/ada/input_fn.py:25"))
     assert functions_table(make_analysis(functions=())) is None  # of a run saved before

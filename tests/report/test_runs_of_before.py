@@ -52,8 +52,6 @@ def test_it_is_shown_in_every_format(form: Any) -> None:
 def test_it_is_planned_again_on_what_it_measured() -> None:
     run = csia.load_analysis(FILE)
     found = run.plan(demand="100k", nodes=16)
-    assert found.recommendation is not None
-    assert run.recommendation is not None
     assert found.recommendation.layout.cpus > run.recommendation.layout.cpus
 
 

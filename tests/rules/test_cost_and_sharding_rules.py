@@ -208,9 +208,6 @@ def skip(
     return case_of(NAMES, *before, op, *after, measurements=(make_measurement("1x1x1", [rate]),) if rate else ())
 
 
-REPEAT = make_op("repeat", parameters={})
-
-
 def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: str = "Slurm: partition cpu") -> Case:
     file_system = {True: "nfs4", False: "ext4", None: "overlay"}[is_shared]
     return make_case(
@@ -221,12 +218,12 @@ def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: st
     )
 
 
-def caching(*paths: str, folder: str = "", layout: str = "3x4x2", **overrides: Any) -> Case:
+def caching(*paths: str, layout: str = "3x4x2", **overrides: Any) -> Case:
     """A pipeline with a file cache, of which each worker of a launch named its own path."""
-    filename = f"/private/1-{paths[0].rsplit('/')[-1]}" if paths else folder
+    filename = f"/private/1-{paths[0].rsplit('/')[-1]}"
     op = make_op("cache", parameters={"filename": filename}, code='ds = ds.cache("/data/c")')
     workers = tuple(make_worker(index=number, writes=(path,)) for number, path in enumerate(paths))
-    launch = replace(make_measurement(f"1x{len(paths) or 1}x1"), workers=workers)
+    launch = replace(make_measurement(f"1x{len(paths)}x1"), workers=workers)
     return case_of(NAMES, *READ, op, **({"measurements": (launch,), "plan": make_plan(layout)} | overrides))
 
 
@@ -464,7 +461,7 @@ ROWS: Rows = {
         (says("info", evidence={"seconds": 0.01, "in_every_pass": False}), skip(10_000, rate=1e6)),
         (
             says("warning", evidence={"samples": 40 * 256, "in_every_pass": True}),
-            skip(40, before=(*READ, BATCH), after=(REPEAT,)),
+            skip(40, before=(*READ, BATCH), after=(make_op("repeat", parameters={}),)),
         ),
         ("", skip(0)),
         ("", skip(None, before=READ, after=(MAP,))),  # a count that only the run knows

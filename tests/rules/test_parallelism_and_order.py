@@ -303,9 +303,6 @@ ROWS: Rows = {
             for ops in [
                 (mapped(JPEG), batch()),
                 (mapped((*CAST, "RandomUniform")), batch()),
-                (mapped((*CAST, "StridedSlice")), batch()),
-                (mapped(("PyFunc",)), batch()),
-                (mapped(()), batch()),
                 (mapped(), batch(4)),
                 (mapped(), op("PaddedBatch", "padded_batch", batch_size=256)),
                 (batch(), mapped()),

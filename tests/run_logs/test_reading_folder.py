@@ -13,8 +13,6 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.run_logs import inspect_run
 from tests.run_logs import logs
 
-DAY_S = 86_400
-
 REPORT = """Estimated Overall Performance
 -------------------------------
 Samples/s:                    640.0
@@ -61,7 +59,7 @@ def test_the_newest_of_several_logs_counts_and_the_others_are_named(tmp_path: Pa
 def test_what_is_a_day_older_is_of_another_run(tmp_path: Path) -> None:
     old = logs.write(tmp_path / "performance.json", [json.dumps({"samples_per_sec": 5.0, "suspected_input_bottleneck": "true"})])
     logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30))
-    age(old, 2 * DAY_S)
+    age(old, 2 * 86_400)
     found = inspect_run(tmp_path)
     assert found.rates.average_samples_per_s is None
     assert "suspected_input_bottleneck" not in found.evidence
