@@ -29,7 +29,7 @@ def test_it_opens_quietly_and_draws_everything_at_any_width(opened: Any, scheme:
     assert {place.get_attribute("data-chart") for place in page.locator("[data-chart]").all()} == set(CHARTS)
     assert page.locator("td.number").first.evaluate("cell => getComputedStyle(cell).textAlign") == "right"
     plots = page.locator("[data-plot]").all()
-    assert len(plots) == len(CHARTS) - 3  # three are tables
+    assert len(plots) == len(CHARTS) - 4  # four are tables
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(FITS)

@@ -32,7 +32,7 @@ def specs_of(run: Analysis) -> str:
 def test_a_usual_run_has_every_picture_whole_and_asking_for_no_file() -> None:
     run = usual_run()
     found = charts_of(run)
-    tables = {"pipeline", "memory", "op-costs"}
+    tables = {"pipeline", "memory", "op-costs", "layouts"}
     assert found.keys() | tables == set(CHARTS)
     for name, chart in found.items():
         assert chart.name == name
