@@ -370,6 +370,11 @@ make_budget = partial(
 # --- predicted ---------------------------------------------------------------------------------------------------------------
 
 
+def make_point(cpus: int, rate: float, *, spread: float = 0.02, cost: float | None = 0.01) -> records.WorkerPoint:
+    """Workers that ran alone on so many CPUs."""
+    return records.WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, spread=spread, count=3), cpu_s_per_sample=cost)
+
+
 make_capacity_model = partial(
     records.CapacityModel,
     workers=(
@@ -577,8 +582,7 @@ def make_options(**choices: Any) -> records.Options:
     mistakes = Mistakes()
     options = read_options(mistakes, **choices)
     mistakes.raise_any()
-    assert options is not None
-    return options
+    return options  # type: ignore[return-value]
 
 
 def make_work_plan(target: str = "data.py:f", workers: int = 1, **overrides: Any) -> WorkPlan:

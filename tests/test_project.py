@@ -33,12 +33,6 @@ def commands() -> dict[str, click.Command]:
     return import_module("cs_input_analyzer.cli").cli.commands
 
 
-def markdown_pages(root: Path) -> list[Path]:
-    return sorted(
-        [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("benchmarks/**/*.md"), *root.glob("sample_pipelines/**/*.md")]
-    )
-
-
 # --- how long functions are --------------------------------------------------------------------------------------------------
 
 LONGEST_FUNCTION_LINES = 60
@@ -115,19 +109,15 @@ def test_every_module_has_a_place_in_the_layers(root: Path, pyproject: dict) -> 
 # --- dependencies ----------------------------------------------------------------------------------------------------------
 
 
-def declared_dependencies(pyproject: dict) -> set[str]:
+def test_every_dependency_has_its_line_and_every_line_its_dependency(root: Path, pyproject: dict) -> None:
+    explained = [name.lower() for name in PROJECT_LINE.findall((root / "docs/dependencies.md").read_text(encoding="utf-8"))]
+    assert len(explained) == len(set(explained))
     project = pyproject["project"]
     requirements = [*pyproject["build-system"]["requires"], *project["dependencies"]]
     for extra in project["optional-dependencies"].values():
         requirements += extra
     names = {re.split(r"[<>=!~;\[ ]", requirement, maxsplit=1)[0].lower() for requirement in requirements}
-    return names - {project["name"].lower()}
-
-
-def test_every_dependency_has_its_line_and_every_line_its_dependency(root: Path, pyproject: dict) -> None:
-    explained = [name.lower() for name in PROJECT_LINE.findall((root / "docs/dependencies.md").read_text(encoding="utf-8"))]
-    assert len(explained) == len(set(explained))
-    assert set(explained) == declared_dependencies(pyproject)
+    assert set(explained) == names - {project["name"].lower()}
 
 
 def test_every_runtime_dependency_is_imported_somewhere(root: Path, pyproject: dict) -> None:
@@ -186,7 +176,8 @@ def test_every_command_and_option_explains_itself() -> None:
 def test_no_relative_link_is_broken(root: Path) -> None:
     broken = []
     checked = 0
-    for page in markdown_pages(root):
+    folders = ("*.md", "docs/**/*.md", "benchmarks/**/*.md", "sample_pipelines/**/*.md")
+    for page in (page for pattern in folders for page in root.glob(pattern)):
         text = FENCE.sub("", page.read_text(encoding="utf-8"))
         for match in LINK.finditer(text):
             target = match[1] or match[2]

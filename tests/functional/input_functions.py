@@ -142,14 +142,6 @@ def eats_memory() -> Any:
         time.sleep(0.002)
 
 
-def prints_a_lot() -> Any:
-    line = "x" * 99_999 + "\n"
-    for _ in range(2_000):
-        sys.stdout.write(line)
-    sys.stdout.flush()
-    return endless({})
-
-
 def forks() -> Any:
     """The child comes back from the input function too, and would go on as a second worker."""
     os.fork()
@@ -170,18 +162,6 @@ def leaves_processes_behind() -> Any:
 def reads_stdin() -> Any:
     assert sys.stdin.read() == ""
     return endless({})
-
-
-def numpy_function_and_threads() -> Any:
-    """Python in the pipeline and a thread that nobody ends: interpreters with such have hung at shutdown."""
-    threading.Thread(target=threading.Event().wait).start()
-
-    def slow(x: Any) -> Any:
-        time.sleep(0.001)
-        return x
-
-    dataset = Dataset.range(1 << 40).map(lambda x: tf.numpy_function(slow, [x], tf.int64), num_parallel_calls=4)
-    return dataset.map(lambda x: tf.ensure_shape(x, [])).batch(4, drop_remainder=True).prefetch(2)
 
 
 def second_worker_meets_a_bad_record_early() -> Any:

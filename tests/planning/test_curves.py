@@ -52,11 +52,6 @@ def test_on_one_node_the_curve_goes_on_to_all_tasks_that_fit() -> None:
     assert [at.layout.tasks_per_node for at in throughput_curve(run)] == [2, 3, 4]
 
 
-def test_without_a_model_or_a_plan_there_is_nothing_to_ask() -> None:
-    for run in (usual_run(capacity=None), usual_run(recommendation=None)):
-        assert throughput_curve(run) == ()
-
-
 def test_what_feeds_is_what_the_plan_says_of_itself() -> None:
     run = usual_run()
     at = {prediction.layout: prediction for prediction in throughput_curve(run)}
@@ -86,23 +81,23 @@ def test_the_gap_that_feeds_the_accelerator_follows_from_little() -> None:
     assert wanted_gap_s(usual_run(pipeline=make_graph(batch_size=None))) is None
 
 
-def test_a_fed_accelerator_takes_what_it_wants_and_pauses_once() -> None:
+def test_a_fed_accelerator_takes_what_it_wants_and_pauses_once_and_a_starving_one_takes_what_there_is() -> None:
     curve = feeding_curve(usual_run(), [gaps()])
     lengths, wanted = np.diff(curve.edges_s), np.array(curve.wanted_samples_per_s)
     assert round(wanted.max()) == 7000
     assert ((7000 - wanted) * lengths).sum() / 7000 == pytest.approx(curve.pause_end_s - curve.pause_begin_s)
     assert (curve.taken_samples_per_s * lengths).sum() == pytest.approx((wanted * lengths).sum(), rel=0.03)
 
-
-def test_a_starving_one_takes_what_there_is() -> None:
     curve = feeding_curve(usual_run(consumption=make_consumption(100_000.0)), [gaps()])
     # All of the supply, but for what the pause loses beyond the buffers.
     assert 0.8 * 14_500 < np.mean(curve.taken_samples_per_s) < 1.05 * 14_500
 
 
-def test_without_both_sides_or_traces_there_is_no_feeding() -> None:
+def test_without_both_sides_traces_a_model_or_a_plan_there_is_no_curve() -> None:
     lacks = ({"consumption": None}, {"recommendation": None}, {"pipeline": make_graph(batch_size=None)})
     for lack in (*lacks, {"options": Options(feed="first-come")}):
         assert feeding_curve(usual_run(**lack), [gaps()]) is None
     assert feeding_curve(usual_run(), [(), (0.0, 0.0)]) is None
+    for run in (usual_run(capacity=None), usual_run(recommendation=None)):
+        assert throughput_curve(run) == ()
     assert math.isfinite(feeding_curve(usual_run(), [(0.0, 1.0)]).edges_s[-1])

@@ -6,22 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from builders import make_capacity_model, make_cluster, make_estimate
+from builders import make_capacity_model, make_cluster, make_point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import CapacityModel, ContentionPoint, Estimate, WorkerPoint
+from cs_input_analyzer.records import CapacityModel, ContentionPoint, Estimate
 
 CLUSTER = make_cluster(nodes=4, cpus_per_node=64)
 
 
 def probed(cpus: int, *rates: tuple[int, float], together: Sequence[tuple[int, int]] = (), spread: float = 0.03) -> CapacityModel:
     """A host of so many CPUs: rates of lone workers by their CPUs; `together`: tasks and CPUs of workers that kept their rate."""
-    workers = tuple(
-        WorkerPoint(cpus=size, samples_per_s=make_estimate(rate, spread=spread, count=3), cpu_s_per_sample=0.01)
-        for size, rate in rates
-    )
+    workers = tuple(make_point(size, rate, spread=spread) for size, rate in rates)
     contention = tuple(
         ContentionPoint(tasks=tasks, cpus=size, busy_ratio=1.0, kept_ratio=Estimate(estimate=1.0, low=0.97, high=1.03))
         for tasks, size in together

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import make_capacity_model, make_cluster, make_consumption, make_estimate
+from builders import make_capacity_model, make_cluster, make_consumption, make_estimate, make_point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,6 @@ from cs_input_analyzer.records import (
     Layout,
     Options,
     Prediction,
-    WorkerPoint,
 )
 
 GIB = 2**30
@@ -36,10 +35,7 @@ GIB = 2**30
 def a_model(**overrides: object) -> CapacityModel:
     """100 samples/s on one CPU, 180 on two, 300 on four; 0.5 GiB each."""
     plain: dict[str, object] = {
-        "workers": tuple(
-            WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, count=3), cpu_s_per_sample=0.01)
-            for cpus, rate in ((1, 100.0), (2, 180.0), (4, 300.0))
-        ),
+        "workers": (make_point(1, 100.0), make_point(2, 180.0), make_point(4, 300.0)),
         "contention": (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.9)),),
         "slowest_ratio": 0.98,
         "host_cpus": 4,
@@ -195,10 +191,7 @@ def test_no_launch_of_all_is_better_than_the_plan(problem: dict[str, object], de
 
 
 def test_threads_that_share_a_lock_get_no_cpus_that_slow_them_down() -> None:
-    slower = tuple(
-        WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, count=3), cpu_s_per_sample=0.01)
-        for cpus, rate in ((1, 100.0), (2, 75.0))
-    )
+    slower = (make_point(1, 100.0), make_point(2, 75.0))
     assert plan(80, a_model(workers=slower, contention=())).cpus_per_task == 1
     assert plan(80, a_model()).cpus_per_task == 4
 

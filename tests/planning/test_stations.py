@@ -187,7 +187,6 @@ SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Pyt
         # Fixed parallelism: fewer calls than CPUs, or calls that wait; an interleave has no more calls than its cycle is long.
         (fixed(2), {"map_2": (19e-4, 0)}, {"cpus": 4}, {FIXED: 2 / 19e-4, CPU: 4 / 19e-4}),
         (fixed(2), {"map_2": (19e-4, 0)}, {}, {CPU: 2 / 19e-4}),
-        (fixed("AUTOTUNE"), {"map_2": (19e-4, 0)}, {}, {CPU: 2 / 19e-4}),
         (fixed(8), {"map_2": (2e-4, 77e-4)}, {}, {FIXED: 8 / 79e-4, CPU: 2 / 2e-4}),
         (fixed(8), {"map_2": (18e-4, 1e-4)}, {}, {CPU: 2 / 18e-4}),
         (TWO_OF_SIXTEEN, {"read": (1e-4, 17e-4), "interleave": (1e-4, 0)}, {"cpus": 8}, {FIXED: 2 / 19e-4, CPU: 8 / 2e-4}),

@@ -82,15 +82,12 @@ def test_the_compiling_command_differs_in_its_mode_alone(typed: str, compiles: s
         ("python run.py", "python-ws run.py"),
         ("/usr/bin/python3.8 -m a", "python-ws -m a"),
         ("singularity exec a.sif python run.py", "singularity exec a.sif python-ws run.py"),
+        # A flavour that was typed stays.
+        *((text, text) for text in ("csrun_wse python-ws run.py", "python-pt run.py python-ws", "bash train.sh python-ws.sh", "")),
     ],
 )
 def test_weight_streaming_runs_in_its_own_python(typed: str, streams: str) -> None:
     words = typed.split()
     assert with_python_of(words, "weight_streaming") == streams.split()
     assert with_python_of(words, "pipelined") == with_python_of(words, None) == words
-
-
-@pytest.mark.parametrize("typed", ["csrun_wse python-ws run.py", "python-pt run.py python-ws", "bash train.sh python-ws.sh", ""])
-def test_a_flavour_that_was_typed_stays_and_only_python_ws_streams_weights(typed: str) -> None:
-    assert with_python_of(typed.split(), "weight_streaming") == typed.split()
-    assert streams_weights(typed.split()) is typed.startswith("csrun_wse python-ws")
+    assert streams_weights(words) is (typed == "csrun_wse python-ws run.py")

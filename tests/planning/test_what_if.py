@@ -17,7 +17,6 @@ from cs_input_analyzer.planning.recommend import whatif
 from cs_input_analyzer.planning.recommend.launches import rates_on
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem, predicted
 from cs_input_analyzer.records import (
-    CapacityModel,
     Estimate,
     LaunchPlan,
     Layout,
@@ -96,13 +95,9 @@ def test_the_table_is_what_is_predicted_and_rates_rise_with_nodes(problem: dict[
 # --- which rows there are -------------------------------------------------------------------------------------------------------
 
 
-def names(model: CapacityModel) -> set[str]:
-    return {what.name for what in plan(1000, model).what_if}
-
-
 def test_what_is_not_known_has_no_row() -> None:
-    assert names(a_model(private_bytes=None)) == {whatif.NODE}
-    assert names(a_model(is_sharded=False, file_count=100)) == {whatif.NODE, whatif.MEMORY}
+    assert {what.name for what in plan(1000, a_model(private_bytes=None)).what_if} == {whatif.NODE}
+    assert {what.name for what in plan(1000, a_model(file_count=100)).what_if} == {whatif.NODE, whatif.MEMORY}
 
 
 # --- what they say --------------------------------------------------------------------------------------------------------------

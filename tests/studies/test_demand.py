@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choices", "words"),
     [
+        *(({"step_time": step, "batch_size": 256}, "positive number") for step in (0.0, math.nan)),
+        ({"step_time": 1e-30, "batch_size": 256}, "beyond any"),
         ({"compile_report": "a", "performance_json": "b"}, "--compile-report and --performance-json"),
         ({"system_file": "mine.yaml"}, "--system-file describes systems that a --wafer model runs on"),
         ({"system_file": "/nowhere.yaml", "wafer": "bert_base", "batch_size": 64}, "/nowhere.yaml: cannot be read"),

@@ -69,15 +69,10 @@ def tuned(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch, *findings: Fi
     return analyze_and_patch(job(max_seconds=200.0, **options), launcher, silent)  # type: ignore[arg-type]
 
 
-def patch_of(found: Analysis) -> Patch:
-    assert found.fixes.patch is not None
-    return found.fixes.patch
-
-
 def test_what_was_kept_is_patched_and_the_copy_is_tried(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = trying()
     found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(f, num_parallel_calls=2)"))
-    patch = patch_of(found)
+    patch = found.fixes.patch
     assert patch.proven
     assert patch.measured_gain == PASSED.gain
     assert patch.folder == str(file.parent)
@@ -104,7 +99,7 @@ def test_the_copy_is_tried_also_where_starting_came_to_take_longer(
         return told(candidates)
 
     launcher.tell = slowly
-    patch = patch_of(tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)")))
+    patch = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)")).fixes.patch
     assert patch.proven, patch.unproven_because
     assert patch.folder == str(file.parent)
     assert "--- ./data.py\n" in patch.diff
@@ -112,7 +107,7 @@ def test_the_copy_is_tried_also_where_starting_came_to_take_longer(
 
 def test_a_fix_without_code_is_left_to_be_done_by_hand_beside_the_patch(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = finding_at(file, 2, "map(f)", "map(g)"), make_finding("CSI101", edits=(OTHER,), fix="prefetch at the end")
-    patch = patch_of(tuned(trying(), monkeypatch, *both))
+    patch = tuned(trying(), monkeypatch, *both).fixes.patch
     assert "+    ds = load(params).map(g)\n" in patch.diff
     (by_hand,) = patch.by_hand
     assert "prefetch at the end" in by_hand
@@ -141,7 +136,7 @@ def test_a_file_that_cannot_be_patched_is_said(file: Path, monkeypatch: pytest.M
         file.unlink()
     else:
         file.write_bytes(content)
-    patch = patch_of(tuned(trying(), monkeypatch, finding))
+    patch = tuned(trying(), monkeypatch, finding).fixes.patch
     assert patch.diff == ""
     assert "UTF-8" in patch.by_hand[0]
 
@@ -164,7 +159,7 @@ def test_a_copy_that_does_not_pass_is_not_offered(
         return outcome
 
     found = tuned(trying(patched), monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
-    patch = patch_of(found)
+    patch = found.fixes.patch
     assert not patch.proven
     assert said in patch.unproven_because
     assert found.interrupted is isinstance(outcome, KeyboardInterrupt)

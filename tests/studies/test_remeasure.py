@@ -103,7 +103,6 @@ def test_what_both_have_measured_is_launched_as_far_as_it_fits_the_host_and_the_
     [
         ({"new": run_of("data.py:new", "1x1x2")}, "no launch in common"),
         ({"layouts": "1x4x1"}, "needs 4 CPUs, and 2 may be used"),
-        ({"layouts": "2x1x1"}, "spans 2 nodes, and this host is one"),
         ({"max_seconds": 3.0}, "give more time"),
     ],
 )

@@ -208,12 +208,8 @@ def test_this_host_may_have_no_room_for_a_plan() -> None:
 # --- what cannot be --------------------------------------------------------------------------------------------------------------
 
 
-def unmeasured() -> Analysis:
-    return replace(RUN, measurements=())
-
-
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing measured": ({"run": unmeasured()}, "measured no rate"),
+    "nothing measured": ({"run": replace(RUN, measurements=())}, "measured no rate"),
     "unknown": ({"max_seconds": 5}, "unknown option max_seconds; there are: demand"),
     "cluster": ({"cluster": "none.yaml"}, "cannot read the cluster file none.yaml"),
     "too small": ({"nodes": 1, "cpus_per_node": 1}, "no launch fits one node of one CPU"),
@@ -228,7 +224,7 @@ def test_what_cannot_be_planned_is_told_in_one_line(case: str, saved: str) -> No
     Path("reference.yaml").write_text("nodes: 8\ncpus_per_node: 4\nmemory_per_node: 16GiB\nnode_reference: 1000000+-1%\n")
     choices, message = WRONG[case]
     with pytest.raises(UsageError, match=message) as caught:
-        again(**choices) if "run" not in choices else again(choices["run"])
+        again(**choices)
     assert "\n" not in str(caught.value)
 
 
