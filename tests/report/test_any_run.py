@@ -121,10 +121,8 @@ def test_any_run_fits_on_a_screen_and_has_every_format(name: str) -> None:
 
 
 @pytest.mark.parametrize("make", [usual_run, make_bare_analysis])
-def test_every_record_has_its_row_and_columns_do_not_depend_on_the_run(make: Callable[[], Analysis]) -> None:
-    run, found = make(), frames(make())
-    assert {name: len(frame) for name, frame in found.items()} == counts(run)
-    columns = {name: list(frame.columns) for name, frame in found.items()}
+def test_columns_of_tables_do_not_depend_on_the_run(make: Callable[[], Analysis]) -> None:
+    columns = {name: list(frame.columns) for name, frame in frames(make()).items()}
     assert columns == {name: list(frame.columns) for name, frame in frames(usual_run()).items()}
     assert all(len(names) == len(set(names)) for names in columns.values())
 

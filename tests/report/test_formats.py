@@ -74,12 +74,9 @@ def test_a_saved_report_renders_again_to_the_same_text(tmp_path: Path, format: F
         assert render(again, other) == render(make_analysis(), other)
 
 
-def test_importing_loads_nothing_heavy(root: Path) -> None:
+def test_importing_loads_nothing_heavy_and_reading_neither_tensorflow_nor_a_renderer(root: Path, tmp_path: Path) -> None:
     code = "import cs_input_analyzer.report, cs_input_analyzer.report.to_json, cs_input_analyzer.report.to_html"
     assert loaded_after(f"{code}, cs_input_analyzer.report.to_csv, cs_input_analyzer.report.to_console", root) == []
-
-
-def test_reading_loads_neither_tensorflow_nor_a_renderer(root: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(render(make_analysis(), "json"))
     assert loaded_after(f"from cs_input_analyzer.report import load; load({str(path)!r})", root) == ["pydantic"]

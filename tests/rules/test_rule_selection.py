@@ -11,7 +11,7 @@ import pytest
 from cs_input_analyzer import rules
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.records import Case
 from cs_input_analyzer.rules import RULES, Rule
 from cs_input_analyzer.rules.__main__ import page
 from tests.builders import make_case, make_finding, make_graph, make_op, make_options
@@ -30,10 +30,6 @@ def case(monkeypatch: pytest.MonkeyPatch) -> Case:
     return make_case(pipeline=make_graph(ops=(make_op("map", source="/data/x.py:7"), make_op("batch", source="/data/x.py:8"))))
 
 
-def codes(found: tuple[Finding, ...]) -> list[str]:
-    return [finding.code for finding in found]
-
-
 @pytest.mark.parametrize(
     ("select", "ignore", "expected"),
     [
@@ -49,7 +45,7 @@ def codes(found: tuple[Finding, ...]) -> list[str]:
 def test_options_choose_by_prefix_and_the_longer_decides(
     case: Case, select: tuple[str, ...], ignore: tuple[str, ...], expected: list[str]
 ) -> None:
-    assert codes(rules.sift(case, select, ignore).findings) == expected
+    assert [finding.code for finding in rules.sift(case, select, ignore).findings] == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +64,7 @@ def test_a_comment_silences_its_own_ops_only_and_is_counted(
     ops = tuple(replace(found, ignored=ignored) if found.name == op else found for found in case.pipeline.ops)
     commented = replace(case, pipeline=replace(case.pipeline, ops=ops))
     sifted = rules.sift(commented)
-    assert codes(sifted.findings) == expected
+    assert [finding.code for finding in sifted.findings] == expected
     assert sifted.ignored_count == count
     # What options leave out is not counted.
     assert rules.sift(commented, ignore=("CSI",)).ignored_count == 0

@@ -74,6 +74,7 @@ def test_what_is_a_day_older_is_of_another_run(tmp_path: Path) -> None:
         ("performance.json", '{"something": 1}'),
         ("empty.log", ""),
         ("steps.jsonl", "{}\n"),
+        ("events.out.tfevents.1.host", "not events at all"),
         ("binary.log", "\0\1\2" * 1000),
     ],
 )
