@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.records import Case, Finding, Op, OpCost, PipelineGraph, Station
+from cs_input_analyzer.records import Case, Finding, Measurement, Op, OpCost, PipelineGraph, Station
 from tests.builders import (
     GIB,
     make_case,
@@ -110,9 +110,13 @@ def case_of(*ops: Op, **overrides: Any) -> Case:
 
 def unmeasured(pipeline: PipelineGraph) -> Case:
     """Nothing but the graph is known, and that a task had two CPUs."""
-    worker = make_worker(bytes_read_per_sample=None, first_batch_s=None, steady_state=None)
-    launch = replace(make_measurement("1x1x2"), workers=(worker,))
-    return make_case(pipeline=pipeline, measurements=(launch,), profile=None, plan=None, cluster=make_cluster())
+    launches = alone(bytes_read_per_sample=None, first_batch_s=None, steady_state=None)
+    return make_case(pipeline=pipeline, measurements=launches, profile=None, plan=None, cluster=make_cluster())
+
+
+def alone(rate: float = 1000.0, layout: str = "1x1x2", **known: Any) -> tuple[Measurement, ...]:
+    """The launch of one worker of which this is known."""
+    return (make_measurement(layout, workers=(make_worker(rate, **known),)),)
 
 
 def with_worker(case: Case, **known: Any) -> Case:

@@ -16,13 +16,14 @@ from cs_input_analyzer.rules.shuffles import (
     shuffle_of_decoded,
     shuffle_too_small,
 )
-from tests.builders import GIB, make_cluster, make_measurement, make_plan, make_station, make_steady_state, make_worker
+from tests.builders import GIB, make_cluster, make_plan, make_station, make_steady_state
 from tests.rules.lines import (
     CAST,
     JPEG,
     RANDOM,
     Expected,
     Rows,
+    alone,
     batch,
     cache,
     case_of,
@@ -67,9 +68,8 @@ def no_prefetch(kind: Any, name: str) -> Expected:
 
 def decoding(*ops: Op, share: float = 0.8, bytes_out: float = 1e6, **overrides: Any) -> Case:
     """Pictures of 100 kB in 1 GiB of files that become `bytes_out` each; workers read those 100 kB for a sample."""
-    worker = make_worker(1000.0, bytes_read_per_sample=100e3)
     pictures = ops or (*reading(), mapped(JPEG), shuffle(), repeat(), batch(), prefetch())
-    case = case_of(*pictures, measurements=(replace(make_measurement("1x1x2"), workers=(worker,)),), **overrides)
+    case = case_of(*pictures, measurements=alone(bytes_read_per_sample=100e3), **overrides)
     kept = [cost(name, 0.1, bytes_out_per_sample=1e6) for name in ("take", "skip")]
     return measured(case, cost("interleave", 0.05), cost("map", share, bytes_out_per_sample=bytes_out), *kept)
 
@@ -122,14 +122,13 @@ def of_unknown_size() -> Case:
 
 def of_shards(*ops: Op, gap_s: float | None = None, source: tuple[Op, ...] = (), **overrides: Any) -> Case:
     """1 GiB of records of 1 KiB."""
-    worker = make_worker(1000.0, bytes_read_per_sample=1024.0, steady_state=make_steady_state(epochs=3, epoch_gap_s=gap_s))
-    launches = (replace(make_measurement("1x1x2"), workers=(worker,)),)
+    launches = alone(bytes_read_per_sample=1024.0, steady_state=make_steady_state(epochs=3, epoch_gap_s=gap_s))
     return case_of(*(source or reading()), *ops, batch(), **({"measurements": launches} | overrides))
 
 
 def launch(first_s: float | None, gap_s: float | None = 0.1, gap: BatchGap | None = None) -> Measurement:
-    worker = make_worker(1000.0, first_batch_s=first_s, batches_per_s=1 / gap_s if gap_s is not None else None, batch_gap_s=gap)
-    return replace(make_measurement("1x1x2"), workers=(worker,))
+    (found,) = alone(first_batch_s=first_s, batches_per_s=1 / gap_s if gap_s is not None else None, batch_gap_s=gap)
+    return found
 
 
 def starting(*launches: Measurement, buffer_size: int = 10_000, size: int = 256) -> Case:
@@ -138,10 +137,9 @@ def starting(*launches: Measurement, buffer_size: int = 10_000, size: int = 256)
 
 def passing(*ops: Op, buffer_size: int = 10_000, rate: float = 1000.0, window_s: float = 39.0, **overrides: Any) -> Case:
     """A worker of the plan reads 40,000 samples in a pass, 1,000 in a second; its first batch, within a second, is no slow one."""
-    state = make_steady_state(window_s=window_s)
-    worker = make_worker(1000.0, first_batch_s=10.0, batches_per_s=0.2, bytes_read_per_sample=GIB / 40_000, steady_state=state)
+    known = {"bytes_read_per_sample": GIB / 40_000, "steady_state": make_steady_state(window_s=window_s)}
     given = {
-        "measurements": (replace(make_measurement("1x1x2"), workers=(worker,)),),
+        "measurements": alone(first_batch_s=10.0, batches_per_s=0.2, **known),
         "plan": make_plan(input_workers=1, predicted_samples_per_s=Estimate.exact(rate)),
     }
     return case_of(*reading(), mapped(JPEG), shuffle(buffer_size), *ops, **(given | overrides))

@@ -42,6 +42,7 @@ from tests.builders import (
 from tests.rules.lines import (
     JPEG,
     Rows,
+    alone,
     batch,
     cache,
     case_of,
@@ -104,8 +105,7 @@ BROKEN = [make_worker(1000.0, status="data_error", message=f"after {n} batches: 
 
 def ended(epochs: int, *, ends: bool = True, mode: str = "train") -> Case:
     """A window in which the data ended so often."""
-    worker = make_worker(1000.0, steady_state=make_steady_state(epochs=epochs))
-    return roomy(ends=ends, mode=mode, measurements=(replace(make_measurement("1x1x1"), workers=(worker,)),))
+    return roomy(ends=ends, mode=mode, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=epochs)))
 
 
 def steps(cardinality: int | None, steps: int | None, *, epochs: int | None = None, **others: Any) -> Case:
@@ -145,7 +145,7 @@ def cached(*ratios: float | None, memory_gib: int = 256, stations: Any = READING
     return make_case(**(settings | overrides))
 
 
-FILLING = make_measurement("1x1x1", workers=(make_worker(steady_state=make_steady_state(is_filling_cache=True)),))
+FILLING = alone(layout="1x1x1", steady_state=make_steady_state(is_filling_cache=True))
 
 
 def today(layout: str, is_current: bool = True) -> Case:
@@ -167,9 +167,9 @@ def budgeted(cpus: int, **overrides: Any) -> Case:
 def tuned(
     calls: float, op: str = "map", parameter: str = "parallelism", layout: str = "1x1x2", written: int | str = "AUTOTUNE"
 ) -> Case:
-    worker = make_worker(tuned=(TunedParameter(op=op, parameter=parameter, value=calls),))
     pipeline = make_graph(ops=(make_op("map", parameters={"num_parallel_calls": written}),))
-    return make_case(pipeline=pipeline, measurements=(replace(make_measurement(layout), workers=(worker,)),))
+    chosen = (TunedParameter(op=op, parameter=parameter, value=calls),)
+    return make_case(pipeline=pipeline, measurements=alone(layout=layout, tuned=chosen))
 
 
 def quota(budget: int, source: str = "cgroup quota") -> Case:
@@ -178,10 +178,8 @@ def quota(budget: int, source: str = "cgroup quota") -> Case:
 
 def with_workers(*layouts: tuple[str, float, float], **fields: Any) -> Case:
     """A worker alone for each (layout, samples/s, CPU seconds per sample)."""
-    alone = [make_measurement(layout, workers=(make_worker(rate, cpu_s_per_sample=cost),)) for layout, rate, cost in layouts]
-    return make_case(
-        **({"measurements": tuple(alone), "profile": None, "stations": (), "storage": None, "capacity": None} | fields)
-    )
+    launches = tuple(launch for layout, rate, cost in layouts for launch in alone(rate, layout, cpu_s_per_sample=cost))
+    return make_case(**({"measurements": launches, "profile": None, "stations": (), "storage": None, "capacity": None} | fields))
 
 
 @given(rate=st.floats(1, 1e6), cpus=st.integers(1, 64), share=st.floats(0, 1.1), over=st.floats(1.2, 4))
@@ -200,9 +198,8 @@ def readers_alone(alone: float, whole: float, chain: str | None = None) -> Case:
 
 def planned(limited_by: str, *, used: float, cpus: int = 2, queued: float | None = 0.1) -> Case:
     """A plan of workers of `cpus` CPUs, of which those of two were measured: each CPU was `used` for that share of the time."""
-    worker = make_worker(200.0, cpu_s_per_sample=used / 100, noise=make_noise(run_queue_wait_ratio=queued))
     return make_case(
-        measurements=(make_measurement("1x1x2", workers=(worker,)),),
+        measurements=alone(200.0, cpu_s_per_sample=used / 100, noise=make_noise(run_queue_wait_ratio=queued)),
         profile=None,
         plan=make_plan(f"2x4x{cpus}", limited_by=limited_by),
         stations=(make_station("serial op", op="map", samples_per_s=210.0, utilization_ratio=0.95),),
@@ -210,12 +207,11 @@ def planned(limited_by: str, *, used: float, cpus: int = 2, queued: float | None
 
 
 PICTURE = 600_000.0
-UNREAD = replace(make_measurement("1x1x2"), workers=(make_worker(bytes_read_per_sample=None),))
+UNREAD = alone(bytes_read_per_sample=None)
 
 
 def holding(*ops: Op, tasks: int = 4, held: float = 0.0, used: int = 4 * GIB, **overrides: Any) -> Case:
     """Decoded pictures on nodes of 128 GiB; `held`: elements in each buffer at the end of the window."""
-    worker = make_worker(bytes_read_per_sample=None)
     names = ("shuffle", "prefetch", "cache", "map", "map_2")
     rows = [
         cost(
@@ -230,7 +226,7 @@ def holding(*ops: Op, tasks: int = 4, held: float = 0.0, used: int = 4 * GIB, **
     case = case_of(
         *(*reading(), mapped(JPEG), *ops),
         plan=make_plan(f"2x{tasks}x2", memory_bytes_per_node=used),
-        measurements=(replace(make_measurement("1x1x2"), workers=(worker,)),),
+        measurements=UNREAD,
     )
     return replace(case, profile=make_profile(ops=tuple(rows)), **overrides)
 
@@ -261,13 +257,12 @@ def served(mode: str) -> Case:
 
 
 def threaded(threads: int | None, limit: int | None = 4096, *, pool: int = 0) -> Case:
-    worker = make_worker(threads=threads)
     return case_of(
         *(*reading(), batch(), options(threading__private_threadpool_size=pool)),
         plan=make_plan("2x16x2"),
         host=make_host(thread_limit=limit, thread_limit_source="ulimit -u"),
         cluster=make_cluster(cpus_per_node=64, memory_bytes_per_node=128 * GIB),
-        measurements=(replace(make_measurement("1x1x2"), workers=(worker,)),),
+        measurements=alone(threads=threads),
     )
 
 
@@ -352,7 +347,7 @@ ROWS: Rows = {
         ("info", cached(0.1, 1.0)),  # the last measurement was of later passes
         (
             says("warning", op="cache", message="first pass"),
-            make_case(pipeline=make_graph("list_files > interleave > map > cache > batch*32"), measurements=(FILLING, FILLING)),
+            make_case(pipeline=make_graph("list_files > interleave > map > cache > batch*32"), measurements=FILLING * 2),
         ),
         ("", cached(None, None)),
         ("", cached(0.0, 0.0, 0.0)),  # a file system that is not cached
@@ -412,7 +407,7 @@ ROWS: Rows = {
         ("", holding(op("Shuffle", "shuffle"), batch())),
         ("", after_soak("shuffle")),  # it ends where that one is full
         ("", after_soak(None, per_min=-1.0 * GIB)),
-        ("", case_of(*reading(), shuffle(10**9), mapped(JPEG), batch(), measurements=(UNREAD,))),  # of records, size unknown
+        ("", case_of(*reading(), shuffle(10**9), mapped(JPEG), batch(), measurements=UNREAD)),  # of records, size unknown
         ("", holding(cache(), repeat(), shuffle(1000), batch(), prefetch())),  # how many samples there are is not known
     ],
     # Too few files for automatic sharding stop the training; of what tf.distribute divides one rule speaks.
