@@ -9,29 +9,17 @@ from typing import Any
 
 import psutil
 import pytest
-from builders import make_work_plan
 
-from cs_input_analyzer.engines import LaunchResult, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.load import write_pickled
+from tests.engines.launching import check_places, launched
 from tests.functional.running import sleeps_left
 
 pytestmark = pytest.mark.tf
 
-FUNCTIONS = Path(__file__).parents[1] / "functional" / "input_functions.py"
-# Of one launch: far more than it takes, so that only a hang meets it.
-PATIENCE_S = 60.0
 BUDGET = min(2, len(os.sched_getaffinity(0)))
-
-
-def plan_for(function: str, launcher: LocalLauncher, **choices: Any) -> WorkPlan:
-    choices = {"deadline_s": launcher.now_s() + PATIENCE_S, **choices}
-    return make_work_plan(f"{FUNCTIONS}:{function}", len(choices.get("worker_indices", (0,))), **choices)
-
-
-def launched(launcher: LocalLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> LaunchResult:
-    return launcher.run(launcher.start(Layout.parse(layout)), plan_for(function, launcher, **choices))
 
 
 @pytest.mark.parametrize("forks", [True, False])
@@ -52,13 +40,9 @@ def test_workers_that_were_never_ordered_are_gone_after_close(forks: bool) -> No
 
 def test_each_worker_has_its_own_place(launcher: LocalLauncher, tmp_path: Path) -> None:
     params = {"to": f"{tmp_path}/seen-", "batch_size": 4, "nested": {"list": [1, "two", None]}}
-    choices = {
-        "num_workers": 5,
-        "worker_indices": (1, 3),
-        "batch_size": 4096,
-        "has_demand": True,
-    }  # of a step: compared, not counted
-    found = launched(launcher, "tells_what_it_sees", "1x2x1", params_json=json.dumps(params), **choices)
+    of_step = {"batch_size": 4096, "has_demand": True}  # compared, not counted
+    chosen = {"num_workers": 5, "worker_indices": (1, 3), "params_json": json.dumps(params), **of_step}
+    found = launched(launcher, "tells_what_it_sees", "1x2x1", **chosen)
     assert [worker.index for worker in found.measurement.workers] == [1, 3]
     assert [worker.status for worker in found.measurement.workers] == ["done", "done"]
     assert found.failure is None
@@ -70,18 +54,9 @@ def test_each_worker_has_its_own_place(launcher: LocalLauncher, tmp_path: Path) 
     assert len({worker.first_batch_digest for worker in found.measurement.workers}) == 1
 
     seen = [json.loads((tmp_path / f"seen-{index}.json").read_text()) for index in (1, 3)]
-    for index, told in zip((1, 3), seen, strict=True):
-        assert told["tf_config"]["task"] == {"type": "worker", "index": index}
-        assert len(told["tf_config"]["cluster"]["worker"]) == 5
-        assert told["gpus"] == 0
-        assert told["visible"] == "-1"
-        assert told["cwd"] == os.getcwd()
-        assert told["params"] == params
-        assert told["temporary"].startswith(str(launcher.folder))
-        assert len(told["cpus"]) == 1
+    check_places(seen, (1, 3), 5, params, os.getcwd())
+    assert all(told["visible"] == "-1" and told["temporary"].startswith(str(launcher.folder)) for told in seen)
     assert seen[0]["tf_config"]["cluster"] == seen[1]["tf_config"]["cluster"]
-    if BUDGET > 1:
-        assert seen[0]["cpus"] != seen[1]["cpus"]
 
 
 def test_a_batch_size_of_a_step_that_is_no_multiple_is_refused(launcher: LocalLauncher, tmp_path: Path) -> None:
@@ -151,7 +126,7 @@ def test_the_input_of_a_worker_is_empty(launcher: LocalLauncher) -> None:
 
 
 def test_a_bad_record_of_one_worker_does_not_shorten_the_look_at_the_others(launcher: LocalLauncher) -> None:
-    found = launched(launcher, "second_worker_meets_a_bad_record_early", "1x2x1", worker_indices=(0, 1))
+    found = launched(launcher, "second_worker_meets_a_bad_record_early", "1x2x1")
     first, second = found.measurement.workers
     assert second.status == "data_error"
     assert "nine" in second.message

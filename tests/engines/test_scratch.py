@@ -49,9 +49,7 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
         found.kill()
 
 
-def test_an_owner_that_is_killed_leaves_no_folder_and_no_process(
-    owner: Owner,
-) -> None:
+def test_an_owner_that_is_killed_leaves_no_folder_and_no_process(owner: Owner) -> None:
     process, folder, _, orphan = owner
     assert folder.is_dir()
     assert is_running(orphan)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -225,13 +225,10 @@ def test_workers_of_a_launch_share_what_is_free(
     free = [100 * MEGABYTE]
     monkeypatch.setattr(worker_process.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0]))
     monkeypatch.setattr(local, "fresh_process", lambda folder, cpus, is_isolated=False: shell(FAILS, str(folder)))
-    launcher = LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, forks=False)
-    try:
+    with closing(LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, forks=False)) as launcher:
         handle = launcher.start(Layout.parse("1x2x1"))
         free[0] = 1000 * MEGABYTE
         launched = launcher.run(handle, make_work_plan(workers=2, deadline_s=launcher.now_s() + PATIENCE_S))
-    finally:
-        launcher.close()
     assert launched.failure.message == "on purpose"
     assert [process.memory_limit_bytes for process in handle.processes] == [each * MEGABYTE] * 2
 
@@ -276,8 +273,7 @@ def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
 ) -> None:
     """It may go between telling of a worker and being asked for its end, and then nobody tells of that."""
     monkeypatch.setattr(forking, "command", lambda *_: ["sleep", "60"])
-    server = ForkServer(tmp_path)
-    try:
+    with closing(ForkServer(tmp_path)) as server:
         server._take({"ready": True})
         server._take({"worker": "w", "pid": 2**22 + 1})
         server._take(None)
@@ -286,8 +282,6 @@ def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
         assert worker.wait() == -signal.SIGKILL
         worker.stdin.close()
         worker.stdout.close()
-    finally:
-        server.close()
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,7 @@ def fill_cache(paths: list[str]) -> None:
 
 
 def probed(paths: list[str], cache: CacheChoice, streams: tuple[int, ...] = (1, 2), seconds: float = 10.0) -> Storage:
-    found = probe_storage(paths, cache=cache, dataset_bytes=123, deadline_s=time.monotonic() + seconds, streams=streams)
-    assert found is not None
-    return found
+    return probe_storage(paths, cache=cache, dataset_bytes=123, deadline_s=time.monotonic() + seconds, streams=streams)
 
 
 # --- which file system -------------------------------------------------------------------------------------------------------

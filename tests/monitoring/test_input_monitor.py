@@ -145,23 +145,6 @@ def test_passes_over_the_data_have_edges(tmp_path: Path) -> None:
     assert monitor.summary().steps == 60
 
 
-def test_an_own_way_to_fetch_is_seen_as_the_iterator_is() -> None:
-    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
-    monitor = csia.InputMonitor(batch_size=8, clock=loop.clock, console=None, environ={})
-    batches = iter(loop)
-    while True:
-        try:
-            with monitor.waiting():
-                next(batches)
-        except StopIteration:
-            break
-        loop.train()
-        loop.synchronise()
-        monitor.log()
-    assert monitor.verdict.name == "input_bound"
-    assert monitor.summary().samples == 400
-
-
 def test_a_checkpoint_between_passes_of_an_own_fetch_is_in_no_interval() -> None:
     clock = FakeClock()
     monitor = csia.InputMonitor(batch_size=8, clock=clock, console=None, environ={})
@@ -177,6 +160,7 @@ def test_a_checkpoint_between_passes_of_an_own_fetch_is_in_no_interval() -> None
         clock.sleep(0.01)
     monitor.log()
     assert list(monitor._watch.accounting.intervals) == []
+    assert monitor.summary().steps == 7
 
 
 # --- that it never stands in the way ---------------------------------------------------------------------------------------------
@@ -216,14 +200,11 @@ def test_it_iterates_as_what_it_wraps_does() -> None:
     outer = csia.InputMonitor("abc", 8, **options)
     assert [(one, other) for one in outer for other in inner] == [(one, other) for one in "abc" for other in (1, 2)]
     assert (outer.summary().steps, inner.summary().steps) == (3, 8)
+    both = csia.InputMonitor([1, 2, 3], 8, **options)  # two passes at once: the last one counts
+    assert list(zip(both, both, strict=True)) == [(1, 1), (2, 2), (3, 3)]
+    assert both.summary().steps == 3
     with pytest.raises(TypeError, match="not iterable"):
         iter(csia.InputMonitor(7, 8, **options))  # type: ignore[arg-type]
-
-
-def test_two_passes_at_once_give_all_their_batches_and_the_last_one_counts() -> None:
-    monitor = csia.InputMonitor([1, 2, 3], 8, console=None, environ={})
-    assert list(zip(monitor, monitor, strict=True)) == [(1, 1), (2, 2), (3, 3)]
-    assert monitor.summary().steps == 3
 
 
 def test_a_loop_that_is_left_and_begun_again_goes_on() -> None:

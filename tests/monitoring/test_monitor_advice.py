@@ -99,10 +99,5 @@ def test_a_monitor_with_a_saved_run_gives_its_advice_when_it_calls(tmp_path: Pat
     assert sum("predicted" in line for line in monitor.lines) == 1
     monitor.close()
     assert '"est_samples_per_sec": 7000' in (tmp_path / "performance.json").read_text(encoding="utf-8")
-
-
-def test_a_run_that_is_not_starved_gets_no_advice() -> None:
-    loop = loop_of(wait=0.1 * MS, batches=50)
-    monitor = monitor_of(loop, analysis=run_of())
-    train(loop, monitor, log_every=1)
-    assert monitor.summary().advice == ""
+    loop = loop_of(wait=0.1 * MS, batches=50)  # one that is not starved
+    assert train(loop, monitor_of(loop, analysis=run_of()), log_every=1).summary().advice == ""

@@ -25,37 +25,26 @@ def tf_config(kind: str, index: object, **cluster: int) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({}, TrainingTask()),
-        (tf_config("chief", 0, chief=1, worker=6), TrainingTask(name="chief-0", rank=0, workers=7)),
-        (tf_config("worker", 0, chief=1, worker=6), TrainingTask(name="worker-0", rank=1, workers=7)),
-        (tf_config("worker", 3, worker=4, ps=2), TrainingTask(name="worker-3", rank=3, workers=4)),
-        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}, TrainingTask(name="rank-1", rank=1, workers=2)),
-        (
-            {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"} | tf_config("worker", 1, chief=1, worker=2),
-            TrainingTask(name="worker-1", rank=2, workers=3),
-        ),
-        ({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, TrainingTask(name="rank-5", rank=5, workers=8)),
-        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, TrainingTask(name="rank-2", rank=2, workers=4)),
-        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, TrainingTask(name="rank-2", rank=2, workers=4)),
+        ({}, ("worker-0", 0, 1)),
+        (tf_config("chief", 0, chief=1, worker=6), ("chief-0", 0, 7)),
+        (tf_config("worker", 0, chief=1, worker=6), ("worker-0", 1, 7)),
+        (tf_config("worker", 3, worker=4, ps=2), ("worker-3", 3, 4)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}, ("rank-1", 1, 2)),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"} | tf_config("worker", 1, chief=1, worker=2), ("worker-1", 2, 3)),
+        ({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, ("rank-5", 5, 8)),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, ("rank-2", 2, 4)),
+        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, ("rank-2", 2, 4)),
         # In a batch script, where the shell is process 0 of no step.
-        (
-            {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "RANK": "5", "WORLD_SIZE": "8"},
-            TrainingTask(name="rank-5", rank=5, workers=8),
-        ),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "RANK": "5", "WORLD_SIZE": "8"}, ("rank-5", 5, 8)),
         # One launcher a node, and as many processes below each.
-        (
-            {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "RANK": "5", "WORLD_SIZE": "8"},
-            TrainingTask(name="rank-5", rank=5, workers=8),
-        ),
+        ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "RANK": "5", "WORLD_SIZE": "8"}, ("rank-5", 5, 8)),
         # What the script exported before `srun` is the same for all of its tasks.
-        (
-            {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "RANK": "0", "WORLD_SIZE": "8"},
-            TrainingTask(name="rank-3", rank=3, workers=8),
-        ),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "RANK": "0", "WORLD_SIZE": "8"}, ("rank-3", 3, 8)),
     ],
 )
-def test_a_process_finds_its_task(environ: dict[str, str], expected: TrainingTask) -> None:
-    assert training_task(environ) == expected
+def test_a_process_finds_its_task(environ: dict[str, str], expected: tuple[str, int, int]) -> None:
+    found = training_task(environ)
+    assert (found.name, found.rank, found.workers) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cs_input_analyzer.monitoring.verdict import (
-    accelerator_rate,
-    bottleneck_text,
-    by_rates,
-    by_wait,
-)
+from cs_input_analyzer.monitoring.verdict import accelerator_rate, bottleneck_text, by_rates, by_wait
 from cs_input_analyzer.records import Estimate
 from wafer_model.performance_json import Performance
 
@@ -18,8 +13,8 @@ def within(low: float, estimate: float, high: float) -> Estimate:
     return Estimate(estimate=estimate, low=low, high=high, count=9)
 
 
-def exact(value: float) -> Estimate:
-    return within(value * 0.99, value, value * 1.01)
+def exact(value: float | None) -> Estimate | None:
+    return None if value is None else within(value * 0.99, value, value * 1.01)
 
 
 @pytest.mark.parametrize(
@@ -61,23 +56,16 @@ def test_what_was_hardly_seen_is_unknown_and_says_why(share: Estimate | None, st
         (30, 1000, False, "accelerator_bound"),
         (70, 1000, False, "balanced"),
         (1500, 1000, True, "unknown"),
+        (None, None, True, "unknown"),
+        (None, 1000, True, "unknown"),
+        (1000, None, True, "unknown"),
     ],
 )
-def test_training_beside_its_input_alone(training: float, alone: float, is_overlapped: bool, expected: str) -> None:
-    assert by_rates(exact(training), exact(alone), is_overlapped=is_overlapped).name == expected
-
-
-@pytest.mark.parametrize(("training", "alone"), [(None, None), (None, 1000.0), (1000.0, None)])
-def test_one_rate_alone_is_unknown(training: float | None, alone: float | None) -> None:
-    found = by_rates(
-        None if training is None else exact(training),
-        None if alone is None else exact(alone),
-        is_overlapped=True,
-        missing="not given",
-    )
-    assert found.name == "unknown"
+def test_training_beside_its_input_alone(training: float | None, alone: float | None, is_overlapped: bool, expected: str) -> None:
+    found = by_rates(exact(training), exact(alone), is_overlapped=is_overlapped, missing="not given")
+    assert found.name == expected
     if training is not None:
-        assert found.why == "not given"
+        assert (found.why == "not given") is (alone is None)
 
 
 @pytest.mark.parametrize(("low", "high", "expected"), [(0.3, 0.5, True), (0.0, 0.01, False), (0.06, 0.09, False), (0.0, 0.9, None)])

@@ -13,9 +13,8 @@ from cs_input_analyzer.monitoring import waiting
 from cs_input_analyzer.monitoring.phases import Step
 from cs_input_analyzer.monitoring.waiting import Interval, OpenInterval
 from cs_input_analyzer.stats import estimates
-from tests.monitoring.loops import FakeClock, Loop
+from tests.monitoring.loops import MS, FakeClock, Loop, loop_of
 
-MS = 1e-3
 TIMES = st.floats(min_value=0.1 * MS, max_value=100 * MS)
 
 
@@ -37,14 +36,10 @@ def watched(loop: Loop, *, sync_every: int) -> list[Interval]:
     return found
 
 
-def loop_of(waits: Sequence[float], compute: float) -> Loop:
-    return Loop(clock=FakeClock(), waits_s=waits, compute_s=[compute] * len(waits))
-
-
 @given(st.lists(TIMES, min_size=1, max_size=80), TIMES, st.integers(min_value=1, max_value=20))
 def test_the_share_is_the_truth_of_a_loop_that_runs_ahead(waits: list[float], compute: float, every: int) -> None:
     waits = waits[: len(waits) // every * every]
-    loop = loop_of(waits, compute)
+    loop = Loop(clock=FakeClock(), waits_s=waits, compute_s=[compute] * len(waits))
     share = waiting.wait_share(watched(loop, sync_every=every))
     if not waits:
         assert share is None
@@ -71,15 +66,16 @@ def test_a_share_lies_in_its_interval_and_is_no_more_than_the_host_waited(pairs:
 
 
 def test_few_intervals_of_several_steps_leave_room_for_their_accelerator_time() -> None:
-    few = waiting.wait_share(watched(loop_of([20 * MS] * 50, 10 * MS), sync_every=50))
-    many = waiting.wait_share(watched(loop_of([20 * MS] * 500, 10 * MS), sync_every=50))
+    few = waiting.wait_share(watched(loop_of(20 * MS, 10 * MS, 50), sync_every=50))
+    many = waiting.wait_share(watched(loop_of(20 * MS, 10 * MS, 500), sync_every=50))
     assert few.low < many.low - 0.05
     assert few.low > 0.3  # and yet one is enough to call what starves half of the time
 
 
 def test_noise_widens_the_interval() -> None:
-    even = waiting.wait_share(watched(loop_of([10 * MS] * 60, 10 * MS), sync_every=1))
-    uneven = waiting.wait_share(watched(loop_of([(1 if index % 3 else 28) * MS for index in range(60)], 10 * MS), sync_every=1))
+    steady, jumpy = loop_of(10 * MS, 10 * MS, 60), loop_of(10 * MS, 10 * MS, 60)
+    jumpy.waits_s = [(1 if index % 3 else 28) * MS for index in range(60)]
+    even, uneven = (waiting.wait_share(watched(loop, sync_every=1)) for loop in (steady, jumpy))
     assert even.high - even.low < 1e-9
     assert uneven.high - uneven.low > 0.05
 

@@ -17,18 +17,17 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout, Options
-from tests.builders import make_cluster, make_work_plan
+from tests.builders import make_cluster
+from tests.engines.launching import check_places, launched, plan_for
 from tests.functional.running import ran
 from tests.slurm.private_slurm import PrivateSlurm
 from tests.waiting import PATIENCE_S, comes
 
 ROOT = Path(__file__).resolve().parents[2]
-FUNCTIONS = ROOT / "tests" / "functional" / "input_functions.py"
 SILENCE_S = 4.0
 LIGHT_AGENT = "tests.slurm.light_agent"
 
@@ -60,16 +59,6 @@ def launcher_on(slurm: PrivateSlurm, folder: Path, **choices: Any) -> Iterator[S
     assert not made.folder.exists()
     assert list(folder.iterdir()) == []
     assert made.job_id not in {line.split()[0] for line in slurm.jobs()}
-
-
-def plan_for(function: str, launcher: SlurmLauncher, tasks: int = 1, **choices: Any) -> WorkPlan:
-    choices = {"deadline_s": launcher.now_s() + PATIENCE_S, **choices}
-    return make_work_plan(f"{FUNCTIONS}:{function}", tasks, **choices)
-
-
-def launched(launcher: SlurmLauncher, function: str, layout: str = "1x1x1", **choices: Any) -> LaunchResult:
-    shape = Layout.parse(layout)
-    return launcher.run(launcher.start(shape), plan_for(function, launcher, shape.tasks, **choices))
 
 
 def when(condition: Callable[[], bool], do: Callable[[], object]) -> threading.Thread:
@@ -215,18 +204,10 @@ def test_each_worker_has_its_own_place(slurm: PrivateSlurm, tmp_path: Path) -> N
     assert found.starting_s > 0
 
     seen = [json.loads((seen_in / f"{index}.json").read_text()) for index in range(4)]
-    for index, told in enumerate(seen):
-        assert told["tf_config"]["task"] == {"type": "worker", "index": index}
-        assert len(told["tf_config"]["cluster"]["worker"]) == 6
-        assert told["cwd"] == os.getcwd()
-        assert told["params"] == params
-        assert len(told["cpus"]) == 1
-        assert told["gpus"] == 0
+    check_places(seen, (0, 1, 2, 3), 6, params, os.getcwd())
     hosts = [address.partition(":")[0] for address in seen[0]["tf_config"]["cluster"]["worker"]]
     assert hosts[:4] == ["n1", "n1", "n2", "n2"]
     assert len(set(seen[0]["tf_config"]["cluster"]["worker"])) == 6
-    if (os.cpu_count() or 1) > 1:
-        assert seen[0]["cpus"] != seen[1]["cpus"]
 
 
 # --- how workers end ---------------------------------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ def test_a_thin_wire_makes_ingress_the_limit(name: str, mode: str) -> None:
         ({"mode": "sideways"}, "unknown mode 'sideways'.*pipelined, weight_streaming"),
         ({"system": "CS-7"}, "unknown system 'CS-7'"),
         ({"dtype": "fp8"}, "unknown dtype 'fp8'"),
-        ({"dtype": "fp32"}, "no peak is known"),
+        ({"dtype": "fp32"}, "no peak is known for CS-2 in fp32"),
         *(({"batch_size": bad}, "batch_size must be a positive whole number") for bad in (0, -5, 1.5)),
         ({"systems": 0}, "systems must be a positive whole number"),
         ({"systems": 2, "mode": "pipelined"}, "pipelined execution runs on one system"),

@@ -22,12 +22,6 @@ def test_every_number_of_a_system_has_a_source(name: str) -> None:
     assert "peak_flops_per_s_fp16" in system.derived
 
 
-def test_what_nobody_published_is_missing_and_asking_for_it_says_so() -> None:
-    assert "fp32" not in find_system("CS-2").peak_flops_per_s
-    with pytest.raises(WaferModelError, match="no peak is known for CS-2 in fp32"):
-        find_system("CS-2").peak("fp32")
-
-
 def test_a_user_adds_a_system_by_yaml(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(OWN + "  peak_flops_per_s_fp16: 7.5e15\n", encoding="utf-8")

@@ -91,7 +91,6 @@ def first_batch() -> Iterator[FirstBatch]:
         bufsize=1,
         env={**environment(Path("/nowhere")), "PYTHONPATH": ROOT, **one_thread},
     )
-    assert process.stdin is not None
     assert process.stdout.readline() == "ready\n"
     stdin, stdout = process.stdin, process.stdout
 

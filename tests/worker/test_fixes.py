@@ -13,6 +13,8 @@ from cs_input_analyzer.worker.journal import Candidate
 
 pytestmark = pytest.mark.tf
 
+tf: Any = pytest.importorskip("tensorflow")
+
 GAIN = {"estimate": 1.5, "low": 1.2, "high": 1.9, "count": 5}
 STORY: list[dict[str, Any]] = [
     {"event": "fix_begun", "index": 0},
@@ -59,7 +61,6 @@ def tried(dataset: Any, *fixes: Candidate, seconds: float = 6, rebuild: Any = No
 
 
 def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
-    tf = pytest.importorskip("tensorflow")
 
     def costly(value: Any) -> Any:
         matrix = tf.linalg.matmul(tf.fill([160, 160], tf.cast(value, tf.float32)), tf.ones([160, 160]))
@@ -81,7 +82,6 @@ def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
 
 
 def test_no_time_proves_nothing() -> None:
-    tf = pytest.importorskip("tensorflow")
     told = tried(tf.data.Dataset.range(9).map(lambda value: value), candidate(("parallelize", "map", None)), seconds=0)
     assert told.is_over
     assert told.each[0] == Outcome(reason="no time was left to prove it")
@@ -107,7 +107,6 @@ class FakeWatch:
 
 
 def cached(*, endless: bool = True) -> Any:
-    tf = pytest.importorskip("tensorflow")
     dataset = tf.data.Dataset.range(24).map(lambda value: value + 1).cache().shuffle(5)
     return (dataset.repeat() if endless else dataset).batch(4)
 
@@ -189,7 +188,6 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
 
 
 def test_changed_sources_are_run_and_only_run() -> None:
-    tf = pytest.importorskip("tensorflow")
     from cs_input_analyzer.errors import TargetError
 
     def rebuild(texts: Mapping[str, str]) -> Any:

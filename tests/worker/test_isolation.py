@@ -72,11 +72,10 @@ def can_isolate() -> bool:
     return shutil.which("unshare") is not None and subprocess.run(line, capture_output=True, check=False).returncode == 0
 
 
-needs_namespaces = pytest.mark.skipif(not can_isolate(), reason="this machine allows no mount namespaces")
+pytestmark = pytest.mark.skipif(not can_isolate(), reason="this machine allows no mount namespaces")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only the superuser can run as somebody else")
 
 
-@needs_namespaces
 @pytest.mark.tf
 def test_a_script_that_destroys_everything_destroys_nothing(users: Path) -> None:
     there = tree_of(users.parent)
@@ -86,7 +85,6 @@ def test_a_script_that_destroys_everything_destroys_nothing(users: Path) -> None
     assert tree_of(users.parent) == there
 
 
-@needs_namespaces
 def test_what_is_kept_is_written_for_real_and_nothing_else(users: Path, tmp_path: Path) -> None:
     there = tree_of(users)
     code = """
@@ -100,7 +98,6 @@ def test_what_is_kept_is_written_for_real_and_nothing_else(users: Path, tmp_path
     assert tree_of(users) == there
 
 
-@needs_namespaces
 @needs_root
 def test_a_user_without_privileges_writes_to_copies_too(users: Path, tmp_path: Path) -> None:
     """In a user namespace: also below folders of others, as a project's folder is, and as whoever they were before."""
@@ -130,7 +127,6 @@ def test_a_user_without_privileges_writes_to_copies_too(users: Path, tmp_path: P
     assert (folder / "result").read_text() == "precious"
 
 
-@needs_namespaces
 @needs_root
 def test_what_is_mounted_in_a_folder_of_others_stays_to_be_seen(users: Path, tmp_path: Path) -> None:
     """On the way to the working directory, in a user namespace."""
@@ -144,7 +140,6 @@ def test_what_is_mounted_in_a_folder_of_others_stays_to_be_seen(users: Path, tmp
     assert isolated("import os\nassert not why, why\nprint(os.listdir('../scratch'))", folder=tmp_path, mount=mount) == "['data']"
 
 
-@needs_namespaces
 @needs_root
 def test_a_folder_of_ones_own_below_one_of_others_can_be_written_to(users: Path, tmp_path: Path) -> None:
     """Also where it lies on no way to the working directory, as /scratch/users/me does."""
@@ -160,7 +155,6 @@ def test_a_folder_of_ones_own_below_one_of_others_can_be_written_to(users: Path,
     assert (mine / "result").read_text() == "precious"
 
 
-@needs_namespaces
 @needs_root
 def test_a_working_directory_among_the_sockets_is_a_copy_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(dir="/run") as folder:
@@ -169,7 +163,6 @@ def test_a_working_directory_among_the_sockets_is_a_copy_too(tmp_path: Path, mon
         assert os.listdir(folder) == []
 
 
-@needs_namespaces
 def test_a_read_only_home_can_be_written_to(users: Path, tmp_path: Path) -> None:
     users.chmod(0o555)
     isolated('open("new", "w").write("x")\nassert open("new").read() == "x" and not why', folder=tmp_path)
@@ -177,7 +170,6 @@ def test_a_read_only_home_can_be_written_to(users: Path, tmp_path: Path) -> None
     assert not (users / "new").exists()
 
 
-@needs_namespaces
 def test_the_page_cache_of_the_files_below_is_seen(users: Path, tmp_path: Path) -> None:
     """A private copy that nobody has written is the file itself, read through an overlay."""
     with (users / "data").open("wb") as file:
@@ -195,7 +187,6 @@ def test_the_page_cache_of_the_files_below_is_seen(users: Path, tmp_path: Path) 
     isolated(code, folder=tmp_path)
 
 
-@needs_namespaces
 @pytest.mark.tf
 def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_path: Path) -> None:
     """And says what it wrote until then; the next place is had by its number."""
@@ -261,7 +252,6 @@ Path(busy, "folder_of_others", "result").write_text("of nobody else")
 """
 
 
-@needs_namespaces
 @needs_root
 def test_what_others_remove_meanwhile_is_no_reason_not_to_isolate(tmp_path: Path) -> None:
     place, busy = tmp_path / "place", tmp_path / "busy"

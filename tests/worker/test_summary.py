@@ -22,13 +22,7 @@ KILLED = Ending(returncode=-9, killed_for="deadline", output_tail="")
 ZERO = Counters(cpu_s=0.0, read_bytes=0, physical_read_bytes=0, run_s=0.0, queued_s=0.0, host_cpu_s=0.0, host_steal_s=0.0)
 
 
-def written(
-    folder: Path,
-    *,
-    batches: int = 100,
-    gap_s: float = 0.01,
-    until: str = "done",
-) -> Journal:
+def written(folder: Path, *, batches: int = 100, gap_s: float = 0.01, until: str = "done") -> Journal:
     """A worker's journal up to the event `until`: batches of 10 samples, counters at every tenth."""
     folder.mkdir(exist_ok=True)
     writer = JournalWriter(folder)

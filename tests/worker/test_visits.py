@@ -88,8 +88,6 @@ def test_a_fused_node_counts_the_batches_it_gives() -> None:
 
 
 def test_an_op_of_which_nothing_was_seen_is_unknown_and_not_free() -> None:
-    found = per_sample({"map": OpCounts("map")}, visit_ratios(CHAIN, {}, 1 / 32))["map"]
-    assert found.wall_s is None
-    assert found.bytes_in is None
-    unseen = per_sample({"map": OpCounts("map")}, visit_ratios(CHAIN, {}, 1 / 32))["batch"]
-    assert (unseen.wall_s, unseen.elements) == (None, 1 / 32)
+    found = per_sample({"map": OpCounts("map")}, visit_ratios(CHAIN, {}, 1 / 32))
+    assert found["map"].wall_s is found["map"].bytes_in is None
+    assert (found["batch"].wall_s, found["batch"].elements) == (None, 1 / 32)
