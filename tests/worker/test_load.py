@@ -185,32 +185,27 @@ def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "match"),
+    ("content", "overrides", "match"),
     [
-        (None, "there is no file"),
-        ("a: [1,\n", "is not YAML"),
-        ("a: 2024-99-99\n", "is not YAML"),
-        (f"a: 1{'0' * 5000}\n", "is not YAML"),
-        ("- 1\n- 2\n", "must hold a mapping"),
-        (b"\xff\xfe\x00", "cannot be read"),
+        (None, (), "there is no file"),
+        ("a: [1,\n", (), "is not YAML"),
+        ("a: 2024-99-99\n", (), "is not YAML"),
+        (f"a: 1{'0' * 5000}\n", (), "is not YAML"),
+        ("- 1\n- 2\n", (), "must hold a mapping"),
+        (b"\xff\xfe\x00", (), "cannot be read"),
+        *(("a: {b: 1}\n", (override,), "--set") for override in ("novalue", "=3", "a..b=1", "a.b.c=1")),
     ],
 )
-def test_bad_params_files(tmp_path: Path, content: str | bytes | None, match: str) -> None:
+def test_bad_params_files_and_overrides(
+    tmp_path: Path, content: str | bytes | None, overrides: tuple[str, ...], match: str
+) -> None:
     file = tmp_path / "params.yaml"
     if isinstance(content, str):
         file.write_text(content)
     elif content is not None:
         file.write_bytes(content)
     with pytest.raises(UsageError, match=match):
-        load_params(str(file), ())
-
-
-@pytest.mark.parametrize("override", ["novalue", "=3", "a..b=1", "a.b.c=1"])
-def test_bad_overrides(tmp_path: Path, override: str) -> None:
-    file = tmp_path / "params.yaml"
-    file.write_text("a: {b: 1}\n")
-    with pytest.raises(UsageError, match="--set"):
-        load_params(str(file), (override,))
+        load_params(str(file), overrides)
 
 
 def test_params_are_a_dictionary_and_attributes() -> None:
