@@ -38,7 +38,8 @@ def propose(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         found: tuple[Finding, ...] = tuple(
             make_finding("CSI202", edits=(edit,), measured_gain=None, proven=False) for edit in edits
         )
-        monkeypatch.setattr(prove.rules, "find", lambda case, select, ignore: found)
+        sifted = prove.rules.Sifted(findings=found, ignored_count=0)
+        monkeypatch.setattr(prove.rules, "sift", lambda case, select, ignore: sifted)
 
     return proposing
 
