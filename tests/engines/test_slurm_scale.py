@@ -68,7 +68,7 @@ def check(result: LaunchResult, tasks: int, **chosen: Any) -> None:
     for worker, fate in zip(workers, found, strict=True):
         if fate in WRITTEN:
             assert worker.status == "done"
-            assert worker.samples_per_s.estimate == pytest.approx(stub_slurm.rate(worker.index), rel=1e-5)
+            assert worker.samples_per_s.estimate == pytest.approx(stub_slurm.rate(worker.index), rel=1e-4)
         elif fate in ("unwritten", "short"):  # from the journal
             assert worker.status == "done"
         else:
