@@ -111,17 +111,21 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
     return "lost", f"exited with status {ending.returncode} while {stage}"
 
 
+# What a worker does from these events on; the others, such as what AUTOTUNE changed, come in the midst of something.
+STAGES = dict.fromkeys(("sampling", "chunk", "epoch"), "sampling") | {
+    "reference": "finishing",
+    "go": "waiting to sample",
+    "first_batch": "waiting to sample",
+    "built": "waiting for the first batch",
+    "building": "building the pipeline in the input function",
+    "loading": "importing the target, or running the script up to its data",
+    "imported": "waiting for its order",
+}
+
+
 def stage_of(journal: Journal) -> str:
     """What the worker was doing when it wrote its last event."""
-    stages = dict.fromkeys(("chunk", "epoch", "reference", "costs", "sampling"), "sampling") | {
-        "go": "waiting to sample",
-        "first_batch": "waiting to sample",
-        "built": "waiting for the first batch",
-        "building": "building the pipeline in the input function",
-        "loading": "importing the target, or running the script up to its data",
-        "imported": "waiting for its order",
-    }
-    return stages.get(str(journal.events[-1]["event"]), "finishing") if journal.events else IMPORTING
+    return next((STAGES[event["event"]] for event in reversed(journal.events) if event["event"] in STAGES), IMPORTING)
 
 
 def measurement_of(

@@ -111,11 +111,16 @@ def test_every_end_has_its_words(
     assert words in message
 
 
-@pytest.mark.parametrize("last", ["epoch", "reference"])
-def test_a_worker_killed_after_one_of_these_was_sampling(tmp_path: Path, last: str) -> None:
+WHILE_SAMPLING = ("epoch", "cache_filling", "cache_filled", "costs", "reads", "tuned")
+
+
+@pytest.mark.parametrize(
+    ("last", "stage"), [*((kind, "sampling") for kind in WHILE_SAMPLING), ("reference", "finishing"), ("nobody knows", "sampling")]
+)
+def test_what_it_did_is_known_whatever_it_wrote_last(tmp_path: Path, last: str, stage: str) -> None:
     written(tmp_path, until="chunk")
     JournalWriter(tmp_path).event(last, batches=100, values={}, cpu_s=1.0, wall_s=1.0)
-    assert "while sampling" in status_of(read_journal(tmp_path), KILLED)[1]
+    assert f"while {stage}" in status_of(read_journal(tmp_path), KILLED)[1]
 
 
 def test_a_truncated_line_and_stamps_of_no_event_are_dropped(tmp_path: Path) -> None:
