@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.engines import WorkerFailure
+from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, ReadRate, SamplesPerElement, Tool
@@ -22,7 +22,7 @@ from cs_input_analyzer.studies.probing.launches import shard_indices
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.units import format_rate
 from tests.builders import make_estimate, make_files, make_graph, make_host, make_read_rate, make_storage
-from tests.fakes import FakeLauncher
+from tests.fakes import FakeLauncher, FakeLaunchHandle
 from wafer_model import from_rate
 
 TOOL = Tool(name="cs_input_analyzer", version="0")
@@ -134,6 +134,30 @@ def test_windows_are_long_enough_for_some_slow_batches() -> None:
     assert first == pytest.approx(4.0)  # nothing is known yet
     assert max(later) > 8 * 256 / 400 * 0.99
     assert launcher.clock_s <= 61
+
+
+@dataclass(slots=True)
+class Noting(FakeLauncher):
+    """Notes in which order launches come up and run."""
+
+    noted: list[tuple[str, int]] = field(default_factory=list)
+
+    def start(self, layout: Layout) -> FakeLaunchHandle:
+        self.noted.append(("starts", layout.nodes))
+        return FakeLauncher.start(self, layout)
+
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+        self.noted.append(("runs", handle.layout.nodes))
+        return FakeLauncher.run(self, handle, plan)
+
+
+def test_all_nodes_and_one_are_measured_before_numbers_between_come_up() -> None:
+    """A host that imports TensorFlow in the workers of all numbers at once may have no time left to measure any."""
+    launcher = Noting(linear, nodes=6)
+    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
+    assert [point.nodes for point in found.scaling.points] == [1, 2, 4, 6]
+    last = launcher.noted.index(("runs", 6))
+    assert not {("starts", 2), ("starts", 4)} & set(launcher.noted[:last])
 
 
 def test_a_host_without_hardware_threads_has_not_seen_what_it_costs_to_share_a_core() -> None:

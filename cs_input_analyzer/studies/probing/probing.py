@@ -220,15 +220,18 @@ class Probing:
         return self._run_all([replace(one, round_number=self._rounds) for one in wanted])
 
     def measure_nodes(self, plan: LaunchPlan) -> None:
-        """The plan's workers on all nodes that there are, on one, and on numbers between: what the storage that they share gives
-        each."""
+        """The plan's workers on all nodes that there are, on one, and then on numbers between: what shared storage gives each.
+
+        All and one come up by themselves: they tell most, and importing TensorFlow in the workers of all numbers may take the time.
+        """
         cpus = min(plan.cpus_per_task, self.results.cpu_budget)
         tasks = max(1, min(plan.tasks_per_node, self.results.cpu_budget // cpus))
         wanted = [Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus) for nodes in scaling_nodes(self._launcher.nodes)]
         whole = [m.layout for m in self.results.alike if m.num_workers == m.layout.tasks]
-        missing = [layout for layout in wanted if layout not in whole]
-        if len(wanted) > 1 and missing and self.seconds.suffice_for(f"the storage from 1 to {self._launcher.nodes} nodes"):
-            self._run_all([probe_of(layout, "how the storage that nodes share holds out") for layout in missing])
+        for together in (wanted[:2], wanted[2:]):
+            missing = [layout for layout in together if layout not in whole]
+            if len(wanted) > 1 and missing and self.seconds.suffice_for(f"the storage from 1 to {self._launcher.nodes} nodes"):
+                self._run_all([probe_of(layout, "how the storage that nodes share holds out") for layout in missing])
 
     def measure_soak(self, plan: LaunchPlan | None) -> None:
         """One worker of the planned size, sampled for as long as `--soak` says, beside the budget: what its memory does."""
