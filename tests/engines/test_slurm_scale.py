@@ -68,8 +68,8 @@ def check(result: LaunchResult, tasks: int, **chosen: Any) -> None:
     for worker, fate in zip(workers, found, strict=True):
         if fate in WRITTEN:
             assert worker.status == "done"
-            # A result that comes too late is read from the journal: seconds since the epoch are exact to 0.24 us there, which is 6e-5
-            # of the 4 ms between two batches.
+            # A result that comes too late is read from the journal: seconds since the epoch are exact to 0.24 us there, 6e-5 of
+            # the 4 ms between two batches.
             assert worker.samples_per_s.estimate == pytest.approx(stub_slurm.rate(worker.index), rel=1e-4)
         elif fate in ("unwritten", "short"):  # from the journal
             assert worker.status == "done"
