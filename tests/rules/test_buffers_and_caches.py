@@ -6,21 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Estimate, Measurement, Op
-from cs_input_analyzer.rules.caches import cache_after_randomness, cache_misplaced, cache_missing
-from cs_input_analyzer.rules.order import prefetch_missing, slow_first_batch
-from cs_input_analyzer.rules.shuffles import (
-    repeat_before_shuffle,
-    shuffle_after_batch,
-    shuffle_exceeds_shard,
-    shuffle_missing,
-    shuffle_of_decoded,
-    shuffle_too_small,
-)
 from tests.builders import GIB, make_cluster, make_plan, make_station, make_steady_state
 from tests.rules.lines import (
     CAST,
+    GENERATOR,
     JPEG,
+    NAMES,
     RANDOM,
+    READ,
     Expected,
     Rows,
     alone,
@@ -42,8 +35,6 @@ from tests.rules.lines import (
 
 OFF = options(autotune__enabled=False)
 BY_SEED = ("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2")
-NAMES, RANGE = op("TensorSlice", "names"), op("Range", "range")
-GENERATOR = (op("Generator", "from_generator", within="flat_map"), op("FlatMap", "flat_map"))
 TAKE, TAKE_ALL, TAKE_WHILE = op("Take", "take", count=100), op("Take", "take", count=-1), op("TakeWhile", "take_while")
 
 
@@ -147,7 +138,7 @@ def passing(*ops: Op, buffer_size: int = 10_000, rate: float = 1000.0, window_s:
 
 ROWS: Rows = {
     # A prefetch that is there, or that TensorFlow adds, is not asked for.
-    prefetch_missing: [
+    "prefetch-missing": [
         (no_prefetch("set-buffer", "prefetch"), ending(batch(), prefetch(0), repeat())),
         (no_prefetch("insert-prefetch", "batch"), ending(batch(), repeat(), OFF)),
         (no_prefetch("insert-prefetch", "batch"), ending(batch(), options(optimization__inject_prefetch=False))),
@@ -157,8 +148,8 @@ ROWS: Rows = {
         ("", ending(batch(), mapped(), OFF)),  # works ahead by itself
     ],
     # A cache is asked for where it becomes complete, fits and helps, with the memory that it takes.
-    cache_missing: [
-        ("", decoding(NAMES, repeat(), *reading()[1:], mapped(JPEG), shuffle(), batch())),
+    "cache-missing": [
+        ("", decoding(NAMES, repeat(), *READ, mapped(JPEG), shuffle(), batch())),
         cached_at("take", TAKE, shuffle(), repeat(), batch(), size=100e6),  # before it a cache would never be complete
         cached_at("skip", op("Skip", "skip", count=100), shuffle(), repeat(), batch()),
         ("", decoding(*reading(), mapped(JPEG), shuffle(), TAKE, repeat(), batch())),
@@ -176,16 +167,16 @@ ROWS: Rows = {
         ("warning", only_read("storage latency")),
     ],
     # The cache goes before what is random only where nothing lies between: it is never edited, and no matter in evaluation.
-    cache_after_randomness: [
+    "cache-after-randomness": [
         ("", frozen(RANDOM, mode="eval")),
         (says("warning", edits=(), after="ds = ds.cache().map(f)"), frozen(RANDOM)),
         (says(after=None), frozen(BY_SEED, CAST)),
-        ("", case_of(NAMES, shuffle(), *reading()[1:], cache(), batch())),
+        ("", case_of(NAMES, shuffle(), *READ, cache(), batch())),
         ("info", batched(shuffle(), cache(), repeat())),
         ("", batched(shuffle(), cache(), shuffle(), repeat())),
     ],
     # A cache that is not complete or too early is told, by what was measured where it was; a zip ends with its shorter input.
-    cache_misplaced: [
+    "cache-misplaced": [
         (says("warning", edits=()), batched(repeat(), mapped(CAST), cache())),
         (says("info", edits=(Edit(kind="swap", op="map"),)), batched(cache(), mapped(JPEG), repeat())),
         (says("info", edits=()), batched(cache(), mapped((*JPEG, *RANDOM)), repeat())),
@@ -196,7 +187,7 @@ ROWS: Rows = {
         ("", batched(cache(), TAKE_ALL, repeat())),
     ],
     # A shuffle of pictures is told and moved before their decoding; its memory is measured.
-    shuffle_of_decoded: [
+    "shuffle-of-decoded": [
         moved(mapped(JPEG), mapped(RANDOM), shuffle(1000), swaps=2),
         moved(mapped(CAST), mapped(JPEG), shuffle(1000)),
         ("info", growing(JPEG, 600e3, 128 * GIB)),
@@ -209,7 +200,7 @@ ROWS: Rows = {
         ("", batched(mapped(JPEG), cache(), shuffle(1000))),
     ],
     # A buffer is compared with what one worker has; a warning where it delays each pass.
-    shuffle_exceeds_shard: [
+    "shuffle-exceeds-shard": [
         ("", of_shards(shuffle(2560), repeat(), plan=make_plan("1x2000x1", input_workers=2000), is_sharded=True)),  # ten batches
         *(
             (severity, of_shards(shuffle(2_000_000), repeat(), gap_s=gap_s))
@@ -217,35 +208,35 @@ ROWS: Rows = {
         ),
         ("", of_shards(repeat(), shuffle(2_000_000))),  # filled once
         ("", of_shards(batch(), shuffle(2_000_000), repeat())),
-        ("", of_shards(source=(NAMES, shuffle(2_000_000), *reading()[1:]))),
+        ("", of_shards(source=(NAMES, shuffle(2_000_000), *READ))),
         # Nor are files that are read in slices.
         ("", of_shards(op("Skip", "skip", within="flat_map"), op("FlatMap", "flat_map"), shuffle(2_000_000))),
     ],
     # A buffer shorter than a batch is told, or under a hundredth of a shard unless the names are shuffled.
-    shuffle_too_small: [
+    "shuffle-too-small": [
         ("", read(shuffle(256), batch())),
         ("", read(shuffle(16), batch(), mode="eval")),
         ("info", of_shards(shuffle(5_000), repeat())),
-        ("", of_shards(shuffle(5_000), repeat(), source=(NAMES, shuffle(1024), *reading()[1:]))),
+        ("", of_shards(shuffle(5_000), repeat(), source=(NAMES, shuffle(1024), *READ))),
         # Names that are shuffled, and names that are not there, need no shuffle.
-        (says(fix="give it a buffer of 2,560", lacks=["names"]), case_of(NAMES, shuffle(64), *reading()[1:], shuffle(16), batch())),
+        (says(fix="give it a buffer of 2,560", lacks=["names"]), case_of(NAMES, shuffle(64), *READ, shuffle(16), batch())),
         (says(fix="give it a buffer of 2,560", lacks=["names"]), case_of(*GENERATOR, shuffle(16), batch())),
     ],
-    shuffle_after_batch: [
+    "shuffle-after-batch": [
         ("", read(batch(), shuffle(20), mode="eval")),
         ("warning", read(batch(), shuffle(20))),
         ("", read(shuffle(), batch(), shuffle(20))),
         ("info", read(shuffle(), batch(), shuffle(100_000))),
     ],
-    repeat_before_shuffle: [
+    "repeat-before-shuffle": [
         ("", batched(repeat(), shuffle(), mode="eval")),
         ("info", batched(repeat(), shuffle())),
         ("info", batched(repeat(3), mapped(), shuffle())),
-        ("", case_of(NAMES, repeat(), *reading()[1:], shuffle(), batch())),
+        ("", case_of(NAMES, repeat(), *READ, shuffle(), batch())),
         ("", batched(shuffle(), repeat(), shuffle())),
     ],
     # A drained buffer does not make a first batch slow, nor does one slow start of many; the shuffle is named where it explains it.
-    slow_first_batch: [
+    "slow-first-batch": [
         (says("info", op="shuffle"), starting(launch(10.0))),
         (says(op=None), starting(launch(10.0), buffer_size=100, size=64)),
         ("", starting(launch(None))),
@@ -262,13 +253,13 @@ ROWS: Rows = {
         ("", passing(batch())),
     ],
     # Samples that nothing mixes are told, once.
-    shuffle_missing: [
+    "shuffle-missing": [
         ("info", read(batch())),
         ("info", case_of(NAMES, shuffle(), *reading("FlatMap")[1:], batch())),  # one file after the other
         ("", read(batch(), mode="eval")),
-        ("", case_of(NAMES, shuffle(), *reading()[1:], batch())),
+        ("", case_of(NAMES, shuffle(), *READ, batch())),
         ("", read()),
-        ("", case_of(RANGE, mapped(CAST), batch())),
+        ("", case_of(op("Range", "range"), mapped(CAST), batch())),
         ("", case_of(op("TextLine", "lines"), NAMES, batch())),
     ],
 }

@@ -9,27 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Case, Component, Edit, FileSet, Op, Training
-from cs_input_analyzer.rules.caches import cache_path_shared
-from cs_input_analyzer.rules.elements import (
-    decode_then_crop,
-    drop_remainder_missing,
-    python_in_pipeline,
-    unknown_shapes,
-    wide_dtypes,
-)
-from cs_input_analyzer.rules.files import compression_tradeoff, file_count_extreme, path_not_shared, skewed_file_sizes
-from cs_input_analyzer.rules.memory import arrays_in_graph
-from cs_input_analyzer.rules.order import skip_rereads
-from cs_input_analyzer.rules.readers import read_buffer_size
-from cs_input_analyzer.rules.shards import fewer_files_than_workers, late_shard, no_shard, shard_after_unseeded_shuffle
-from cs_input_analyzer.rules.threads import starved_threads
 from tests.builders import (
+    GIB,
+    MIB,
+    SOURCE,
     make_case,
     make_cluster,
     make_files,
     make_graph,
     make_measurement,
-    make_op,
     make_op_cost,
     make_plan,
     make_profile,
@@ -38,20 +26,29 @@ from tests.builders import (
     make_storage,
     make_worker,
 )
-from tests.rules.lines import Expected, Rows, found, judged, line, says
+from tests.rules.lines import (
+    GENERATOR,
+    NAMES,
+    READ,
+    Expected,
+    Rows,
+    batch,
+    case_of,
+    found,
+    judged,
+    mapped,
+    op,
+    options,
+    repeat,
+    says,
+)
 
-KIB, MIB, GIB = 2**10, 2**20, 2**30
+KIB = 2**10
 
 
-def case_of(*ops: Op, **overrides: Any) -> Case:
-    """Each op reads from the one before it, nested ones (`within`) left out."""
-    pipeline = {name: overrides.pop(name) for name in ("files", "element_spec", "input_context") if name in overrides}
-    return make_case(pipeline=make_graph(ops=line(*ops), **pipeline), **overrides)
-
-
-def bare(*ops: Op, **overrides: Any) -> Case:
-    """The same, of which nothing is measured and planned."""
-    return case_of(*ops, **({"profile": None, "plan": None} | overrides))
+def planned(*ops: Op, **overrides: Any) -> Case:
+    """A case with a plan of 16 workers."""
+    return case_of(*ops, **({"plan": make_plan()} | overrides))
 
 
 def profile_with(name: str, share: float | None, **row: Any) -> Any:
@@ -62,26 +59,21 @@ def busy(kind: str, utilization: float = 0.97, **overrides: Any) -> tuple[Any, .
     return (make_station(kind, utilization_ratio=utilization, **overrides),)
 
 
-NAMES = make_op("from_tensor_slices", kind="TensorSlice", parameters={})
-BATCH = make_op("batch")
+def calling(*called: str, **more: Any) -> Op:
+    return mapped(called, **more)
 
 
-def calling(*called: str, name: str = "map") -> Op:
-    return make_op("map", name=name, function_ops=called)
-
-
-def reading(compression: str = "", *more: Op, buffer: int | str = "AUTOTUNE", code: str | None = None, **overrides: Any) -> Case:
-    """Files that an interleave reads."""
-    parameters = {"compression_type": compression, "buffer_size": buffer}
-    reader = make_op("TFRecordDataset", kind="TFRecord", within="interleave", parameters=parameters, code=code)
-    return bare(NAMES, reader, make_op("interleave", function_ops=("TFRecordDataset",)), *more, **overrides)
+def stored(compression: str = "", *more: Op, buffer: int | str = "AUTOTUNE", **overrides: Any) -> Case:
+    """Large files that an interleave reads."""
+    reader = replace(READ[0], parameters={"compression_type": compression, "buffer_size": buffer})
+    return case_of(NAMES, reader, *READ[1:], *more, **({"files": make_files()} | overrides))
 
 
 def python(share: float | None = None, *, stations: tuple[Any, ...] = (), **row: Any) -> Case:
     """A function in Python that is called for every sample, and its row in the table of costs."""
     is_measured = share is not None or row
     profile = profile_with("map", share, **row) if is_measured else None
-    return reading("", calling("EagerPyFunc", "Reshape"), BATCH, profile=profile, stations=stations)
+    return stored("", calling("EagerPyFunc", "Reshape"), BATCH, profile=profile, stations=stations)
 
 
 def part(dtype: str, *shape: int | None, name: str = "x", kind: str = "tensor") -> Component:
@@ -89,7 +81,7 @@ def part(dtype: str, *shape: int | None, name: str = "x", kind: str = "tensor") 
 
 
 def giving(*parts: Component, half: str | None = None, **overrides: Any) -> Case:
-    return bare(NAMES, BATCH, element_spec=parts, training=Training(half=half), **overrides)
+    return case_of(NAMES, BATCH, element_spec=parts, training=Training(half=half), **overrides)
 
 
 LABEL = part("int64", 32, name="label")
@@ -98,12 +90,13 @@ SINGLE = (part("float32", 32, 100, name="image"), part("int32", 32, name="label"
 
 CPU_BOUND = {"stations": busy("CPU"), "profile": profile_with("TFRecordDataset", 0.4)}
 SLOW_STORAGE = {"stations": busy("storage bandwidth")}
+BATCH, MAP = batch(), mapped()
 JPEG, CROPPED = calling("DecodeJpeg"), calling("DecodeJpeg", "Slice")
 
 
 def files(count: int, mean: float, **overrides: Any) -> Case:
     held = make_files(count=count, bytes=int(count * mean), largest_bytes=int(mean), smallest_bytes=int(mean))
-    return reading(files=held, **({"is_sharded": False} | overrides))
+    return stored(files=held, **({"is_sharded": False} | overrides))
 
 
 SLOW = make_storage(reads=(make_read_rate(1, latency_s=0.02, bytes_per_s=100e6),))
@@ -116,24 +109,17 @@ def buffered(severity: str, better: int) -> Expected:
 
 
 def threads(number: int, *others: Op, tasks: str | None = None, **overrides: Any) -> Case:
-    limited = make_op("with_options", kind="Options", parameters={"threading.private_threadpool_size": number})
-    return bare(NAMES, *others, limited, plan=make_plan(tasks) if tasks else None, **overrides)
+    limited = options(threading__private_threadpool_size=number)
+    return case_of(NAMES, *others, limited, plan=make_plan(tasks) if tasks else None, **overrides)
 
 
 def holding(size: int, layout: str = "1x1x1") -> Case:
     source = replace(NAMES, constant_bytes=size)
-    return bare(source, BATCH, plan=make_plan(layout), cluster=make_cluster(memory_bytes_per_node=GIB))
-
-
-READ = (
-    make_op("TFRecordDataset", kind="TFRecord", within="interleave", parameters={"compression_type": ""}),
-    make_op("interleave"),
-)
-MAP = make_op("map")
+    return case_of(source, BATCH, plan=make_plan(layout), cluster=make_cluster(memory_bytes_per_node=GIB))
 
 
 def shard(number: int) -> Op:
-    return make_op("shard", parameters={"num_shards": number, "index": 0})
+    return op("Shard", "shard", num_shards=number, index=0)
 
 
 SHARD = shard(16)
@@ -145,7 +131,7 @@ def of_files(files: FileSet | None, workers: int = 16, **overrides: Any) -> Case
 
 @given(files=st.integers(1, 40), workers=st.integers(1, 40))
 def test_files_are_too_few_exactly_below_the_workers(files: int, workers: int) -> None:
-    findings = found(fewer_files_than_workers, of_files(make_files(count=files), workers))
+    findings = found("fewer-files-than-workers", of_files(make_files(count=files), workers))
     assert bool(findings) is (files < workers)
     assert all(finding.evidence["files_wanted"] >= workers for finding in findings)
 
@@ -156,37 +142,33 @@ ALONE = make_measurement("1x1x1")
 def several(*counts: int | None) -> Any:
     """A launch of as many workers, each of which saw so many files."""
     workers = tuple(make_worker(index=index, file_count=count) for index, count in enumerate(counts))
-    return replace(make_measurement(f"1x{len(counts)}x1"), workers=workers)
+    return make_measurement(f"1x{len(counts)}x1", workers=workers)
 
 
 def unsharded(*launches: Any, is_sharded: bool = False, **overrides: Any) -> Case:
-    return case_of(NAMES, *READ, BATCH, is_sharded=is_sharded, measurements=launches, **overrides)
+    return planned(NAMES, *READ, BATCH, is_sharded=is_sharded, measurements=launches, **overrides)
 
 
 def shuffled(*after: Op, seeds: tuple[int, int] = (0, 0), code: str | None = None, **overrides: Any) -> Case:
     """A shuffle of the names of files, by these two seeds: (0, 0) is none."""
-    parameters = {"buffer_size": 64, "seed": seeds[0], "seed2": seeds[1]}
-    listed = make_op("shuffle", parameters=parameters, code=code, source="/home/ada/x.py:7")
-    return case_of(NAMES, listed, *(after or (SHARD, *READ)), **overrides)
+    listed = op("Shuffle", "shuffle", code=code, buffer_size=64, seed=seeds[0], seed2=seeds[1])
+    return planned(NAMES, listed, *(after or (SHARD, *READ)), **overrides)
 
 
 def reseeded(code: str, after: str | None) -> tuple[Expected, Case]:
-    said = says("warning", source="/home/ada/x.py:7", before=code if after else None, after=after, edits=())
+    said = says("warning", source=f"{SOURCE}:42", before=code if after else None, after=after, edits=())
     return said, shuffled(code=code)
 
 
-GENERATOR = (
-    make_op("from_generator", kind="Generator", within="flat_map", parameters={}),
-    make_op("flat_map", kind="FlatMap", parameters={}),
-)
 SKEWED = make_files(count=16, bytes=16 * GIB, largest_bytes=8 * GIB, smallest_bytes=GIB // 2)
 AVERAGED = make_files(count=1024, bytes=1024 * MIB, largest_bytes=3 * MIB, smallest_bytes=MIB // 2)
-OPEN = (Component(name="image", shape=(None, 224, 224, 3), dtype="float16"),)
+OPEN = (part("float16", None, 224, 224, 3, name="image"),)
 
 
-def batched(drop: bool = False, *after: Op, kind: str = "Batch", code: str | None = None, **overrides: Any) -> Case:
-    batch = make_op("batch", kind=kind, parameters={"batch_size": 32, "drop_remainder": drop}, code=code)
-    return case_of(NAMES, batch, *after, **({"element_spec": OPEN} | overrides))
+def batched(*after: Op, kind: str = "Batch", code: str | None = None, **overrides: Any) -> Case:
+    """Batches of which the last may be small."""
+    one = op(kind, "batch", code=code, batch_size=32, drop_remainder=False)
+    return case_of(NAMES, one, *after, **({"element_spec": OPEN} | overrides))
 
 
 def shaped(*shapes: tuple[int | None, ...] | None, dtype: str = "int32", kind: str = "tensor", ops: Any = (MAP, BATCH)) -> Case:
@@ -204,39 +186,38 @@ def unknown(told: str, shape: tuple[int | None, ...] | None, kind: str = "tensor
 def skip(
     count: int | None, *, before: tuple[Op, ...] = (*READ, MAP), after: tuple[Op, ...] = (BATCH,), rate: float | None = None
 ) -> Case:
-    op = make_op("skip", parameters={} if count is None else {"count": count})
-    return case_of(NAMES, *before, op, *after, measurements=(make_measurement("1x1x1", [rate]),) if rate else ())
+    skipped = op("Skip", "skip", **({} if count is None else {"count": count}))
+    return case_of(NAMES, *before, skipped, *after, measurements=(make_measurement("1x1x1", [rate]),) if rate else ())
 
 
-def placed(directory: str, is_shared: bool | None, *, nodes: int = 4, source: str = "Slurm: partition cpu") -> Case:
+def placed(directory: str, is_shared: bool | None, *, nodes: int = 4) -> Case:
     file_system = {True: "nfs4", False: "ext4", None: "overlay"}[is_shared]
     return make_case(
         pipeline=make_graph(files=make_files(directory=directory)),
         storage=make_storage(directory=directory, is_shared=is_shared, file_system=file_system),
         plan=make_plan(f"{nodes}x8x2"),
-        cluster=make_cluster(source=source),
+        cluster=make_cluster(source="Slurm: partition cpu"),
     )
 
 
 def caching(*paths: str, layout: str = "3x4x2", **overrides: Any) -> Case:
     """A pipeline with a file cache, of which each worker of a launch named its own path."""
-    filename = f"/private/1-{paths[0].rsplit('/')[-1]}"
-    op = make_op("cache", parameters={"filename": filename}, code='ds = ds.cache("/data/c")')
+    written = op("Cache", "cache", code='ds = ds.cache("/data/c")', filename=f"/private/1-{paths[0].rsplit('/')[-1]}")
     workers = tuple(make_worker(index=number, writes=(path,)) for number, path in enumerate(paths))
-    launch = replace(make_measurement(f"1x{len(paths)}x1"), workers=workers)
-    return case_of(NAMES, *READ, op, **({"measurements": (launch,), "plan": make_plan(layout)} | overrides))
+    launch = make_measurement(f"1x{len(paths)}x1", workers=workers)
+    return case_of(NAMES, *READ, written, **({"measurements": (launch,), "plan": make_plan(layout)} | overrides))
 
 
-def without_files(*digests: str | None, announced: int = 2, **overrides: Any) -> Case:
-    """A generator's workers, by the digests of their first batches."""
+def without_files(*digests: str | None, **overrides: Any) -> Case:
+    """Two workers of a generator were announced; by the digests of the first batches of those that came."""
     workers = tuple(make_worker(index=number, first_batch_digest=digest) for number, digest in enumerate(digests))
-    launch = replace(make_measurement(f"1x{max(1, len(digests))}x1"), workers=workers, num_workers=announced)
+    launch = make_measurement(f"1x{max(1, len(digests))}x1", workers=workers, num_workers=2)
     return unsharded(launch, **({"files": None} | overrides))
 
 
 ROWS: Rows = {
     # Python is as bad as it costs, and where that is not known as often as it is called.
-    python_in_pipeline: [
+    "python-in-pipeline": [
         (says("warning", op="map", message="sample"), python()),
         (says("warning", op="map", message="sample"), python(0.5)),
         (
@@ -246,10 +227,10 @@ ROWS: Rows = {
         ("", python(0.005)),
         ("", python(elements_per_sample=0.0)),  # before a full cache
         (says(message="for every batch,"), python(0.5, elements_per_sample=1 / 35)),  # a file of 35 samples may be one call
-        ("", bare(NAMES, calling("DecodeJpeg", "Cast"), BATCH)),
+        ("", case_of(NAMES, calling("DecodeJpeg", "Cast"), BATCH)),
     ],
     # Bytes are counted for a sample and a second, and never made up; 16 bits are asked for where the model works in them.
-    wide_dtypes: [
+    "wide-dtypes": [
         (
             says("warning", evidence={"saved_bytes_per_sample": 604, "bytes_per_sample": 808}),
             giving(part("float64", 32, 100, name="image"), LABEL, plan=make_plan()),
@@ -285,36 +266,36 @@ ROWS: Rows = {
         *(("", giving(part(dtype, 32, 100))) for dtype in ["float16", "bfloat16", "float32", "int32", "uint8", "bool", "string"]),
     ],
     # Images that keep their pixels, and what may be PNG, are right.
-    decode_then_crop: [
-        (says("info", op="map"), bare(NAMES, calling("DecodeJpeg", "CropAndResize"), BATCH)),
-        (says("info", op="map"), bare(NAMES, JPEG, calling("Slice", "RandomUniformInt", name="map_2"), BATCH)),
-        ("warning", bare(NAMES, CROPPED, BATCH, profile=profile_with("map", 0.6))),
-        ("info", bare(NAMES, CROPPED, BATCH, profile=profile_with("map", 0.3))),
+    "decode-then-crop": [
+        (says("info", op="map"), case_of(NAMES, calling("DecodeJpeg", "CropAndResize"), BATCH)),
+        (says("info", op="map"), case_of(NAMES, JPEG, calling("Slice", "RandomUniformInt"), BATCH)),
+        ("warning", case_of(NAMES, CROPPED, BATCH, profile=profile_with("map", 0.6))),
+        ("info", case_of(NAMES, CROPPED, BATCH, profile=profile_with("map", 0.3))),
         (
             says(op="map"),
-            bare(NAMES, replace(CROPPED, within="interleave"), replace(CROPPED, name="interleave", kind="Interleave"), BATCH),
+            case_of(NAMES, replace(CROPPED, within="interleave"), replace(CROPPED, name="interleave", kind="Interleave"), BATCH),
         ),
-        ("", bare(NAMES, calling("DecodeJpeg", "ResizeBilinear", "StridedSlice"), BATCH)),
-        ("", bare(NAMES, calling("DecodePng", "Slice"), BATCH)),
-        ("", bare(NAMES, calling("DecodeImage", "CropAndResize"), BATCH)),
-        ("", bare(NAMES, calling("Slice"), calling("DecodeJpeg", name="map_2"), BATCH)),
-        ("", bare(NAMES, JPEG, calling("Cast", name="map_2"), calling("Slice", name="map_3"))),
+        ("", case_of(NAMES, calling("DecodeJpeg", "ResizeBilinear", "StridedSlice"), BATCH)),
+        ("", case_of(NAMES, calling("DecodePng", "Slice"), BATCH)),
+        ("", case_of(NAMES, calling("DecodeImage", "CropAndResize"), BATCH)),
+        ("", case_of(NAMES, calling("Slice"), calling("DecodeJpeg"), BATCH)),
+        ("", case_of(NAMES, JPEG, calling("Cast"), calling("Slice"))),
     ],
     # Compression is told where it costs what is short, and for information where that was not measured.
-    compression_tradeoff: [
-        (says("warning", evidence={"compression_type": "GZIP"}), reading("GZIP", **CPU_BOUND)),
-        ("info", reading("GZIP", JPEG, profile=profile_with("TFRecordDataset", 0.05))),  # packed twice, whatever it costs
-        (says("info", evidence={"is_storage_the_bottleneck": True}), reading(**SLOW_STORAGE)),
-        ("info", reading("GZIP")),
-        ("info", reading("GZIP", **CPU_BOUND | {"stations": busy("CPU", 0.5)})),
-        ("", reading(**CPU_BOUND)),
-        ("", reading("", JPEG, **SLOW_STORAGE)),
-        ("", reading(stations=busy("storage bandwidth", 0.5))),
-        ("", reading("GZIP", profile=profile_with("TFRecordDataset", 0.4), **SLOW_STORAGE)),
-        ("", reading("GZIP", stations=busy("CPU"), profile=profile_with("TFRecordDataset", 0.1))),
+    "compression-tradeoff": [
+        (says("warning", evidence={"compression_type": "GZIP"}), stored("GZIP", **CPU_BOUND)),
+        ("info", stored("GZIP", JPEG, profile=profile_with("TFRecordDataset", 0.05))),  # packed twice, whatever it costs
+        (says("info", evidence={"is_storage_the_bottleneck": True}), stored(**SLOW_STORAGE)),
+        ("info", stored("GZIP")),
+        ("info", stored("GZIP", **CPU_BOUND | {"stations": busy("CPU", 0.5)})),
+        ("", stored(**CPU_BOUND)),
+        ("", stored("", JPEG, **SLOW_STORAGE)),
+        ("", stored(stations=busy("storage bandwidth", 0.5))),
+        ("", stored("GZIP", profile=profile_with("TFRecordDataset", 0.4), **SLOW_STORAGE)),
+        ("", stored("GZIP", stations=busy("CPU"), profile=profile_with("TFRecordDataset", 0.1))),
     ],
     # Files are as bad as reading was measured to be.
-    file_count_extreme: [
+    "file-count-extreme": [
         (says("warning", fix=f"{-(-50_000 * 20 * KIB // (128 * MIB))} files"), files(50_000, 20 * KIB)),
         ("info", files(50_000, 500 * KIB)),
         ("info", files(50_000, 20 * KIB, stations=busy("CPU"))),
@@ -326,19 +307,19 @@ ROWS: Rows = {
         ("", make_case(pipeline=make_graph(files=None))),
     ],
     # A small buffer is as bad as reading is slow; a better one covers twice the latency, 2 x 20 ms x 100 MB/s.
-    read_buffer_size: [
-        (buffered("warning", 256 * KIB), reading(buffer=256)),
-        (buffered("info", 256 * KIB), reading(buffer=16 * KIB)),
-        (buffered("warning", 256 * KIB), reading(buffer=16 * KIB, stations=busy("readers"))),
-        (buffered("warning", 4 * MIB), reading(buffer=256 * KIB, **WAITING)),
-        ("", reading(buffer=64 * KIB)),
-        ("", reading(buffer=8 * MIB, **WAITING)),
-        ("", reading(storage=SLOW, stations=busy("CPU"))),
-        ("", reading(storage=make_storage(), stations=busy("readers"))),
-        ("", reading(files=SMALL_FILES, **WAITING)),
+    "read-buffer-size": [
+        (buffered("warning", 256 * KIB), stored(buffer=256)),
+        (buffered("info", 256 * KIB), stored(buffer=16 * KIB)),
+        (buffered("warning", 256 * KIB), stored(buffer=16 * KIB, stations=busy("readers"))),
+        (buffered("warning", 4 * MIB), stored(buffer=256 * KIB, **WAITING)),
+        ("", stored(buffer=64 * KIB)),
+        ("", stored(buffer=8 * MIB, **WAITING)),
+        ("", stored(storage=SLOW, stations=busy("CPU"))),
+        ("", stored(storage=make_storage(), stations=busy("readers"))),
+        ("", stored(files=SMALL_FILES, **WAITING)),
     ],
     # A pool is compared with the CPUs of a task and with the calls that the code asks for.
-    starved_threads: [
+    "starved-threads": [
         (says("warning", edits=(Edit(kind="use-private-threads", op="with_options", value=4),)), threads(1, tasks="2x16x4")),
         (  # the plan has tasks of one CPU because one thread cannot use more: for them the pool is large enough
             says("info", edits=(), message="4 CPUs"),
@@ -346,26 +327,26 @@ ROWS: Rows = {
         ),
         (
             says("warning", edits=(), evidence={"parallel_calls": 8}),
-            threads(2, make_op("map", parameters={"num_parallel_calls": 8}), measurements=()),
+            threads(2, mapped(num_parallel_calls=8), measurements=()),
         ),
         ("", threads(0, tasks="2x16x4")),  # TensorFlow chooses
-        ("", threads(2, make_op("map", parameters={"num_parallel_calls": 2}), measurements=())),
-        ("", bare(NAMES, BATCH, measurements=(make_measurement("1x1x16"),))),
+        ("", threads(2, mapped(num_parallel_calls=2), measurements=())),
+        ("", case_of(NAMES, BATCH, measurements=(make_measurement("1x1x16"),))),
     ],
     # An array in the graph is as bad as the part of a node that it takes, times the tasks.
-    arrays_in_graph: [
+    "arrays-in-graph": [
         ("info", holding(40 * MIB)),
         ("warning", holding(40 * MIB, "2x4x1")),
         ("", holding(31 * MIB, "2x16x1")),
         ("", replace(holding(GIB), pipeline=replace(make_graph(), ops=()))),
     ],
     # The files of TensorFlow Datasets are not to be written by hand.
-    fewer_files_than_workers: [
+    "fewer-files-than-workers": [
         ("", of_files(make_files(count=8, directory="/data/mnist/3.0.1"))),
         (says("warning", fix="64 files"), of_files(make_files(count=8, directory="/data/v3"))),
     ],
     # A cache of each worker's own, or of one worker, is right; memory is shown where there is room.
-    cache_path_shared: [
+    "cache-path-shared": [
         ("error", caching("/tmp/c", "/tmp/c")),  # several tasks of a node
         ("error", caching("/data/c", "/data/c", layout="3x1x2")),
         ("", caching("/data/c")),  # no launch of several was measured
@@ -374,15 +355,15 @@ ROWS: Rows = {
         ("", caching("/tmp/c", "/tmp/c", layout="3x1x2")),
     ],
     # Workers that all stream the same are told, with what was tried; no word where shards are right or unknown.
-    no_shard: [
-        ("warning", case_of(NAMES, shard(4), *READ, BATCH, measurements=(ALONE,))),
+    "no-shard": [
+        ("warning", planned(NAMES, shard(4), *READ, BATCH, measurements=(ALONE,))),
         (says("warning", lacks=["input_context"], evidence={"workers_announced": 2}), unsharded(ALONE, several(1024, 1024))),
         (
             says(message="; called with input_context)", fix="in input_context"),
             unsharded(ALONE, several(1024, 1024), input_context="given"),
         ),
         (says(message="left at its default", fix="measure with --input-context"), unsharded(ALONE, input_context="left")),
-        (says("error", op="shard"), case_of(NAMES, shard(1), *READ, BATCH, measurements=(several(1024, 1024),))),
+        (says("error", op="shard"), planned(NAMES, shard(1), *READ, BATCH, measurements=(several(1024, 1024),))),
         ("error", unsharded(several(512, 512), several(1024, 1024), is_sharded=True)),  # Python code that divides once
         ("", unsharded(plan=None)),
         (says("warning", message="began with one batch", fix="its own part"), without_files("a", "a")),
@@ -390,37 +371,37 @@ ROWS: Rows = {
         ("", without_files("a", "a", plan=make_plan(input_workers=1))),
         ("", unsharded(several(512, 512), is_sharded=True)),
         ("", unsharded(several(1024), is_sharded=True)),  # alone it may have all
-        ("", case_of(NAMES, SHARD, READ[1], measurements=(several(*(64,) * 16),))),  # as many shards as were announced
-        ("", case_of(NAMES, SHARD, READ[1], measurements=())),
+        ("", planned(NAMES, SHARD, READ[-1], measurements=(several(*(64,) * 16),))),  # as many shards as were announced
+        ("", planned(NAMES, SHARD, READ[-1], measurements=())),
     ],
     # A shard of a random list of files is told at the list; what is not understood is advice without code.
-    shard_after_unseeded_shuffle: [
+    "shard-after-unseeded-shuffle": [
         reseeded("files = files.shuffle(64).shard(n, i)", "files = files.shuffle(64, seed=1).shard(n, i)"),
         reseeded("files = names(params)", None),
-        ("", shuffled(READ[1])),
+        ("", shuffled(READ[-1])),
         ("", shuffled(plan=make_plan(input_workers=1))),
-        ("", case_of(NAMES, make_op("shuffle", parameters={"buffer_size": 64}), SHARD)),  # seeds that the graph does not tell
+        ("", planned(NAMES, op("Shuffle", "shuffle", buffer_size=64), SHARD)),  # seeds that the graph does not tell
     ],
     # A shard after reading is told, where that is the only way for information.
-    late_shard: [
+    "late-shard": [
         *(
-            (says("warning", op="shard", message="in 16"), case_of(NAMES, *ops, plan=plan))
+            (says("warning", op="shard", message="in 16"), planned(NAMES, *ops, plan=plan))
             for plan in (None, make_plan())
             for ops in [
                 (*READ, SHARD),
                 (*READ, MAP, SHARD, BATCH),
                 (*READ, BATCH, SHARD),
-                (make_op("map", function_ops=("ReadFile",)), SHARD),
+                (calling("ReadFile"), SHARD),
             ]
         ),
-        (says("info", fix="64 files"), case_of(NAMES, *READ, SHARD, files=make_files(count=2))),
-        ("info", case_of(NAMES, *GENERATOR, SHARD)),
-        ("", case_of(NAMES, make_op("map", function_ops=("StringJoin",)), SHARD, *READ)),  # of names
-        ("", case_of(NAMES, *READ, BATCH)),
-        ("", case_of(NAMES, *READ, SHARD, plan=make_plan(input_workers=1))),
+        (says("info", fix="64 files"), planned(NAMES, *READ, SHARD, files=make_files(count=2))),
+        ("info", planned(NAMES, *GENERATOR, SHARD)),
+        ("", planned(NAMES, calling("StringJoin"), SHARD, *READ)),  # of names
+        ("", planned(NAMES, *READ, BATCH)),
+        ("", planned(NAMES, *READ, SHARD, plan=make_plan(input_workers=1))),
     ],
     # A shard has two files: 8 GiB and the mean of the others, 8 / 15 GiB, over 2 GiB. Skew that averages out is for information.
-    skewed_file_sizes: [
+    "skewed-file-sizes": [
         (says("warning", evidence={"largest_shard_ratio": (8 + 8 / 15) / 2}), of_files(SKEWED, 8)),
         ("info", of_files(AVERAGED, 4)),
         ("warning", of_files(AVERAGED, 4, stations=busy("slowest shard"))),
@@ -431,7 +412,7 @@ ROWS: Rows = {
         ("", of_files(make_files(count=3, bytes=0, largest_bytes=0, smallest_bytes=0))),
     ],
     # Every kind of batch is looked at; where no batch is full nothing is dropped.
-    drop_remainder_missing: [
+    "drop-remainder-missing": [
         *(("warning", batched(kind=kind)) for kind in ["Batch", "ParallelBatch", "PaddedBatch", "MapAndBatch"]),
         (
             says("warning", after="ds = ds.batch(32, drop_remainder=True).prefetch(2)"),
@@ -439,11 +420,11 @@ ROWS: Rows = {
         ),
         ("", batched(element_spec=make_graph().element_spec)),  # a map set the shape afterwards
         ("", case_of(NAMES, MAP, element_spec=OPEN)),  # nothing is batched
-        ("", batched(False, make_op("batch", name="batch_2"))),
+        ("", batched(BATCH)),
         ("", batched(element_spec=(Component(name="sum", shape=(), dtype="float32"),))),
     ],
     # The batch dimension alone may be open; single samples have none to spare.
-    unknown_shapes: [
+    "unknown-shapes": [
         unknown("[32, ?]", (32, None)),
         unknown("rank unknown", None),
         unknown("ragged", (32, None), kind="ragged"),
@@ -456,19 +437,19 @@ ROWS: Rows = {
         ("", shaped(ops=(MAP,))),
     ],
     # A skip is as bad as it takes long.
-    skip_rereads: [
+    "skip-rereads": [
         ("", skip(3, before=(), after=(*READ, MAP))),
         (says("info", evidence={"seconds": 0.01, "in_every_pass": False}), skip(10_000, rate=1e6)),
         (
             says("warning", evidence={"samples": 40 * 256, "in_every_pass": True}),
-            skip(40, before=(*READ, BATCH), after=(make_op("repeat", parameters={}),)),
+            skip(40, before=(*READ, BATCH), after=(repeat(),)),
         ),
         ("", skip(0)),
         ("", skip(None, before=READ, after=(MAP,))),  # a count that only the run knows
-        ("", case_of(NAMES, *READ, make_op("take", parameters={"count": 5}))),
+        ("", case_of(NAMES, *READ, op("Take", "take", count=5))),
     ],
     # A path of this machine alone is told for several nodes; nodes described from elsewhere may have the data at another place.
-    path_not_shared: [
+    "path-not-shared": [
         ("warning", placed("/dev/shm", None)),
         ("warning", replace(placed("/var/tmp/x", None), storage=None)),
         ("", placed("/tmp/data", False, nodes=1)),

@@ -12,13 +12,6 @@ from hypothesis import strategies as st
 from cs_input_analyzer import rules
 from cs_input_analyzer.planning.evidence import reads_at_once
 from cs_input_analyzer.records import Case, Op, Soak, Training, TunedParameter, WorkerResult
-from cs_input_analyzer.rules.caches import file_cache_redirected
-from cs_input_analyzer.rules.files import dataset_in_tmp, slow_build
-from cs_input_analyzer.rules.memory import buffers_exceed_memory
-from cs_input_analyzer.rules.order import dataset_ends
-from cs_input_analyzer.rules.runs import cold_cache, corrupt_record, dataset_exceeds_memory, tables_disagree, worker_lost
-from cs_input_analyzer.rules.shards import auto_shard, from_service
-from cs_input_analyzer.rules.threads import autotune_sees_host, oversubscribed_cpus, too_many_threads
 from tests.builders import (
     GIB,
     SOURCE,
@@ -93,7 +86,7 @@ def sized(gib: int, is_sharded: bool, cache_state: str = "as-is") -> Case:
 
 
 def launches(*workers: tuple[WorkerResult, ...], layout: str = "1x2x1") -> Case:
-    return roomy(measurements=tuple(replace(make_measurement(layout), workers=each) for each in workers))
+    return roomy(measurements=tuple(make_measurement(layout, workers=each) for each in workers))
 
 
 WELL = make_measurement("1x2x1", [1000.0, 1000.0]).workers
@@ -184,8 +177,8 @@ def with_workers(*layouts: tuple[str, float, float], **fields: Any) -> Case:
 
 @given(rate=st.floats(1, 1e6), cpus=st.integers(1, 64), share=st.floats(0, 1.1), over=st.floats(1.2, 4))
 def test_cpu_time_says_no_more_cpus_than_there_are(rate: float, cpus: int, share: float, over: float) -> None:
-    assert not found(tables_disagree, with_workers((f"1x1x{cpus}", rate, share * cpus / rate)))
-    told = only(tables_disagree, with_workers((f"1x1x{cpus}", rate, over * cpus / rate)))
+    assert not found("tables-disagree", with_workers((f"1x1x{cpus}", rate, share * cpus / rate)))
+    told = only("tables-disagree", with_workers((f"1x1x{cpus}", rate, over * cpus / rate)))
     assert "the rate is believed" in told.message
     assert told.evidence["cpus_used"] == pytest.approx(over * cpus)
 
@@ -271,7 +264,7 @@ def built(seconds: float | None, files: int = 200_000, code: str | None = None) 
     source = replace(case.pipeline.ops[0], code=code)
     pipeline = replace(case.pipeline, ops=(source, *case.pipeline.ops[1:]), files=make_files(count=files))
     workers = tuple(make_worker(index=index, build_s=seconds and seconds + index) for index in range(2))
-    return replace(case, pipeline=pipeline, measurements=(replace(make_measurement("1x2x1"), workers=workers),))
+    return replace(case, pipeline=pipeline, measurements=(make_measurement("1x2x1", workers=workers),))
 
 
 @pytest.mark.parametrize(
@@ -302,14 +295,14 @@ FULL = {
 
 ROWS: Rows = {
     # A dataset that a node cannot keep: a warning where the plan rests on cached files.
-    dataset_exceeds_memory: [
+    "dataset-exceeds-memory": [
         ("info", sized(2000, True, "cold")),
         ("warning", sized(2000, True)),
         ("", sized(300, True)),
         ("", sized(200, False)),
     ],
     # A worker lost in several launches is one finding; one that our own deadline ended is not called lost.
-    worker_lost: [
+    "worker-lost": [
         (
             says(message=["in 2 of 3 launches", "signal 9"], evidence={"launches_lost": 2, "launches": 3}),
             launches((WELL[0], GONE), WELL, (WELL[0], GONE)),
@@ -320,9 +313,9 @@ ROWS: Rows = {
         ("", launches((LATE, replace(LATE, index=0)))),  # there was no time for any of them
     ],
     # One damaged record is one finding however often it is met.
-    corrupt_record: [("error", launches(*((one,) for one in BROKEN), layout="1x1x1"))],
+    "corrupt-record": [("error", launches(*((one,) for one in BROKEN), layout="1x1x1"))],
     # Data that ended in a window, or that end before the steps do.
-    dataset_ends: [
+    "dataset-ends": [
         ("warning", ended(2)),
         ("", ended(2, mode="eval")),
         (says("warning", evidence={"batches": 100 * 79}), steps(100, 10_000, is_sharded=False)),  # each worker has all of them
@@ -332,8 +325,8 @@ ROWS: Rows = {
         ("", steps(None, 1000, measurements=())),
         ("", repeated_names(steps(None, 10_000))),
     ],
-    file_cache_redirected: [(says(message="/data/cache"), roomy(redirected=("/data/cache",)))],
-    dataset_in_tmp: [
+    "file-cache-redirected": [(says(message="/data/cache"), roomy(redirected=("/data/cache",)))],
+    "dataset-in-tmp": [
         ("", placed("/data")),
         ("", make_case(pipeline=make_graph(files=None))),
         (says("info", lacks=["memory"]), placed("/tmp/data", file_system="xfs")),
@@ -342,7 +335,7 @@ ROWS: Rows = {
         *(("", placed(directory, nodes=4)) for directory in ["/tmp/data", "/dev/shm"]),
     ],
     # A cold start is as bad as the plan depends on it; windows of a full cache are right.
-    cold_cache: [
+    "cold-cache": [
         ("warning", cached(0.1)),
         ("info", cached(0.1, 1.0)),  # the last measurement was of later passes
         (
@@ -356,7 +349,7 @@ ROWS: Rows = {
         ("", cached(measurements=(make_measurement(page_cache_ratio=0.0, cache_state="cold"),), plan=None)),
     ],
     # A launch larger than its nodes is told, and a busy host once.
-    oversubscribed_cpus: [
+    "oversubscribed-cpus": [
         (says("warning", evidence={"cpus_per_node_wanted": 32, "cpus_per_node": 16}), today("2x8x4")),
         ("info", noisy(0.2, 0.3)),
         ("info", noisy(0.0, others=0.1)),
@@ -366,7 +359,7 @@ ROWS: Rows = {
         ("", make_case(measurements=(), plan=None)),
     ],
     # AUTOTUNE that counts too many CPUs is told: the cause, and not its effect again.
-    autotune_sees_host: [
+    "autotune-sees-host": [
         ("info", budgeted(6)),
         ("warning", budgeted(64, measurements=())),
         ("warning", tuned(16.0)),
@@ -380,7 +373,7 @@ ROWS: Rows = {
         ("", quota(4, source="affinity")),
     ],
     # Figures that contradict each other are told with what is believed.
-    tables_disagree: [
+    "tables-disagree": [
         (says(message="the latter is believed, and the readers are no limit"), readers_alone(1000, 2000)),
         ("", readers_alone(1000, 1200)),  # a second of reading alone is no exact figure
         ("", readers_alone(1000, 9000, chain="tensor_slices > interleave > cache > map*8 > batch")),  # read once
@@ -391,7 +384,7 @@ ROWS: Rows = {
         ("", planned("worker CPU", used=0.06, queued=None)),
     ],
     # A buffer that will not fit is named with what it holds now and when full; growth that no full buffer explains with its cause.
-    buffers_exceed_memory: [
+    "buffers-exceed-memory": [
         (
             says("warning", op="shuffle", message="in each of 4 tasks", fix="file names", evidence=FULL),
             holding(shuffle(100_000), batch(), prefetch(), held=1000),
@@ -411,7 +404,7 @@ ROWS: Rows = {
         ("", holding(cache(), repeat(), shuffle(1000), batch(), prefetch())),  # how many samples there are is not known
     ],
     # Too few files for automatic sharding stop the training; of what tf.distribute divides one rule speaks.
-    auto_shard: [
+    "auto-shard": [
         (says("error", message="with AUTO", fix="16 files"), dividing(0)),
         ("error", dividing(1, files=None)),
         ("warning", dividing(0, files=None)),
@@ -421,7 +414,7 @@ ROWS: Rows = {
         ("", replace(dividing(1), plan=None)),
     ],
     # A service is named with its mode, at the first line of the user's.
-    from_service: [
+    "from-service": [
         (
             says("info", source=f"{SOURCE}:42", message="whole dataset", evidence={"processing_mode": "OFF"}),
             served(""),
@@ -432,7 +425,7 @@ ROWS: Rows = {
         ),
         ("", case_of(*reading(), batch())),
     ],
-    too_many_threads: [
+    "too-many-threads": [
         ("info", threaded(None, pool=32)),
         ("", threaded(50, pool=16)),
         ("", replace(threaded(300), plan=None)),
@@ -440,7 +433,7 @@ ROWS: Rows = {
         ("", replace(threaded(300), host=None)),
     ],
     # A long listing is at its line and comes with a list.
-    slow_build: [
+    "slow-build": [
         (says("warning", op="from_tensor_slices", fix="one file"), built(300.0, code="files = Dataset.list_files(pattern)")),
         (says("warning", op=None, fix="imports"), built(300.0, files=10)),
         ("info", built(40.0)),

@@ -9,22 +9,15 @@ import pytest
 
 from cs_input_analyzer.planning.evidence import busy_ratio
 from cs_input_analyzer.records import Case, Edit, Op
-from cs_input_analyzer.rules.maps import (
-    keras_layers_in_map,
-    map_before_batch,
-    parallelism_far_off,
-    random_calls_in_parallel,
-    serial_map,
-    tiny_maps,
-)
-from cs_input_analyzer.rules.order import late_filter, order_forced
-from cs_input_analyzer.rules.readers import flat_map_over_files, python_waits_for_store, sequential_reads, short_cycle
 from tests.builders import make_fsspec_reads, make_measurement, make_plan, make_station, make_storage
 from tests.rules.lines import (
     CAST,
+    GENERATOR,
     JPEG,
+    NAMES,
     PARSE,
     RANDOM,
+    READ,
     Expected,
     Rows,
     batch,
@@ -45,7 +38,7 @@ from tests.rules.lines import (
 )
 
 TAIL = (batch(), prefetch())
-NAMES, TAKE, MIXED = op("TensorSlice", "names"), op("Take", "take", count=9), shuffle(seed=0)
+TAKE, MIXED = op("Take", "take", count=9), shuffle(seed=0)
 
 
 def read(*ops: Op, **overrides: Any) -> Case:
@@ -110,7 +103,7 @@ def of_one_statement(function: str, is_shown: bool, *called: str) -> tuple[Expec
 def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> None:
     code = "ds = ds.map(lambda x: x + 1).batch(256)"
     twice = (mapped(code=code), batch(code=code), mapped(code=code), batch(code=code))
-    assert [finding.after for finding in found(map_before_batch, case_of(*reading(), *twice))] == [None, None]
+    assert [finding.after for finding in found("map-before-batch", case_of(*reading(), *twice))] == [None, None]
 
 
 def small(share: float, each_s: float) -> Case:
@@ -210,18 +203,17 @@ def from_store(wait_s: float, ceiling: float = 2_000.0, drawn: float = 200.0, op
         make_station("Python (GIL)", op="from_generator", samples_per_s=ceiling, utilization_ratio=drawn / ceiling),
         make_station("CPU", op=None, samples_per_s=2 * ceiling, utilization_ratio=drawn / ceiling / 2),
     )
-    ops = op("Generator", "from_generator", within="flat_map"), op("FlatMap", "flat_map"), *TAIL
-    return case_of(*ops, stations=stations, storage=make_storage(fsspec=reads))
+    return case_of(*GENERATOR, *TAIL, stations=stations, storage=make_storage(fsspec=reads))
 
 
 @pytest.mark.parametrize(("drawn", "ceiling", "number"), [(200, 2_400, 24), (200, 100_000, 64), (100, 150, 3)])
 def test_reads_that_only_wait_get_as_many_at_once_as_keep_the_cpus_busy(drawn: float, ceiling: float, number: int) -> None:
-    for rule, case in ((flat_map_over_files, flat(MIXED)), (sequential_reads, list_reader(MIXED))):
+    for rule, case in (("flat-map-over-files", flat(MIXED)), ("sequential-reads", list_reader(MIXED))):
         (finding,) = found(rule, waiting(case, drawn, ceiling))
         assert finding.edits == (Edit(kind="interleave", op="flat_map", value=number),)
         assert str(number) in (finding.after or "")
     # Where the order is promised, no more than one file at a time gives elements.
-    check(flat_map_over_files, waiting(flat(shuffle(seed=7)), drawn, ceiling), edited(("interleave", "flat_map")))
+    check("flat-map-over-files", waiting(flat(shuffle(seed=7)), drawn, ceiling), edited(("interleave", "flat_map")))
 
 
 def after_a_reader() -> Case:
@@ -242,7 +234,7 @@ BY_READING = [
 
 ROWS: Rows = {
     # A map that TensorFlow leaves serial is told with the reason; not over file names, inside a parallel op, on one CPU.
-    serial_map: [
+    "serial-map": [
         (
             edited(("parallelize", "map"), message="inside another op"),
             case_of(*reading("FlatMap")[:3], replace(serial(), within="flat_map"), reading("FlatMap")[3], *TAIL),
@@ -254,7 +246,7 @@ ROWS: Rows = {
             left_serial(f"`{name}` is switched off", serial(CAST), options(**{f"optimization__{name}": False}))
             for name in ("map_parallelization", "apply_default_optimizations")
         ),
-        ("", case_of(NAMES, serial(("LookupTableFindV2",)), *reading()[1:], *TAIL)),
+        ("", case_of(NAMES, serial(("LookupTableFindV2",)), *READ, *TAIL)),
         ("", case_of(*reading()[:3], replace(serial(), within="interleave"), reading()[3], *TAIL)),
         ("", read(serial(), measurements=(make_measurement("1x1x1"),))),
         ("", read(serial(CAST), options(autotune__enabled=True))),
@@ -268,7 +260,7 @@ ROWS: Rows = {
         ("", costing(0.8, serial(), parallelism=2.0)),  # it ran in parallel after all
     ],
     # A number of calls is judged by the CPUs of the task: few where they hold the worker back, many by what they hold.
-    parallelism_far_off: [
+    "parallelism-far-off": [
         ("info", calls(1)),
         ("", calls(1, CAST)),
         ("", calls(2)),
@@ -288,7 +280,7 @@ ROWS: Rows = {
         calls_of_interleave(", cycle_length=None", 7, False),
     ],
     # A map that could take a batch is told, a warning where short calls fill the CPUs.
-    map_before_batch: [
+    "map-before-batch": [
         of_one_statement("lambda x: scale(x)", False),
         of_one_statement("lambda x: tf.cast(x, tf.float32) / x.shape[0]", False),
         of_one_statement("lambda x: tf.add(*x)", False),
@@ -312,7 +304,7 @@ ROWS: Rows = {
         ),
     ],
     # Three small maps in a row are told once; small is what was measured so.
-    tiny_maps: [
+    "tiny-maps": [
         ("info", case_of(*reading(), mapped(), mapped(), mapped(), mapped(), batch())),
         ("", case_of(*reading(), mapped(), mapped(), batch())),
         ("", case_of(*reading(), batch(), mapped(), mapped(), mapped())),
@@ -320,12 +312,12 @@ ROWS: Rows = {
         ("", small(0.2, 1e-3)),
     ],
     # A seed asks for the same numbers again, which parallel calls do not give.
-    random_calls_in_parallel: [
+    "random-calls-in-parallel": [
         ("info", read(replace(mapped(RANDOM), is_seeded=True))),
         ("", read(replace(mapped(RANDOM, num_parallel_calls=1), is_seeded=True))),
     ],
     # Layers of Keras for each sample are as bad as they cost.
-    keras_layers_in_map: [
+    "keras-layers-in-map": [
         ("info", read(LAYERED)),
         ("warning", layers(0.5, True)),
         ("info", layers(0.5, False)),
@@ -335,7 +327,7 @@ ROWS: Rows = {
         ("", layers(0.5, True, mapped(RANDOM), *TAIL)),
     ],
     # A filter after decoding wastes the cost of what it drops.
-    late_filter: [
+    "late-filter": [
         ("", wasting(0.8, 0.99)),
         (says("info", message="after map worked", edits=()), case_of(*reading(), mapped(JPEG), FILTER, prefetch())),
         ("", read(mapped(CAST), FILTER)),
@@ -345,7 +337,7 @@ ROWS: Rows = {
         ("", wasting(0.1, 0.5)),
     ],
     # A forced order is told where a seedless shuffle follows, and never given up by an edit.
-    order_forced: [
+    "order-forced": [
         (says("info", edits=(), after=ORDERED.replace("True", "False")), ordered("true", MIXED, code=ORDERED)),
         ("info", ordered("default", MIXED, options(deterministic=True))),
         ("info", ordered("default", MIXED, wait_s=1.0)),  # nobody asked for it, but the op waits
@@ -356,7 +348,7 @@ ROWS: Rows = {
         ("info", read(batch(), mapped(deterministic="true"), MIXED)),  # of batches, whose order is random then
     ],
     # A short cycle that the user wrote is told where reading holds the worker back, and without a measurement.
-    short_cycle: [
+    "short-cycle": [
         ("", case_of(op("Range", "range"), reading(cycle_length=1, code=FIXED)[-1], *TAIL)),
         (edited(("set-cycle-length", "interleave", 4)), held_back(cycled(2), "storage latency", "interleave")),
         (edited(("set-cycle-length", "interleave", 3), severity="info"), cycled(2, files=3)),
@@ -379,7 +371,7 @@ ROWS: Rows = {
         ("", waiting(interleaved(AUTO, 8, MIXED, cycle=8), files=9)),  # they nearly keep the CPUs busy
     ],
     # Of these two each leaves to the other what is the other's; a warning where reading holds the worker back.
-    flat_map_over_files: [
+    "flat-map-over-files": [
         *((severity, held_back(flat(), *station)) for severity, station in BY_READING),
         opened_ahead(True, flat(MIXED)),
         opened_ahead(False, flat(shuffle(seed=7))),
@@ -388,7 +380,7 @@ ROWS: Rows = {
         ("", after_a_reader()),
     ],
     # Twice as many reads at once as would keep the lock busy; silent where calls wait for less than half of the time.
-    python_waits_for_store: [
+    "python-waits-for-store": [
         (
             says("warning", op="from_generator", message="s3://bucket/train", fix="20", evidence={"reads_at_once": 20}),
             from_store(0.005),
@@ -401,7 +393,7 @@ ROWS: Rows = {
         ("", replace(from_store(0.005), storage=None)),
         ("", replace(from_store(0.005), stations=())),
     ],
-    sequential_reads: [
+    "sequential-reads": [
         *((severity, held_back(list_reader(), *station)) for severity, station in BY_READING),
         (says(op="flat_map", after=f"{LIST[:-1]}, num_parallel_reads=tf.data.AUTOTUNE).flat_map(split_record)"), after_a_reader()),
         ("", flat()),

@@ -80,7 +80,7 @@ def planned(pipeline: PipelineGraph) -> Case:
     return make_case(
         pipeline=pipeline,
         is_sharded=pipeline.is_sharded,
-        measurements=(replace(make_measurement(f"1x{WORKERS}x2"), workers=workers),),
+        measurements=(make_measurement(f"1x{WORKERS}x2", workers=workers),),
         profile=None,
         plan=make_plan("3x2x2", input_workers=WORKERS, alternatives=()),
         cluster=make_cluster(source="this host, with nodes from flags"),

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import Case, TunedParameter
-from cs_input_analyzer.rules.caches import cache_misplaced, cache_missing
-from cs_input_analyzer.rules.elements import decode_then_crop, drop_remainder_missing
-from cs_input_analyzer.rules.readers import flat_map_over_files, sequential_reads, short_cycle
-from cs_input_analyzer.rules.shuffles import shuffle_after_batch
-from cs_input_analyzer.rules.threads import autotune_sees_host
-from tests.rules.lines import Expected, Rule, check, cost, found, measured, only, says, unmeasured, with_worker
+from tests.rules.lines import Expected, check, cost, found, measured, only, says, unmeasured, with_worker
 
 pytestmark = pytest.mark.tf
 tf: Any = pytest.importorskip("tensorflow")
@@ -111,51 +106,51 @@ def pooled(files: Files) -> Any:
 
 
 PROMISES = "drop_remainder"
-ODD: list[tuple[Rule, Build, Callable[[Case], Case], Expected]] = [
+ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
     # No rule about files speaks of a generator.
-    *((rule, build, each, "") for rule in (short_cycle, flat_map_over_files, sequential_reads) for build in GENERATED),
+    *((rule, build, each, "") for rule in ("short-cycle", "flat-map-over-files", "sequential-reads") for build in GENERATED),
     (
-        flat_map_over_files,
+        "flat-map-over-files",
         lambda files: Dataset.from_tensor_slices(files.records).flat_map(tf.data.TFRecordDataset).batch(4),
         each,
         says(message="reads 4 files one after the other"),
     ),
     # A batch inside a window makes one sample: shuffled before it, the series would be torn.
-    (shuffle_after_batch, lambda files: windows().shuffle(64).batch(32, drop_remainder=True).prefetch(2), each, ""),
+    ("shuffle-after-batch", lambda files: windows().shuffle(64).batch(32, drop_remainder=True).prefetch(2), each, ""),
     (
-        shuffle_after_batch,
+        "shuffle-after-batch",
         lambda files: windows().batch(32, drop_remainder=True).shuffle(64).prefetch(2),
         each,
         says(fix="before batch_2"),
     ),
     # The size of a window is no constant that drop_remainder could promise.
     (
-        drop_remainder_missing,
+        "drop-remainder-missing",
         grouped(lambda key, window: window.batch(sized(key)), window_size_func=sized),
         each,
         says(after=None, lacks=[PROMISES]),
     ),
-    (drop_remainder_missing, grouped(lambda key, window: window.batch(8), window_size=8), each, says(fix=f"{PROMISES}=True")),
-    (drop_remainder_missing, grouped(lambda key, window: window.batch(8, drop_remainder=True), window_size=8), each, ""),
+    ("drop-remainder-missing", grouped(lambda key, window: window.batch(8), window_size=8), each, says(fix=f"{PROMISES}=True")),
+    ("drop-remainder-missing", grouped(lambda key, window: window.batch(8, drop_remainder=True), window_size=8), each, ""),
     # A decode that two views share is not taken away, and cropping is not charged to decoding.
-    (decode_then_crop, lambda files: files.pictures.map(views).batch(4), each, ""),
-    (decode_then_crop, lambda files: files.pictures.map(kept).batch(4), each, ""),
-    (decode_then_crop, lambda files: files.pictures.map(lambda name: view(decoded(name))).batch(4), each, "info"),
+    ("decode-then-crop", lambda files: files.pictures.map(views).batch(4), each, ""),
+    ("decode-then-crop", lambda files: files.pictures.map(kept).batch(4), each, ""),
+    ("decode-then-crop", lambda files: files.pictures.map(lambda name: view(decoded(name))).batch(4), each, "info"),
     (
-        decode_then_crop,
+        "decode-then-crop",
         lambda files: files.pictures.map(lambda name: jittered(decoded(name))).batch(4),
         lambda case: costly(case, "map"),
         says("info", lacks=["CPU time"]),
     ),
     (
-        decode_then_crop,
+        "decode-then-crop",
         lambda files: files.pictures.map(decoded).map(jittered).batch(4),
         lambda case: measured(case, cost("map", 0.2), cost("map_2", 0.7)),
         says("info", evidence={"share_ratio": 0.2}),
     ),
     # A private pool is named where its threads are the parallel calls.
     (
-        autotune_sees_host,
+        "autotune-sees-host",
         pooled,
         lambda case: with_worker(case, tuned=(TunedParameter(op="map", parameter="parallelism", value=48.0),)),
         says(message="private_threadpool_size=48", fix="private_threadpool_size", lacks=["srun"]),
@@ -164,7 +159,7 @@ ODD: list[tuple[Rule, Build, Callable[[Case], Case], Expected]] = [
 
 
 @pytest.mark.parametrize(("rule", "build", "known", "expected"), ODD)
-def test_what_is_said_of_an_odd_pipeline(rule: Rule, build: Build, known: Any, expected: Expected, files: Files) -> None:
+def test_what_is_said_of_an_odd_pipeline(rule: str, build: Build, known: Any, expected: Expected, files: Files) -> None:
     check(rule, known(case_of(build, files)), expected)
 
 
@@ -175,7 +170,7 @@ def test_of_two_readers_each_has_its_own_files(files: Files) -> None:
     for first, counts in ((1, [3]), (2, [2, 2])):
         parts = files.records[:first], files.records[first:]
         case = case_of(lambda files, parts=parts: Dataset.zip(tuple(map(reader, parts))).batch(4), files)
-        assert [finding.evidence["files"] for finding in found(flat_map_over_files, case)] == counts
+        assert [finding.evidence["files"] for finding in found("flat-map-over-files", case)] == counts
 
 
 def test_a_cache_is_never_put_on_a_function_that_transforms_datasets(files: Files) -> None:
@@ -186,7 +181,7 @@ def test_a_cache_is_never_put_on_a_function_that_transforms_datasets(files: File
         )
         return grouped.repeat()
 
-    finding = only(cache_missing, costly(case_of(build, files), "map", "group_by_window"))
+    finding = only("cache-missing", costly(case_of(build, files), "map", "group_by_window"))
     assert finding.op == "group_by_window"
     assert finding.after.count(".cache()") == 1
     assert finding.after.rstrip().endswith(").cache()")
@@ -206,8 +201,8 @@ def test_a_cache_says_which_mixing_it_freezes(files: Files, is_mixed_after: bool
         records = names.flat_map(tf.data.TFRecordDataset).repeat().cache()
         return (records.shuffle(9) if is_mixed_after else records).batch(4)
 
-    missing = only(cache_missing, costly(case_of(build, files), "map"))
+    missing = only("cache-missing", costly(case_of(build, files), "map"))
     assert "freezes the order that shuffle and interleave gave" in (missing.fix or "")
-    misplaced = only(cache_misplaced, case_of(before_repeat, files))
+    misplaced = only("cache-misplaced", case_of(before_repeat, files))
     assert "freezes the order that shuffle gave" in (misplaced.fix or "")
     assert (missing.after is not None) == (misplaced.after is not None) == is_mixed_after
