@@ -133,16 +133,28 @@ def _launches(pipeline: str, data: dict[str, Any]) -> list[Measurement]:
     for row in data["rows"]:
         if row[at["pipeline"]] == pipeline and row[at["samples"]] > 0:
             tasks[tuple(row[at[name]] for name in ("tasks", "cpus", "launch", "task"))].append(row)
-    slices = {key: [math.log(row[at["samples"]] / row[at["wall_us"]]) for row in rows] for key, rows in tasks.items()}
+    raw = {key: [math.log(row[at["samples"]] / row[at["wall_us"]]) for row in rows] for key, rows in tasks.items()}
+    quiet = {key: _quiet_logs(key, rows, at) for key, rows in tasks.items()}
     launches: dict[tuple[int, int, int], list[Any]] = defaultdict(list)
     for key, rows in tasks.items():
-        apart = around(logs for other, logs in slices.items() if other[:2] == key[:2]).sd or 0.0
-        launches[key[:3]].append(worker_of(rows, at, NORMAL_95 * apart / math.sqrt(len(rows))))
+        apart, quiet_apart = (
+            (around(logs for other, logs in slices.items() if other[:2] == key[:2]).sd or 0.0) / math.sqrt(len(rows))
+            for slices in (raw, quiet)
+        )
+        launches[key[:3]].append(worker_of(rows, at, NORMAL_95 * apart, quiet_apart))
     return [
         measurement_of(Layout(nodes=1, tasks_per_node=count, cpus_per_task=cpus), count, workers)
         for (count, cpus, _), workers in launches.items()
         if len(workers) == count
     ]
+
+
+def _quiet_logs(key: Sequence[int], rows: Sequence[Sequence[Any]], at: dict[str, int]) -> list[float]:
+    """Logarithms of the rates of a task's slices, each corrected for what others took in it."""
+    tasks, cpus, *_ = key
+    layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=cpus)
+    alone = [measurement_of(layout, tasks, [worker_of([row], at)]) for row in rows]
+    return [math.log(launch.samples_per_s.estimate) for launch in capacity.at_quiet_level(alone) if launch.samples_per_s]
 
 
 # --- tables --------------------------------------------------------------------------------------------------------------------

@@ -93,7 +93,9 @@ def _slices(rows: Iterable[Sequence[Any]], at: Mapping[str, int]) -> Iterable[Sl
             yield Slice(pipeline, str(launch.layout), key[3], launch.samples_per_s.estimate, at_quiet)
 
 
-def worker_of(rows: Sequence[Sequence[Any]], at: Mapping[str, int], half_log: float = 0.0) -> WorkerResult:
+def worker_of(
+    rows: Sequence[Sequence[Any]], at: Mapping[str, int], half_log: float = 0.0, quiet_error_log: float | None = None
+) -> WorkerResult:
     """One task over some slices, as the product has it; `half_log`: half of the 90 % interval of its rate, natural logarithm."""
 
     def over(name: str, of: Callable[[Sequence[float]], float]) -> float | None:
@@ -101,13 +103,15 @@ def worker_of(rows: Sequence[Sequence[Any]], at: Mapping[str, int], half_log: fl
         return of(known) if known else None
 
     samples, wall_us, cpu_us = (sum(row[at[name]] for row in rows) for name in ("samples", "wall_us", "cpu_us"))
+    queue_us, steal_ms, host_cpu_ms = (over(name, sum) for name in ("queue_us", "steal_ms", "host_cpu_ms"))
     loop_us, undisturbed_us = over("loop_us", _mean), over("undisturbed_us", min)
     noise = Noise(
-        run_queue_wait_ratio=None,
-        steal_ratio=None,
+        run_queue_wait_ratio=None if queue_us is None else queue_us / max(cpu_us, 1),
+        steal_ratio=steal_ms / host_cpu_ms if steal_ms is not None and host_cpu_ms else None,
         others_ratio=over("others_ratio", _mean),
         reference_s=loop_us and loop_us * 1e-6,
         undisturbed_s=undisturbed_us and undisturbed_us * 1e-6,
+        quiet_error_log=quiet_error_log,
     )
     rate = samples / wall_us * 1e6
     return WorkerResult(

@@ -81,6 +81,8 @@ class Noise:
         others_ratio: share of the worker's CPUs that others had, or the hypervisor; None if unreadable.
         preempted_ratio: the part of `run_queue_wait_ratio` that threads waited after they had lost their CPU in the middle of their
             work: waits taken alike, it is the share of such switches among all; None if unreadable.
+        quiet_error_log: standard error of the rate's natural logarithm at the quiet level: how pieces of the window differ when
+            each is corrected for what others took from it; None of few pieces.
     """
 
     run_queue_wait_ratio: float | None
@@ -90,6 +92,7 @@ class Noise:
     reference_s: float | None = None
     undisturbed_s: float | None = None
     others_ratio: float | None = None
+    quiet_error_log: float | None = None
 
     def __post_init__(self) -> None:
         """Raises UsageError for times that no loop takes, as an edited run may hold."""

@@ -78,9 +78,7 @@ def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None
 def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation: float | None) -> Window:
     window_s = float(stamps_s[last] - stamps_s[first])
     mean = window_s / (last - first)
-    half = half_width_of_mean(blocks, of_one=mean)
-    if correlation is not None and correlation > CORRELATED:  # as few blocks as there may be, and they still depend on each other
-        half *= math.sqrt((1 + correlation) / (1 - min(correlation, MOST_CORRELATED)))
+    half = half_width_of_series(blocks, of_one=mean)
     return Window(
         first=first,
         batches=last - first,
@@ -89,6 +87,15 @@ def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation
         block_gap_s=tuple(float(block) for block in blocks),
         lag1_autocorrelation=correlation,
     )
+
+
+def half_width_of_series(blocks: Floats, of_one: float = 0.0) -> float:
+    """Half the 90 % interval of the mean of values in time order, wider where they depend on each other; `of_one`: of fewer than
+    two."""
+    half, correlation = half_width_of_mean(blocks, of_one), _lag1(blocks)
+    if correlation is None or correlation <= CORRELATED:
+        return half
+    return half * math.sqrt((1 + correlation) / (1 - min(correlation, MOST_CORRELATED)))
 
 
 def _buffered(stamps_s: Floats) -> int:

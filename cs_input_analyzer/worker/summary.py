@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import Counters
 from cs_input_analyzer.pipeline.op_kinds import READERS
+from cs_input_analyzer.planning.capacity.quiet import kept_ratio
 from cs_input_analyzer.records import (
     CacheChoice,
     Estimate,
@@ -19,6 +20,7 @@ from cs_input_analyzer.records import (
     FsspecReads,
     Layout,
     Measurement,
+    Noise,
     PipelineGraph,
     Profile,
     SteadyState,
@@ -27,18 +29,21 @@ from cs_input_analyzer.records import (
     WorkerResult,
     WorkerStatus,
 )
-from cs_input_analyzer.stats.estimates import total
-from cs_input_analyzer.stats.steady_state import Window, batch_gap, rate_of, steady_window
+from cs_input_analyzer.stats.estimates import NORMAL_95, total
+from cs_input_analyzer.stats.steady_state import Window, batch_gap, half_width_of_series, rate_of, steady_window
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.journal import Journal
-from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_between
+from cs_input_analyzer.worker.noise import epoch_gap_s, grown_ratio, moved_parameters, noise_between
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to replay it.
 TRACE = 512
 # Fewer batches of a filled cache are less certain than those before.
 LEAST_STAMPS = 10
+# Pieces of a window that are corrected by themselves for what others took: shorter ones say too little of it. Of fewer than so many
+# nothing is said.
+PIECE_S, LEAST_PIECES = 0.4, 4
 # The stage of a worker that has written nothing yet.
 IMPORTING = "importing TensorFlow"
 Killed = Literal["start", "deadline", "memory", "storage", "interrupt"]
@@ -240,7 +245,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
     read_bytes = _difference(begin.read_bytes, end.read_bytes)
     physical_bytes = _difference(begin.physical_read_bytes, end.physical_read_bytes)
     gaps = np.diff(journal.stamps_s[window.first : window.first + window.batches + 1])
-    done, reference = journal.last("done"), journal.last("reference")
+    done = journal.last("done")
     stopped_by: StopReason = done["stopped_by"] if done else ("error" if base.status == "data_error" else "budget")
     return replace(
         base,
@@ -264,10 +269,33 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 2]),
             is_filling_cache=_is_filling_cache(journal, window),
         ),
-        noise=noise_between(begin, end, reference["undisturbed_s"] if reference else None),
+        noise=_noise(journal, window, begin, end),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
         batch_gaps_s=tuple(np.round(gaps, 7)[-TRACE:].tolist()),
     )
+
+
+def _noise(journal: Journal, window: Window, begin: Counters, end: Counters) -> Noise:
+    """How quiet the host was in the window, and how sure its rate is once each piece of it is corrected for that."""
+    reference = journal.last("reference")
+    undisturbed_s = reference["undisturbed_s"] if reference else None
+    noise = noise_between(begin, end, undisturbed_s)
+    logs: list[float] = []
+    since: tuple[int, Counters] | None = None
+    for batches, counters in journal.chunk_counters():
+        if not window.first < batches <= window.first + window.batches + 1:
+            continue
+        if since is None:
+            since = batches, counters
+        taken_s = float(journal.stamps_s[batches - 1] - journal.stamps_s[since[0] - 1])
+        used_ratio = grown_ratio(since[1].cpu_s, counters.cpu_s, since[1].own_cpus_s, counters.own_cpus_s)
+        if taken_s >= PIECE_S and used_ratio is not None:
+            kept = kept_ratio(used_ratio, noise_between(since[1], counters, undisturbed_s))
+            logs.append(math.log(taken_s / (batches - since[0]) * kept))
+            since = batches, counters
+    if len(logs) < LEAST_PIECES:
+        return noise
+    return replace(noise, quiet_error_log=half_width_of_series(np.array(logs)) / NORMAL_95)
 
 
 def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:

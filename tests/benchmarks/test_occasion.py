@@ -70,10 +70,12 @@ def test_what_two_layouts_share_is_not_in_their_ratio(tmp_path: Path) -> None:
 
 def test_what_others_took_is_no_part_of_the_quiet_level(tmp_path: Path) -> None:
     usual = {"cpu_us": 1_000_000, "loop_us": 80.0, "undisturbed_us": 80.0}
-    rows = [row("a", 100, **usual), row("a", 40, **usual | {"cpu_us": 400_000, "others_ratio": 0.6}, slice=1)]
+    busy = usual | {"cpu_us": 400_000, "queue_us": 600_000, "others_ratio": 0.6}
+    waits = usual | {"cpu_us": 100_000, "queue_us": 0, "others_ratio": 0.9}
+    rows = [row("a", 100, **usual), row("a", 40, **busy, slice=1), row("a", 95, **waits, slice=2)]
     found = report.read(occasion(tmp_path, 0, rows)).slices
-    assert [one.samples_per_s for one in found] == [100, 40]
-    assert [one.quiet_samples_per_s for one in found] == [pytest.approx(100), pytest.approx(100)]
+    assert [one.samples_per_s for one in found] == [100, 40, 95]
+    assert [one.quiet_samples_per_s for one in found] == [pytest.approx(100), pytest.approx(100), pytest.approx(95, rel=0.11)]
 
 
 def test_tasks_of_a_launch_are_added_and_one_that_lacks_a_task_is_left_out(tmp_path: Path) -> None:

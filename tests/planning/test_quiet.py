@@ -60,6 +60,28 @@ def test_a_worker_is_given_back_what_others_took_of_the_time_that_it_computes(
         assert rates(unknown) == [pytest.approx(rate, rel=1e-6)]
 
 
+@given(busy=st.floats(0.01, 0.2), taken=st.floats(0.3, MOST_TAKEN_RATIO))
+def test_others_on_cpus_that_a_worker_does_not_want_take_nothing_from_it(busy: float, taken: float) -> None:
+    """A worker that waits for its storage, and gets a CPU at once; what the hypervisor takes is seen in no queue."""
+    noise = replace(seen(taken, LOOP_S, LOOP_S), run_queue_wait_ratio=0.0)
+    waits = make_worker(1000.0, cpu_s_per_sample=busy / 1000, noise=noise)
+    (found,) = at_quiet_level([launched(1, waits)])
+    assert rates(found)[0] <= 1000 / (1 - busy * taken) * (1 + 1e-9)
+    (stolen,) = at_quiet_level([launched(1, replace(waits, noise=replace(noise, steal_ratio=taken)))])
+    assert rates(stolen)[0] > rates(found)[0]
+
+
+def test_a_rate_is_as_sure_as_its_pieces_are_alike_when_each_is_corrected() -> None:
+    worker = disturbed(1000.0, 1, taken=0.1)
+
+    def error(**known: float) -> float:
+        launch = launched(1, replace(worker, noise=replace(worker.noise, **known)))
+        return log_error(at_quiet_level([launch])[0].workers[0].samples_per_s)
+
+    assert error(quiet_error_log=0.001) < error()
+    assert error(quiet_error_log=9.0) == error()  # the window as it was is surer
+
+
 @pytest.mark.parametrize(
     "noise",
     [

@@ -326,7 +326,10 @@ def test_runs_that_count_other_things_are_not_compared_and_those_with_other_batc
 
 def disturbed(rate: float, others_ratio: float | None = None, **overrides: Any) -> Analysis:
     """Three launches beside which others had such a share of the CPUs."""
-    worker = make_worker(rate, noise=make_noise(others_ratio=others_ratio))
+    noise = make_noise(others_ratio=others_ratio)
+    if others_ratio:  # the worker wanted what they had
+        noise = replace(noise, run_queue_wait_ratio=others_ratio / (1 - others_ratio))
+    worker = make_worker(rate, noise=noise)
     launches = [make_measurement("1x1x1", workers=(worker,), samples_per_s=make_estimate(rate, spread=0.01)) for _ in range(3)]
     return make_analysis(measurements=tuple(launches), **overrides)
 

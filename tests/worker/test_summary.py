@@ -89,6 +89,39 @@ def test_cpu_time_and_rate_are_of_the_same_batches(
     assert found.bytes_read_per_sample == pytest.approx(0.7)
 
 
+def in_pieces(folder: Path, left: Sequence[float], piece_s: float = 0.5) -> WorkerResult:
+    """A worker that gets this share of its one CPU in each piece of half a second, 1,000 batches of 10 samples a CPU second."""
+    writer = JournalWriter(folder)
+    writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
+    known = replace(ZERO, own_cpus_s=0.0, own_cpus_busy_s=0.0)
+    writer.event("sampling", counters=asdict(known))
+    for number, share in enumerate(left):
+        begin_s, batches = 1000.0 + number * piece_s, round(1000 * share * piece_s)
+        ran_s, waited_s = piece_s * share, piece_s * (1 - share)
+        known = replace(
+            known,
+            cpu_s=known.cpu_s + ran_s,
+            run_s=known.run_s + ran_s,
+            queued_s=known.queued_s + waited_s,
+            own_cpus_s=known.own_cpus_s + piece_s,
+            own_cpus_busy_s=known.own_cpus_busy_s + piece_s,
+        )
+        writer.chunk(begin_s + np.arange(1, batches + 1) * piece_s / batches, None, known)
+    writer.event("done", stopped_by="budget", epochs=0)
+    return worker_result(read_journal(folder), CLEAN, index=0, node="n")
+
+
+def test_a_rate_that_others_made_uneven_is_sure_at_the_quiet_level(tmp_path: Path) -> None:
+    rate = (found := in_pieces(tmp_path, [0.9, 0.4, 0.8, 0.5, 0.7, 0.9, 0.4, 0.8, 0.6, 0.7])).samples_per_s
+    assert rate.high / rate.low > 1.15
+    assert found.noise.quiet_error_log < 0.005
+
+
+@pytest.mark.parametrize(("pieces", "piece_s"), [(3, 0.5), (12, 0.1)])
+def test_few_pieces_say_nothing_of_the_quiet_level(tmp_path: Path, pieces: int, piece_s: float) -> None:
+    assert in_pieces(tmp_path, [0.5] * pieces, piece_s).noise.quiet_error_log is None
+
+
 @pytest.mark.parametrize(
     ("until", "returncode", "killed_for", "status", "words"),
     [

@@ -37,13 +37,11 @@ from cs_input_analyzer.records import (
     WorkerResult,
 )
 from cs_input_analyzer.stats.estimates import (
-    NORMAL_95,
     REPLICATES,
     Vector,
     estimate_of_draws,
     log_error,
     standard_error,
-    student_t,
     total,
 )
 
@@ -64,10 +62,8 @@ def mean_rate(launches: Sequence[Sequence[WorkerResult]], launch_spread: float, 
     apart = sum(float(np.sum((launch - launch.mean()) ** 2)) for launch in logs) + PROCESS_SPREAD_WEIGHT * PROCESS_SPREAD_RATIO**2
     own = float(np.mean([log_error(rate) ** 2 for rate in rates]))
     variance = max(apart / degrees, own) / len(rates) + launch_spread**2 / len(launches)
-    # Student's t of as few launches has longer tails than the normal.
-    wider = student_t(len(launches) - 1 + LAUNCH_SPREAD_WEIGHT) / NORMAL_95
     mean = float(np.mean([rate.estimate for rate in rates]))
-    errors = np.random.default_rng([*seed]).standard_normal(REPLICATES) * wider * np.sqrt(variance)
+    errors = np.random.default_rng([*seed]).standard_normal(REPLICATES) * np.sqrt(variance)
     return np.concatenate([[mean], mean * np.exp(errors)])
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, QuietLoop, WorkerResult
 from cs_input_analyzer.stats.estimates import NORMAL_95, from_log, log_error, student_t, total
@@ -68,22 +69,53 @@ def _quiet(worker: WorkerResult, layout: Layout, undisturbed_s: float | None) ->
     rate, noise = worker.samples_per_s, worker.noise
     if rate is None or rate.estimate <= 0 or noise is None:
         return worker
-    slow_log = max(0.0, math.log(noise.reference_s / undisturbed_s)) if noise.reference_s and undisturbed_s else 0.0
-    left_ratio = 1 - min(noise.others_ratio or 0.0, MOST_TAKEN_RATIO)
-    if left_ratio == 1 and not slow_log:
+    used_ratio = 1.0 if worker.cpu_s_per_sample is None else rate.estimate * worker.cpu_s_per_sample / layout.cpus_per_task
+    taken = _taken(used_ratio, noise, undisturbed_s)
+    if taken.left_ratio == 1 and not taken.slow_log:
         return worker
-    speed = math.exp(-FELT_EXPONENT * slow_log)
-    # Of a sample's time, the part that the CPUs had to do with (Amdahl's law); a worker whose CPU time is unknown is taken as busy.
-    used = layout.cpus_per_task if worker.cpu_s_per_sample is None else rate.estimate * worker.cpu_s_per_sample
-    busy = min(1.0, used / (left_ratio * layout.cpus_per_task))
-    factor = 1 / (1 - busy + busy * left_ratio * speed)
-    error = busy * math.hypot(FELT_ERROR * slow_log, OTHERS_ERROR_RATIO * math.log(left_ratio))
-    wider = NORMAL_95 * math.hypot(log_error(rate), error)
+    error = taken.busy_ratio * math.hypot(FELT_ERROR * taken.slow_log, OTHERS_ERROR_RATIO * math.log(taken.left_ratio))
+    own_error = log_error(rate) if noise.quiet_error_log is None else min(noise.quiet_error_log, log_error(rate))
     return replace(
         worker,
-        samples_per_s=from_log(math.log(rate.estimate * factor), wider, rate.count),
-        cpu_s_per_sample=None if worker.cpu_s_per_sample is None else worker.cpu_s_per_sample * speed,
+        samples_per_s=from_log(math.log(rate.estimate / taken.kept_ratio), NORMAL_95 * math.hypot(own_error, error), rate.count),
+        cpu_s_per_sample=None if worker.cpu_s_per_sample is None else worker.cpu_s_per_sample * taken.speed_ratio,
     )
+
+
+class _Taken(NamedTuple):
+    """What others took from a worker: the share of its CPUs that they left it, how much slower those ran (natural logarithm), and
+    the part of a sample's time that the CPUs had to do with."""
+
+    left_ratio: float
+    slow_log: float
+    busy_ratio: float
+
+    @property
+    def speed_ratio(self) -> float:
+        return math.exp(-FELT_EXPONENT * self.slow_log)
+
+    @property
+    def kept_ratio(self) -> float:
+        """The rate over that at the quiet level (Amdahl's law)."""
+        return 1 - self.busy_ratio + self.busy_ratio * self.left_ratio * self.speed_ratio
+
+
+def _taken(used_ratio: float, noise: Noise, undisturbed_s: float | None) -> _Taken:
+    """`used_ratio`: of its CPUs' time, what the worker used.
+
+    The CPUs had to do with as much as the worker used of what others left, and with no more than it ran, queued for one, or had it
+    taken by the hypervisor: a worker that waits for its storage leaves others all they want, and loses nothing to them.
+    """
+    slow_log = max(0.0, math.log(noise.reference_s / undisturbed_s)) if noise.reference_s and undisturbed_s else 0.0
+    left_ratio = 1 - min(noise.others_ratio or 0.0, MOST_TAKEN_RATIO)
+    queued_ratio = math.inf if noise.run_queue_wait_ratio is None else noise.run_queue_wait_ratio
+    wanted_ratio = used_ratio * (1 + queued_ratio) + (noise.steal_ratio or 0.0)
+    return _Taken(left_ratio, slow_log, min(1.0, used_ratio / left_ratio, wanted_ratio))
+
+
+def kept_ratio(used_ratio: float, noise: Noise) -> float:
+    """What a worker got of its quiet level in a time in which it used this share of its CPUs."""
+    return _taken(used_ratio, noise, noise.undisturbed_s).kept_ratio
 
 
 def slowed_log(launches: Sequence[Measurement]) -> float | None:
