@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from cs_input_analyzer import __version__, records, report
 from cs_input_analyzer.choices import SHORT, as_cluster, as_codes, as_count, as_layouts, as_seconds, read_options
@@ -145,16 +145,16 @@ def compare(
     names = [str(run) if isinstance(run, str | Path) else name for run, name in ((old, "old"), (new, "new"))]
     done = 0
     if measure:
-        again = _launching_again(runs, COMPARE_CHOICES, choices)
+        options, layouts, rounds = _launching_again(runs, COMPARE_CHOICES, choices)
         with (
-            _shown(progress, again.options.max_seconds) as shown,
-            _opened(again.options, [run.pipeline.target for run in runs], shown) as opened,
+            _shown(progress, options.max_seconds) as shown,
+            _opened(options, [run.pipeline.target for run in runs], shown) as opened,
         ):
             *runs, done = measured_in_turns(
                 (runs[0], runs[1]),
-                again.layouts,
-                rounds=again.rounds,
-                max_seconds=again.options.max_seconds,
+                layouts,
+                rounds=rounds,
+                max_seconds=options.max_seconds,
                 host=opened.host,
                 launcher=opened.launcher,
                 progress=shown,
@@ -277,13 +277,13 @@ def _consumption(target: Any, options: Options) -> tuple[Options, Consumption | 
 
 def validate(found: records.Analysis, *, progress: analysis.Progress, **choices: Any) -> Analysis:
     """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
-    again = _launching_again((found,), VALIDATE_CHOICES, choices)
-    with _opened(again.options, (found.pipeline.target,), progress) as opened:
+    options, layouts, rounds = _launching_again((found,), VALIDATE_CHOICES, choices)
+    with _opened(options, (found.pipeline.target,), progress) as opened:
         trial = Trial(
             run=found,
-            layouts=again.layouts,
-            rounds=again.rounds,
-            max_seconds=again.options.max_seconds,
+            layouts=layouts,
+            rounds=rounds,
+            max_seconds=options.max_seconds,
             host=opened.host,
             tool=TOOL,
             nodes=opened.launcher.nodes,
@@ -291,16 +291,13 @@ def validate(found: records.Analysis, *, progress: analysis.Progress, **choices:
         return _public(launch_and_compare(trial, opened.launcher, progress))
 
 
-class _Again(NamedTuple):
-    """How workers of saved runs are launched, and what of them is asked for."""
+def _launching_again(
+    runs: Sequence[records.Analysis], known: Sequence[str], choices: Mapping[str, Any]
+) -> tuple[Options, tuple[Layout, ...], int]:
+    """How workers of saved runs are launched, and the layouts and rounds that are asked for.
 
-    options: Options
-    layouts: tuple[Layout, ...]
-    rounds: int
-
-
-def _launching_again(runs: Sequence[records.Analysis], known: Sequence[str], choices: Mapping[str, Any]) -> _Again:
-    """Raises UsageError, TargetError: all that is wrong, at once. `known`: the names that there may be among the choices."""
+    Raises UsageError, TargetError: all that is wrong, at once. `known`: the names that there may be among the choices.
+    """
     mistakes = Mistakes()
     left = {"max_seconds": VALIDATE_SECONDS, "cpus": None, **_known(choices, known, mistakes)}
     layouts, rounds = left.pop("layouts", ()), left.pop("rounds", VALIDATE_ROUNDS)
@@ -321,7 +318,7 @@ def _launching_again(runs: Sequence[records.Analysis], known: Sequence[str], cho
         engine.check(options, mistakes)
     mistakes.raise_any()
     assert options is not None
-    return _Again(options, wanted, rounds)
+    return options, wanted, rounds
 
 
 def _known(choices: Mapping[str, Any], names: Sequence[str], mistakes: Mistakes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`python -m sample_pipelines NAME FOLDER [SCALE] [SEED]`: writes a sample's data; `done/whole` on stdout tells how far."""
+"""`python -m sample_pipelines NAME FOLDER [SCALE] [SEED]`: writes a sample's data, and prints where its params are."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     scale = float(arguments[2]) if len(arguments) > 2 else 1.0
     seed = int(arguments[3]) if len(arguments) > 3 else 0
-    params = write_sample(
-        arguments[0], arguments[1], scale=scale, seed=seed, progress=lambda done, whole: print(f"{done}/{whole}", flush=True)
-    )
-    print(params)
+    print(write_sample(arguments[0], arguments[1], scale=scale, seed=seed))
     return 0
 
 

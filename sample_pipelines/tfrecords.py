@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import tensorflow as tf
 
 from sample_pipelines.catalogue import FILES
-
-Progress = Callable[[int, int], None]
 
 
 def file_pattern(data_dir: str) -> str:
@@ -24,23 +22,18 @@ def file_pattern(data_dir: str) -> str:
     return str(Path(data_dir) / "*.tfrecord")
 
 
-def write_dataset(name: str, directory: Path, *, scale: float = 1.0, seed: int = 0, progress: Progress | None = None) -> None:
+def write_dataset(name: str, directory: Path, *, scale: float = 1.0, seed: int = 0) -> None:
     """Writes the data of a sample into `directory`: its `RECORDS` times `scale`, at least one for each file, as a worker without a
     record would end the run."""
     sample = importlib.import_module(f"sample_pipelines.{name}")
     count = max(FILES, round(sample.RECORDS * scale))
-    write_shards(directory, sample.records(seed, count), count, FILES, progress)
+    write_shards(directory, sample.records(seed, count), count, FILES)
 
 
-def write_shards(
-    directory: Path, records: Iterable[bytes], record_count: int, shard_count: int, progress: Progress | None = None
-) -> None:
+def write_shards(directory: Path, records: Iterable[bytes], record_count: int, shard_count: int) -> None:
     """Writes `record_count` of `records` to `shard_count` files whose sizes differ by one record at most.
 
     A file appears under its own name only when it is whole. Files of an earlier writing with other numbers are removed.
-
-    Args:
-        progress: called with (records written, `record_count`) after every file.
     """
     directory.mkdir(parents=True, exist_ok=True)
     for stale in directory.glob("part-*"):
@@ -56,5 +49,3 @@ def write_shards(
                 writer.write(record)
         unfinished.replace(path)
         written = end
-        if progress is not None:
-            progress(written, record_count)

@@ -6,7 +6,6 @@ import importlib
 import json
 import math
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,9 +20,7 @@ MARKER = "complete.json"
 PARAMS = "params.yaml"
 
 
-def write_sample(
-    name: str, directory: str | Path, *, scale: float = 1.0, seed: int = 0, progress: Callable[[int, int], None] | None = None
-) -> Path:
+def write_sample(name: str, directory: str | Path, *, scale: float = 1.0, seed: int = 0) -> Path:
     """Writes the data of sample `name` into `directory` and returns the params file that points at it.
 
     Does nothing where `directory` already holds the data for the same arguments. It appears when it is whole, so a writing that was
@@ -32,7 +29,6 @@ def write_sample(
     Args:
         scale: multiplies the number of records; the number of files stays.
         seed: same seed, same bytes (for one version of NumPy and TensorFlow).
-        progress: called with (records done, records in all).
 
     Raises:
         LookupError: no sample has that name.
@@ -50,7 +46,7 @@ def write_sample(
     with tempfile.TemporaryDirectory(prefix=f".{directory.name}-", dir=directory.parent) as beside:
         new = Path(beside) / "new"
         tfrecords = importlib.import_module("sample_pipelines.tfrecords")
-        tfrecords.write_dataset(name, new / "train", scale=scale, seed=seed, progress=progress)
+        tfrecords.write_dataset(name, new / "train", scale=scale, seed=seed)
         params = yaml.safe_load(sample.params_path.read_text())
         params["train_input"]["data_dir"] = str(directory / "train")
         (new / PARAMS).write_text(yaml.safe_dump(params, sort_keys=False))

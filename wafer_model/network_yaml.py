@@ -1,20 +1,4 @@
-"""Networks from YAML: a built-in one with other sizes, or layer by layer.
-
-    name: my_net
-    base: gpt2_small            # a built-in network ...
-    sequence_length: 512        # ... at this length
-
-or
-
-    name: my_net
-    inputs:
-      - {name: image, elements: 784, kind: float}
-      - {name: label, elements: 1, kind: integer}
-    layers:
-      - {kind: dense, name: fc1, inputs: 784, outputs: 500}
-      - {kind: dense, name: fc2, inputs: 500, outputs: 10, repeat: 1}
-      - {kind: softmax_loss, name: loss, classes: 10}
-"""
+"""Networks from YAML: a built-in one with other sizes, or layer by layer. docs/wafer_model.md shows both."""
 
 from __future__ import annotations
 

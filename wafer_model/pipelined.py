@@ -1,11 +1,7 @@
 """Pipelined execution: all layers live on the wafer at once, each on its own region, and samples flow through.
 
-    rate = min over kernels of min(compute, transmission), and never above the ingress of the system
-
-Compute of a kernel is its cores x the rate of a core / its FLOPs per sample; transmission is what the ports of its region carry,
-whatever its size. Cores are given to a kernel until its transmission ceiling and then no more; only a full fabric forces the
-kernels to share. So depth raises the share of active cores and not the rate, until the fabric is full: three public compile
-reports with 18, 36 and 54 attention kernels give one rate at 37, 58 and 79 % active cores.
+The formula is in docs/wafer_model.md. Cores are given to a kernel until its transmission ceiling and then no more; only a full
+fabric forces the kernels to share.
 Sources: the execution-mode pages of the R1.x documentation; the compile reports named in docs/wafer_model.md.
 """
 

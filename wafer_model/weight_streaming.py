@@ -1,11 +1,7 @@
 """Weight streaming: one block at a time, its weights arriving from outside while the activations stay on the wafer.
 
-    step = micro-batches x sum over blocks of [latency + max(compute, weights in)]                         forward
-                         + sum over blocks of [latency + max(2 x compute, weights in, gradients out)]      backward
-           + the iteration boundary that nothing hides: the first block's weights and one latency
-
-and never faster than the wires: samples plus all weights through the ingress of the system. Weights arrive again for every
-micro-batch. The streaming of a block hides behind the arithmetic of the one before it; what is left of it is the latency.
+The formula is in docs/wafer_model.md. The streaming of a block hides behind the arithmetic of the one before it; what is left of it
+is the latency.
 Sources: execution-mode and micro-batch pages of the 1.8 to 2.5 documentation; the sum of maxima is derived from them.
 """
 

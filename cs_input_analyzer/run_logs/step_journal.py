@@ -1,4 +1,4 @@
-"""Reads `steps.jsonl`, which the monitor leaves behind (see the docstring of `cs_input_analyzer.monitoring`), of one worker.
+"""Reads `steps.jsonl`, which the monitor leaves behind (its keys are in docs/monitoring.md), of one worker.
 
 Its own verdict and wait share count for more than anything that a log can say: they were measured where the input is taken.
 """

@@ -108,19 +108,19 @@ def test_a_worker_takes_its_share(monkeypatch: pytest.MonkeyPatch, text: str | N
 
 
 class FakeWriter:
-    """Stands for the module that writes: shards whose text tells the arguments; stops half-way while `fails` is set."""
+    """Stands for the module that writes: shards whose text tells the arguments, each after `shard_s`; stops half-way while `fails`
+    is set."""
 
     def __init__(self) -> None:
-        self.calls = 0
+        self.calls, self.shard_s = 0, 0.0
         self.fails = False
 
-    def write_dataset(self, name: str, directory: Path, *, scale: float, seed: int, progress: Any) -> None:
+    def write_dataset(self, name: str, directory: Path, *, scale: float, seed: int) -> None:
         self.calls += 1
         directory.mkdir(parents=True)
         for shard in range(FILES):
             (directory / f"part-{shard}.tfrecord").write_text(f"{scale} {seed}")
-            if progress is not None:
-                progress(shard + 1, FILES)
+            time.sleep(self.shard_s)
             if self.fails:
                 raise KeyboardInterrupt
 
@@ -188,11 +188,9 @@ def test_an_interrupted_rewriting_leaves_the_old_data_and_nothing_else(writer: F
 
 
 def test_writers_at_once_do_each_other_no_harm(writer: FakeWriter, tmp_path: Path) -> None:
-    def slow_progress(done: int, total: int) -> None:
-        time.sleep(0.02)
-
+    writer.shard_s = 0.02
     with ThreadPoolExecutor(4) as pool:
-        paths = set(pool.map(lambda _: write_sample("gpt2", tmp_path, progress=slow_progress), range(4)))
+        paths = set(pool.map(lambda _: write_sample("gpt2", tmp_path), range(4)))
     assert paths == {tmp_path / "params.yaml"}
     assert len(digests(tmp_path)) == FILES
 
