@@ -445,14 +445,7 @@ def recommend_for(
     )
     mistakes.raise_any()
     assert options is not None
-    return measured_here(
-        dataset,
-        consumption_of(options),
-        batch_size=batch_size,
-        samples_per_element=samples_per_element,
-        headroom_ratio=headroom,
-        seconds=seconds,
-    )
+    return measured_here(dataset, options, consumption_of(options), seconds=seconds)
 
 
 def load_analysis(path: str | Path) -> Analysis:

@@ -72,7 +72,7 @@ def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
         "demand_samples_per_s": lambda value: parse_per_s(value) if isinstance(value, str) else value,
         "step_time_s": lambda value: parse_seconds(value) if isinstance(value, str) else value,
         "soak_s": lambda value: parse_duration(value) if isinstance(value, str) else value,
-        "node_speed_ratio": lambda value: parse_estimate(value) if isinstance(value, str) or _is_number(value) else value,
+        "node_speed_ratio": lambda value: parse_estimate(str(value)) if isinstance(value, str | numbers.Real) else value,
         "select": as_codes,
         "ignore": as_codes,
         "mount_dirs": functools.partial(_parts, "mount_dirs"),
@@ -189,10 +189,6 @@ def _iterable(name: str, value: Any) -> Iterable[Any]:
     if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
         raise UsageError(f"{name}={reprlib.repr(value)}: a list is needed, or one text with commas")
     return value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def current_from(environ: Mapping[str, str]) -> Layout | None:

@@ -157,9 +157,7 @@ def format_rate_short(per_s: float | None) -> str:
         scale, letter = scale * 1000, step
     if letter == "":
         return _digits(per_s)
-    value = abs(per_s) / scale
-    decimals = 2 if value >= 9.9995 else 3
-    return f"{per_s / scale:.{1 if value >= 99.995 else decimals}f}{letter}"
+    return f"{per_s / scale:#.4g}{letter}"
 
 
 def format_seconds(seconds: float | None) -> str:
@@ -183,16 +181,12 @@ def format_seconds(seconds: float | None) -> str:
 
 def format_bytes(size: float | None) -> str:
     """`512 B`, `1.5 KiB`, `128 GiB`: binary units, as for memory."""
-    return MISSING if size is None or not math.isfinite(size) else _scaled(size, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
+    return _scaled(size, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
 
 
 def format_bytes_per_s(bytes_per_s: float | None) -> str:
     """`753 MB/s`, `5 GB/s`: decimal units, as for links and file systems."""
-    return (
-        MISSING
-        if bytes_per_s is None or not math.isfinite(bytes_per_s)
-        else _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
-    )
+    return _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
 
 
 def format_probability(value: float) -> str:
@@ -249,7 +243,9 @@ def _digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _scaled(value: float, base: float, units: tuple[str, ...]) -> str:
+def _scaled(value: float | None, base: float, units: tuple[str, ...]) -> str:
+    if value is None or not math.isfinite(value):
+        return MISSING
     step = 0
     # 999.5 and not the base: _digits would print 1,000 where the next unit reads better.
     while step < len(units) - 1 and abs(value) / base**step >= (999.5 if base == 1000.0 else base):

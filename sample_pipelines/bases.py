@@ -5,7 +5,7 @@ The pieces are those of the samples `fc_mnist`, `resnet50` and `unet`, without t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.fc_mnist import PIXELS
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.tfrecords import Section, listed
 from sample_pipelines.unet import IMAGE_SIZE
 
-Section = Mapping[str, Any]
 Pair = tuple[tf.Tensor, tf.Tensor]
-
-
-def listed(section: Section) -> tf.data.Dataset:
-    """This worker's files, in the order of their names."""
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    return shard_files(files, section["use_multiple_workers"])
 
 
 def read(

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.tfrecords import listed, records_in
 
 RECORDS = 24_576
 SEQUENCE_LENGTH = 128
@@ -43,20 +42,8 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
         return features, tf.squeeze(labels, axis=1)
 
     # The seed makes every worker see the same order, so that the shards do not overlap.
-    files = tf.data.Dataset.list_files(
-        file_pattern(section["data_dir"]), shuffle=section["shuffle"], seed=section["shuffle_seed"] if section["shuffle"] else None
-    )
-    files = shard_files(files, section["use_multiple_workers"])
-    dataset = files.interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
-        block_length=section["block_length"],
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=not section["shuffle"],
-    )
-    if section["shuffle"]:
-        dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
-    dataset = dataset.batch(section["batch_size"], drop_remainder=True)
+    files = listed(section, shuffle=section["shuffle"], seed=section["shuffle_seed"] if section["shuffle"] else None)
+    dataset = records_in(files, section).batch(section["batch_size"], drop_remainder=True)
     dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     if section["repeat"]:
         dataset = dataset.repeat()

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.tfrecords import listed, records_in
 
 PIXELS = 28 * 28
 CLASSES = 10
@@ -34,22 +33,12 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
         values = tf.ensure_shape(tf.io.decode_raw(records, tf.uint8), [batch_size, 1 + PIXELS])
         return tf.cast(values[:, 1:], dtype) / 255, tf.cast(values[:, 0], tf.int32)
 
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
+    files = listed(section)
     if section["repeat"]:
         # Of the file list, not of the batches: a shard lasts milliseconds, and restarting everything below each time would cost
         # more than reading it.
         files = files.repeat()
-    dataset = files.interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
-        block_length=section["block_length"],
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=not section["shuffle"],
-    )
-    if section["shuffle"]:
-        dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
-    dataset = dataset.batch(batch_size, drop_remainder=True)
+    dataset = records_in(files, section).batch(batch_size, drop_remainder=True)
     dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 

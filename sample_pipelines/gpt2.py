@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.tfrecords import listed, records_in
 
 RECORDS = 6_144
 SEQUENCE_LENGTH = 1_024
@@ -41,20 +40,11 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
         tokens = tf.maximum(tokens, 0)
         return {"input_ids": tokens[:, :-1], "input_mask": mask}, tokens[:, 1:]
 
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
+    files = listed(section)
     if section["repeat"]:
         # Of the file list, not of the batches: the readers and the shuffle buffer then never run dry between two passes.
         files = files.repeat()
-    dataset = files.interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=not section["shuffle"],
-    )
-    if section["shuffle"]:
-        dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
-    dataset = dataset.batch(batch_size, drop_remainder=True)
+    dataset = records_in(files, section).batch(batch_size, drop_remainder=True)
     dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 

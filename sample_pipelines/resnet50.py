@@ -12,8 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.pictures import cloud, photograph, repeated
-from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.tfrecords import listed, records_in
 
 RECORDS = 640
 CLASSES = 1_000
@@ -46,16 +45,7 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
         image = (image - tf.constant(MEAN)) / tf.constant(DEVIATION)
         return tf.cast(image, dtype), tf.cast(example["label"], tf.int32)
 
-    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=False)
-    files = shard_files(files, section["use_multiple_workers"])
-    dataset = files.interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=not section["shuffle"],
-    )
-    if section["shuffle"]:
-        dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    dataset = records_in(listed(section), section)
     if section["repeat"]:
         dataset = dataset.repeat()
     dataset = dataset.map(parse_and_augment, num_parallel_calls=tf.data.AUTOTUNE, deterministic=not section["shuffle"])

@@ -1,15 +1,19 @@
-"""TFRecord files on disk: writing equal shards, finding them again."""
+"""TFRecord files on disk: writing equal shards, finding and reading them again."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from sample_pipelines.catalogue import FILES
+from sample_pipelines.sharding import shard_files
+
+Section = Mapping[str, Any]
 
 
 def file_pattern(data_dir: str) -> str:
@@ -20,6 +24,26 @@ def file_pattern(data_dir: str) -> str:
             "and returns params that point at them"
         )
     return str(Path(data_dir) / "*.tfrecord")
+
+
+def listed(section: Section, *, shuffle: bool = False, seed: int | None = None) -> tf.data.Dataset:
+    """This worker's files: in the order of their names, or shuffled by a seed, as it must be the same order in all workers."""
+    files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=shuffle, seed=seed)
+    return shard_files(files, section["use_multiple_workers"])
+
+
+def records_in(files: tf.data.Dataset, section: Section) -> tf.data.Dataset:
+    """The records of the files, of several at a time, shuffled where the section says so."""
+    dataset = files.interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
+        block_length=section.get("block_length"),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=not section["shuffle"],
+    )
+    if section["shuffle"]:
+        dataset = dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
+    return dataset
 
 
 def write_dataset(name: str, directory: Path, *, scale: float = 1.0, seed: int = 0) -> None:

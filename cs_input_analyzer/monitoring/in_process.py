@@ -23,6 +23,7 @@ from cs_input_analyzer.records import (
     Host,
     Layout,
     Measurement,
+    Options,
     PipelineGraph,
     VerdictName,
     WorkerResult,
@@ -86,31 +87,43 @@ class Recommendation:
         return "\n".join([*lines, NOT_A_PLAN])
 
 
-def recommend_for(
-    dataset: Any,
-    consumption: Consumption | None,
-    *,
-    batch_size: int | None,
-    samples_per_element: int | None = None,
-    headroom_ratio: float,
-    seconds: float,
-) -> Recommendation:
-    """Reads `dataset` here for about `seconds`. `batch_size`: samples of a step of the accelerator.
-
-    Raises:
-        UsageError: that is no multiple of what an element holds, or nothing says what one holds; not a `tf.data.Dataset`, or it
-            cannot be read here (says why).
-    """
+def check_dataset(dataset: Any, function: str) -> None:
+    """Raises UsageError: what this `function` of ours was given cannot be read here."""
     import tensorflow as tf
 
     if not isinstance(dataset, tf.data.Dataset):
-        raise UsageError(f"recommend_for takes a tf.data.Dataset, not a {type(dataset).__name__}")
+        raise UsageError(f"{function} takes a tf.data.Dataset, not a {type(dataset).__name__}")
     if not tf.executing_eagerly():
-        raise UsageError("recommend_for measures, which cannot be done inside a tf.function or a graph; call it outside")
-    pipeline = graph.read_graph(dataset, graph.SourceLog(), target=TARGET, said=samples_per_element, demand_size=batch_size)
+        raise UsageError(f"{function} measures, which cannot be done inside a tf.function or a graph; call it outside")
+
+
+def case_here(pipeline: PipelineGraph, host: Host, *measurements: Measurement) -> Case:
+    """What rules may know of a dataset in this process."""
+    return Case(
+        pipeline=pipeline,
+        mode="train",
+        is_sharded=pipeline.is_sharded,
+        measurements=measurements,
+        profile=None,
+        plan=None,
+        cluster=this_host(host),
+        host=host,
+    )
+
+
+def recommend_for(dataset: Any, options: Options, consumption: Consumption | None, *, seconds: float) -> Recommendation:
+    """Reads `dataset` here for about `seconds`; of the `options`, those about a demand count.
+
+    Raises:
+        UsageError: `batch_size` is no multiple of what an element holds, or nothing says what one holds; not a `tf.data.Dataset`,
+            or it cannot be read here (says why).
+    """
+    check_dataset(dataset, "recommend_for")
+    log, said, headroom = graph.SourceLog(), options.samples_per_element, options.headroom_ratio
+    pipeline = graph.read_graph(dataset, log, target=TARGET, said=said, demand_size=options.batch_size)
     samples = pipeline.samples_per_element
     assert samples is not None
-    check_demand(samples, batch_size, has_demand=consumption is not None)
+    check_demand(samples, options.batch_size, has_demand=consumption is not None)
     alone = measure_alone(dataset, samples, max_s=seconds)
     if alone.samples_per_s is None:
         raise UsageError(f"nothing can be recommended: {alone.missing}")
@@ -118,18 +131,8 @@ def recommend_for(
     measurement = _measurement(alone, rate, host)
     needed = None
     if consumption is not None and rate.low > 0:
-        needed = max(1, math.ceil(recommend.needed_per_s(consumption, headroom_ratio).estimate / rate.low))
-    verdict, confidence = recommend.judge(rate, consumption, headroom_ratio)
-    case = Case(
-        pipeline=pipeline,
-        mode="train",
-        is_sharded=pipeline.is_sharded,
-        measurements=(measurement,),
-        profile=None,
-        plan=None,
-        cluster=this_host(host),
-        host=host,
-    )
+        needed = max(1, math.ceil(recommend.needed_per_s(consumption, headroom).estimate / rate.low))
+    verdict, confidence = recommend.judge(rate, consumption, headroom)
     return Recommendation(
         pipeline=pipeline,
         measurement=measurement,
@@ -137,7 +140,7 @@ def recommend_for(
         workers_needed=needed,
         verdict=verdict,
         confidence=confidence,
-        findings=rules.sift(case).findings,
+        findings=rules.sift(case_here(pipeline, host, measurement)).findings,
     )
 
 

@@ -111,11 +111,10 @@ class InputMonitor(Monitor, Generic[Batch]):
 class _Pass(Iterator[Batch]):
     """One pass over the data. Only the pass that was begun last is watched; an older one still gives its batches."""
 
-    __slots__ = ("__weakref__", "_clock", "_count", "_is_over", "_iterator", "_watch")
+    __slots__ = ("__weakref__", "_count", "_is_over", "_iterator", "_watch")
 
     def __init__(self, iterator: Iterator[Batch], watch: Watch, count: Count) -> None:
         self._iterator, self._watch, self._count = iterator, watch, count
-        self._clock = watch.clock
         self._is_over = False
         watch.current = self
 
@@ -126,26 +125,19 @@ class _Pass(Iterator[Batch]):
         watch = self._watch
         if watch.current is not self or not watch.is_watching:
             return next(self._iterator)
-        try:
-            asked = self._clock()
-        except Exception as error:
-            watch.give_up(error)
-            return next(self._iterator)
+        asked = watch.now()
         try:
             batch = next(self._iterator)
         except StopIteration:
-            self._end(asked)
+            if not self._is_over:  # an iterator may be asked again after its end
+                self._is_over = True
+                watch.end_pass(asked)
             raise
         except BaseException as error:
             watch.failed(asked, error)
             raise
         try:
-            watch.took(asked, self._clock(), self._count(batch))
-        except Exception as error:  # a clock that fails, or a batch whose attributes raise
+            watch.took(asked, watch.now(), self._count(batch))
+        except Exception as error:  # a batch whose attributes raise
             watch.give_up(error)
         return batch
-
-    def _end(self, asked_s: float) -> None:
-        if not self._is_over:  # an iterator may be asked again after its end
-            self._is_over = True
-            self._watch.end_pass(asked_s)

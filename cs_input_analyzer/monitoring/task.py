@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,13 +52,10 @@ def _from_tf_config(text: str) -> TrainingTask | None:
 
 def _from_ranks(environ: Mapping[str, str]) -> TrainingTask | None:
     """A launcher may start another (a step of Slurm one torchrun a node): the one that numbers most processes numbers this one."""
-    places = [place for rank, size in RANKS if (place := _from_rank(environ, rank, size)) is not None]
+    places: list[TrainingTask] = []
+    for rank_name, size_name in RANKS:
+        with contextlib.suppress(KeyError, ValueError):
+            rank, size = int(environ[rank_name]), int(environ[size_name])
+            if 0 <= rank < size and size > 1:
+                places.append(TrainingTask(name=f"rank-{rank}", rank=rank, workers=size))
     return max(places, key=lambda place: place.workers, default=None)
-
-
-def _from_rank(environ: Mapping[str, str], rank_name: str, size_name: str) -> TrainingTask | None:
-    try:
-        rank, size = int(environ[rank_name]), int(environ[size_name])
-    except (KeyError, ValueError):
-        return None
-    return TrainingTask(name=f"rank-{rank}", rank=rank, workers=size) if 0 <= rank < size and size > 1 else None

@@ -62,7 +62,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
         ("at", place),
         ("evidence", ", ".join(named_values(finding.evidence))),
         ("fix", finding.fix or ""),
-        ("change", _source_check(finding)),
+        ("change", finding.source_check and f"not {'shown' if finding.after is None else 'run'}: {finding.source_check}"),
         ("gain", gain_text(finding)),
         ("standing", _standing(finding)),
     )
@@ -100,13 +100,6 @@ def _standing(finding: Finding) -> str:
         told = f"that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
         return f"not recommended: {'the pipeline was slower with it' if finding.is_slower else told}"
     return ""
-
-
-def _source_check(finding: Finding) -> str:
-    """What keeps the changed code from being shown, or that it was not tried."""
-    if not finding.source_check:
-        return ""
-    return f"{'not run' if finding.after is not None else 'not shown'}: {finding.source_check}"
 
 
 def change_of(before: str | None, after: str | None) -> Pairs:

@@ -76,12 +76,12 @@ def text(name: str, meaning: str, of: Getter, **more: Any) -> Column:
 
 def rates(name: str, meaning: str, of: str) -> tuple[Column, Column]:
     """An estimate of a rate, and its interval in a column of its own."""
-    interval = number("90 %\ninterval", "where the true rate lies with 90 % probability", of, interval_text)
-    return number(name, meaning, of, lambda rate: bare_rate(rate.estimate)), interval
 
+    def interval(rate: Estimate) -> str:
+        return MISSING if rate.low == rate.high else f"{format_rate_short(rate.low)}–{format_rate_short(rate.high)}"
 
-def interval_text(rate: Estimate) -> str:
-    return MISSING if rate.low == rate.high else f"{format_rate_short(rate.low)}–{format_rate_short(rate.high)}"
+    known = number("90 %\ninterval", "where the true rate lies with 90 % probability", of, interval)
+    return number(name, meaning, of, lambda rate: bare_rate(rate.estimate)), known
 
 
 def bare_rate(value: float | None) -> str:

@@ -43,6 +43,7 @@ def to_html(document: Document) -> str:
 
     sections = (*document.first, *document.sections)
     charts = [part for section in sections for part in section.parts if isinstance(part, Chart)]
+    specs = {"config": CONFIG, "plots": {chart.name: chart.spec for chart in charts}}
     record = excerpt(document.record) if isinstance(document.record, Analysis) else document.record
     return (
         _environment()
@@ -51,7 +52,7 @@ def to_html(document: Document) -> str:
             document=document,
             meanings=MEANINGS,
             record=Markup(script_safe(to_json(record, indent=None).strip())),
-            specs=Markup(_specs(charts)),
+            specs=Markup(script_safe(json.dumps(specs, allow_nan=False))),
             library=Markup(_library() if charts else ""),
         )
     )
@@ -99,11 +100,6 @@ def _breakable(text: str) -> Markup:
     from markupsafe import Markup, escape
 
     return Markup(PATH.sub(lambda match: match[0].replace("/", "/<wbr>"), str(escape(visible(text)))))
-
-
-def _specs(charts: list[Chart]) -> str:
-    """The specifications by picture, with the look that they share."""
-    return script_safe(json.dumps({"config": CONFIG, "plots": {chart.name: chart.spec for chart in charts}}, allow_nan=False))
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text
 from cs_input_analyzer.report.tables import Table
@@ -33,7 +33,7 @@ def _part(part: Part) -> Iterator[str]:
     elif isinstance(part, Facts) and part.is_large:
         yield from _block("\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
-        yield from _pairs(part.pairs)
+        yield from ("", *(f"- **{_plain(label)}**: {_plain(text)}" for label, text in part.pairs))
     elif isinstance(part, Copyable):
         yield from ("", _plain(part.label), *_block(part.text))
     elif isinstance(part, Table):
@@ -51,11 +51,6 @@ def _card(card: Card) -> Iterator[str]:
         yield from (f"  - {_plain(label)}: {_plain(text)}" for label, text in card.facts)
         if card.code_change:
             yield from (f"  {line}" for line in _block("\n".join(f"{mark} {text}" for mark, text in card.code_change), "diff"))
-
-
-def _pairs(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
-    yield ""
-    yield from (f"- **{_plain(label)}**: {_plain(text)}" for label, text in pairs)
 
 
 def _table(table: Table) -> Iterator[str]:

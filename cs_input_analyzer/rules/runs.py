@@ -8,7 +8,7 @@ from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
 from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
 from cs_input_analyzer.planning.capacity.assumptions import WORKER_CPU
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding
-from cs_input_analyzer.records import Case, Finding, Measurement, Scalar, WorkerResult
+from cs_input_analyzer.records import Case, Finding, Scalar, WorkerResult
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 
@@ -63,7 +63,9 @@ def worker_lost(case: Case) -> Iterator[Finding]:
     seen: dict[tuple[int, str], list[WorkerResult]] = {}
     for measurement in case.measurements:
         for worker in measurement.workers:
-            if worker.status == "lost" or (worker.status == "deadline" and _is_behind(worker, measurement)):
+            # A worker that gives elements ends its window by itself: then it was late, and not short of time.
+            is_behind = worker.samples_per_s is not None or any(other.status == "done" for other in measurement.workers)
+            if worker.status == "lost" or (worker.status == "deadline" and is_behind):
                 seen.setdefault((worker.index, str(measurement.layout)), []).append(worker)
     for (index, layout), lost in seen.items():
         launches = [m for m in case.measurements if str(m.layout) == layout and any(w.index == index for w in m.workers)]
@@ -79,11 +81,6 @@ def worker_lost(case: Case) -> Iterator[Finding]:
             "workers_left": min(len(m.measured_workers) for m in launches),
         }
         yield finding(None, message, fix, evidence, is_warning=is_lost)
-
-
-def _is_behind(worker: WorkerResult, measurement: Measurement) -> bool:
-    """Whether it, and not the time that it had, kept it from being done: a worker that gives elements ends its window by itself."""
-    return worker.samples_per_s is not None or any(other.status == "done" for other in measurement.workers)
 
 
 def _after_loss(worker: WorkerResult) -> str:

@@ -163,23 +163,18 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
             continue
         before = [op for op in upstream(batch, ops) if op.kind in SHUFFLES and not reads_names_only(op, ops)]
         is_mixed = any(batching_op(ops, op) is None for op in before)
-        held = _held_bytes(count, case)
+        each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
+        held = count * each * size if each is not None and size is not None else None  # a short dataset does not fill it
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
         is_heavy = held is not None and held > MEMORY_RATIO * room
         if is_mixed and not is_heavy:
             continue
-        size = f", up to {format_bytes(held)}" if held is not None else ""
-        message = f"{shuffle.name} mixes whole batches ({count:,} of them{size}), not the samples in them"
+        up_to = f", up to {format_bytes(held)}" if held is not None else ""
+        message = f"{shuffle.name} mixes whole batches ({count:,} of them{up_to}), not the samples in them"
         fix = f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others"
-        evidence = {"buffer_size": count, "batch_size": case.pipeline.batch_size, "buffer_bytes": held}
+        evidence = {"buffer_size": count, "batch_size": size, "buffer_bytes": held}
         after = with_calls_swapped(shuffle.code, "batch", "shuffle")
         yield finding(shuffle, message, fix, evidence, is_warning=not is_mixed, after=after)
-
-
-def _held_bytes(count: int, case: Case) -> int | None:
-    """Bytes of a full buffer; a short dataset does not fill it."""
-    each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
-    return count * each * size if each is not None and size is not None else None
 
 
 def repeat_before_shuffle(case: Case) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from cs_input_analyzer.monitoring.rates import SMOOTHING
 from cs_input_analyzer.run_logs.grammar import Line
-from cs_input_analyzer.run_logs.steps import Floats, StepTable
+from cs_input_analyzer.run_logs.steps import StepTable
 
 # Rates are printed with two decimals.
 ROUNDED = 0.005
@@ -25,16 +25,14 @@ def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
     rough = _seen_batch_size(table) or _stated_batch_size(table, finished)
     samples = finished.samples or 0 if finished is not None else 0
     if samples > 0 and len(table.step):
-        whole = {samples / (float(table.step[-1]) - began) for began in _beginnings(table.step) if table.step[-1] > began}
+        steps = table.step
+        # The run began from no step, or one log interval before its first line.
+        began = {0, *([max(0, int(steps[0] - (steps[1] - steps[0])))] if len(steps) > 1 else [])}
+        whole = {samples / (float(steps[-1]) - first) for first in began if steps[-1] > first}
         near = [each for each in whole if each == int(each) and (rough is None or abs(each / rough - 1) < FIT_ERROR_RATIO)]
         if len(near) == 1:
             return near[0]
     return _whole(rough) if rough is not None else None
-
-
-def _beginnings(steps: Floats) -> set[int]:
-    """Steps that the run may have begun from: none, or one log interval before its first line."""
-    return {0, max(0, int(steps[0] - (steps[1] - steps[0])))} if len(steps) > 1 else {0}
 
 
 def _whole(rough: float) -> float:

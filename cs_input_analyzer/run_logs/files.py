@@ -112,17 +112,12 @@ def _kind_of_file(path: Path) -> RunSourceKind:
     named = _kind_by_name(path.name)
     if named in ("performance.json", "event files", "step journal") or not path.is_file():
         return named or "console log"
-    head = head_of(path)
+    head = next(LogFile(path).blocks(), b"")[:HEAD_BYTES]  # unpacked; empty where it cannot be read
     if head.lstrip()[:1] == b"{":
         return "step journal" if b'"event"' in head.split(b"\n", 1)[0] else "performance.json"
     if b"Samples/s" in head and (b"Estimated Overall Performance" in head or b"Kernel Name" in head):
         return "compile report"
     return "console log"
-
-
-def head_of(path: Path) -> bytes:
-    """How the file begins, unpacked; empty where that cannot be read."""
-    return next(LogFile(path).blocks(), b"")[:HEAD_BYTES]
 
 
 def may_hold_steps(path: Path) -> bool:

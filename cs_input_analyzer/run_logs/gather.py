@@ -48,10 +48,6 @@ class Gathered:
     saved_steps: tuple[int, ...] = ()
     runs_found: int = 0
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.log or self.journals or self.events or self.performance or self.compile_report)
-
 
 def gather(path: Path) -> Gathered:
     """Reads what is at `path`, a file or a folder.
@@ -72,7 +68,7 @@ def gather(path: Path) -> Gathered:
     recent = tuple(one for one in recent if one.kind != "performance.json" or one.path.parent not in aside)
     gathered.performance = _document(recent, "performance.json", read_performance_json, gathered, is_folder)
     gathered.compile_report = _document(recent, "compile report", read_compile_report, gathered, is_folder)
-    if gathered.is_empty:
+    if not (gathered.log or gathered.journals or gathered.events or gathered.performance or gathered.compile_report):
         tried = "; ".join(f"{source.path}: {source.note}" for source in gathered.sources if source.note)
         raise UsageError(f"{path}: no trace of a run in it{f' ({tried})' if tried else ''}; looked for {LOOKED_FOR}")
     gathered.runs_found = max(gathered.runs_found, 1)

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.errors import LaunchError, UsageError
-from cs_input_analyzer.machines.cluster import this_host
+from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.host import read_host
+from cs_input_analyzer.monitoring.in_process import case_here, check_dataset
 from cs_input_analyzer.pipeline.source.patch import make_patch
 from cs_input_analyzer.planning.recommend.whatif import FIXES
-from cs_input_analyzer.records import Alternative, Case, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout, PipelineGraph
+from cs_input_analyzer.records import Alternative, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
@@ -329,24 +329,19 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
     Raises:
         UsageError: not a `tf.data.Dataset`, or called inside a `tf.function`.
     """
-    import tensorflow as tf
-
     from cs_input_analyzer.pipeline import edits as rewrite
     from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.pipeline.edits import traits
     from cs_input_analyzer.pipeline.edits.difference import incomparable, read
 
-    if not isinstance(dataset, tf.data.Dataset):
-        raise UsageError(f"tune takes a tf.data.Dataset, not a {type(dataset).__name__}")
-    if not tf.executing_eagerly():
-        raise UsageError("tune measures, which cannot be done inside a tf.function; call it outside")
+    check_dataset(dataset, "tune")
     copy = read(dataset)
     held = traits.held_state(copy.text)
     why = incomparable(copy) or (f"it holds {held}" if held else None)
     if why is None and copy.calls_python:
         why = "it calls Python, which may not be run more often than training does"
     pipeline = graph.read_graph(dataset, graph.SourceLog(), target="a dataset in this process")
-    findings = rules.sift(_case(pipeline), select, ignore).findings
+    findings = rules.sift(case_here(pipeline, read_host()), select, ignore).findings
     candidates = _candidates(findings)
     if why is not None or not candidates:
         because = f"left as it is: {why}" if why else ""
@@ -365,19 +360,4 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
         dataset=rewrite.apply(dataset, fixes.edits) if fixes.edits else dataset,
         findings=_unrun(_filled(findings, candidates, dict(enumerate(outcomes.each)), NO_TIME), NOT_HERE),
         fixes=fixes,
-    )
-
-
-def _case(pipeline: PipelineGraph) -> Case:
-    """What rules may know of a dataset of which only the graph was read."""
-    host = read_host()
-    return Case(
-        pipeline=pipeline,
-        mode="train",
-        is_sharded=pipeline.is_sharded,
-        measurements=(),
-        profile=None,
-        plan=None,
-        cluster=this_host(host),
-        host=host,
     )

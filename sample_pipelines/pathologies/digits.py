@@ -12,12 +12,10 @@ import tensorflow as tf
 
 from sample_pipelines.bases import (
     Pair,
-    Section,
     batches,
     decode_digit,
     digit_batches,
     digit_decoder,
-    listed,
     mapped,
     options,
     read,
@@ -26,7 +24,7 @@ from sample_pipelines.bases import (
 )
 from sample_pipelines.fc_mnist import PIXELS
 from sample_pipelines.sharding import shard_files
-from sample_pipelines.tfrecords import file_pattern
+from sample_pipelines.tfrecords import Section, file_pattern, listed
 
 
 def healthy(train_input: Section) -> tf.data.Dataset:
@@ -129,8 +127,7 @@ def repeat_then_shuffle(train_input: Section) -> tf.data.Dataset:
 
 def unshuffled(train_input: Section) -> tf.data.Dataset:
     """Samples come in the order of the files, in each pass."""
-    dataset = read(listed(train_input).repeat()).batch(train_input["batch_size"], drop_remainder=True)
-    return mapped(dataset, digit_decoder(train_input["batch_size"])).prefetch(tf.data.AUTOTUNE)
+    return digit_batches(read(listed(train_input).repeat()), train_input)
 
 
 def two_passes(train_input: Section) -> tf.data.Dataset:

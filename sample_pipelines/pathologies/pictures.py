@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sample_pipelines.bases import Pair, Section, batches, cell_parser, listed, mapped, photograph_parser, read, records_of
+from sample_pipelines.bases import Pair, batches, cell_parser, mapped, photograph_parser, read, records_of
+from sample_pipelines.tfrecords import Section, listed
 
 
 def serial_augmentation(train_input: Section) -> tf.data.Dataset:

@@ -87,7 +87,7 @@ def _gap_layers(rows: list[Row], measurement: Measurement, wanted: float | None)
 def rate_over_time(analysis: Analysis) -> Chart | None:
     """The transient that was cut off, and the window that was kept."""
     measurement = shown_measurement(analysis)
-    timed = () if measurement is None else tuple(worker for worker in measurement.workers if _is_timed(worker))
+    timed = () if measurement is None else tuple(filter(_blocks, measurement.workers))
     if measurement is None or not timed:
         return None
     workers = workers_to_show(timed, MOST_LINES)
@@ -106,13 +106,10 @@ def rate_over_time(analysis: Analysis) -> Chart | None:
     )
 
 
-def _is_timed(worker: WorkerResult) -> bool:
-    return bool(worker.block_samples_per_s) and worker.steady_state is not None and worker.steady_state.window_s > 0
-
-
 def _blocks(worker: WorkerResult) -> list[Row]:
     state = worker.steady_state
-    assert state is not None
+    if not worker.block_samples_per_s or state is None or state.window_s <= 0:
+        return []
     length_s = state.window_s / len(worker.block_samples_per_s)
     rows: list[Row] = []
     for place, rate in enumerate(worker.block_samples_per_s):
