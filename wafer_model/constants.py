@@ -70,9 +70,9 @@ class Constants:
 
     mode: str
     efficiency: float
-    layer_latency_s: float
-    usable_share: float
-    port_elements_per_s: float
+    layer_latency_s: float = 0.0
+    usable_share: float = 1.0
+    port_elements_per_s: float = math.inf
     system_factor: Mapping[str, float]
     release_factor: Mapping[str, float]
     log_sigma: float
@@ -96,7 +96,7 @@ def own_constants() -> Mapping[str, Constants]:
     import yaml
 
     document = yaml.safe_load(OWN_FILE.read_text(encoding="utf-8"))
-    return {mode: _constants(mode, document[mode]) for mode in MODES}
+    return {mode: _constants(mode, **document[mode]) for mode in MODES}
 
 
 def constants_of(mode: str) -> Constants:
@@ -106,17 +106,5 @@ def constants_of(mode: str) -> Constants:
     return own_constants()[mode]
 
 
-def _constants(mode: str, entry: Mapping[str, Any]) -> Constants:
-    fitted = entry["fitted"]
-    return Constants(
-        mode=mode,
-        efficiency=float(entry["efficiency"]),
-        layer_latency_s=float(entry.get("layer_latency_s", 0.0)),
-        usable_share=float(entry.get("usable_share", 1.0)),
-        port_elements_per_s=float(entry.get("port_elements_per_s", math.inf)),
-        system_factor={str(key): float(value) for key, value in (entry.get("system_factor") or {}).items()},
-        release_factor={str(key): float(value) for key, value in (entry.get("release_factor") or {}).items()},
-        log_sigma=float(entry["log_sigma"]),
-        calibrated_log_sigma=float(entry["calibrated_log_sigma"]),
-        domain=Domain(kinds=tuple(fitted["kinds"]), systems=tuple(fitted["systems"]), parameters=tuple(fitted["parameters"])),
-    )
+def _constants(mode: str, fitted: Mapping[str, Any], **numbers: Any) -> Constants:
+    return Constants(mode=mode, domain=Domain(**{name: tuple(covered) for name, covered in fitted.items()}), **numbers)

@@ -71,10 +71,10 @@ class StepWorker:
 
     name: str
     samples_per_s: float | None
-    steps_per_s: float | None
-    last_step: int | None
-    wait_ratio: float | None
-    is_straggler: bool
+    steps_per_s: float | None = None
+    last_step: int | None = None
+    wait_ratio: float | None = None
+    is_straggler: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

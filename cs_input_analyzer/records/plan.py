@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from cs_input_analyzer.records.machine import Layout
 from cs_input_analyzer.records.measured import CacheChoice
@@ -26,6 +26,11 @@ class Alternative:
     note: str = ""
     is_current: bool = False
     probability: float | None = None
+
+    @classmethod
+    def of(cls, plan: LaunchPlan | WhatIf, **given: Any) -> Alternative:
+        """The launch of a plan, with what is `given`."""
+        return cls(**{field.name: getattr(plan, field.name) for field in fields(cls) if hasattr(plan, field.name)} | given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,25 +118,12 @@ def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
 def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
     """The alternatives with the plan among them, by nodes, and its place there."""
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
-    return place, (*plan.alternatives[:place], as_alternative(plan, "recommended"), *plan.alternatives[place:])
+    return place, (*plan.alternatives[:place], Alternative.of(plan, note="recommended"), *plan.alternatives[place:])
 
 
 def _meets(other: Alternative) -> str:
     sure = "" if other.probability is None else f" ({format_probability(other.probability)})"
     return f"{YES_OR_NO[other.meets_demand]}{sure}"
-
-
-def as_alternative(plan: LaunchPlan, note: str) -> Alternative:
-    return Alternative(
-        layout=plan.layout,
-        input_workers=plan.input_workers,
-        predicted_samples_per_s=plan.predicted_samples_per_s,
-        limited_by=plan.limited_by,
-        memory_bytes_per_node=plan.memory_bytes_per_node,
-        meets_demand=plan.meets_demand,
-        probability=plan.probability,
-        note=note,
-    )
 
 
 def what_if_table(plan: LaunchPlan) -> Table:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Union
 from cs_input_analyzer import records
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Alternative, Analysis, Layout, Measurement, Station, ValidationRow, WorkerResult
-from cs_input_analyzer.report.planned import as_alternative
 from cs_input_analyzer.report.tables import Getter, value_of
 from cs_input_analyzer.report.to_json import plain
 from cs_input_analyzer.report.wording import visible
@@ -113,7 +112,7 @@ def _worker(number: int, launch: Measurement | None, worker: WorkerResult | None
 def _launches(run: Analysis) -> Iterator[tuple[str, Alternative]]:
     plan = run.recommendation
     if plan is not None:
-        yield "recommended", as_alternative(plan, plan.why)
+        yield "recommended", Alternative.of(plan, note=plan.why)
         yield from (("alternative", other) for other in plan.alternatives)
 
 

@@ -23,7 +23,7 @@ def workers_of(gathered: Gathered) -> tuple[StepWorker, ...]:
         found = [_of_journal(journal) for journal in gathered.journals]
     else:
         rates = gathered.performance.worker_samples_per_s if gathered.performance is not None else ()
-        found = [_worker(f"ordinal {place}", rate) for place, rate in enumerate(rates)]
+        found = [StepWorker(name=f"ordinal {place}", samples_per_s=rate) for place, rate in enumerate(rates)]
     return _with_stragglers(tuple(sorted(found, key=lambda worker: (len(worker.name), worker.name)))) if len(found) > 1 else ()
 
 
@@ -32,16 +32,13 @@ def _of_journal(journal: Journal) -> StepWorker:
     pace = pace_of(writer, None, batch_size=journal.batch_size) if writer is not None else None
     steady = pace.steady_steps_per_s.estimate if pace is not None and pace.steady_steps_per_s is not None else None
     rate = writer.last("rate") if writer is not None else None
-    return replace(
-        _worker(journal.worker or journal.path.parent.name, steady * journal.batch_size if steady and journal.batch_size else rate),
+    return StepWorker(
+        name=journal.worker or journal.path.parent.name,
+        samples_per_s=steady * journal.batch_size if steady and journal.batch_size else rate,
         steps_per_s=steady,
         last_step=writer.last_step if writer is not None else None,
         wait_ratio=journal.wait_ratio.estimate if journal.wait_ratio is not None else None,
     )
-
-
-def _worker(name: str, samples_per_s: float | None) -> StepWorker:
-    return StepWorker(name=name, samples_per_s=samples_per_s, steps_per_s=None, last_step=None, wait_ratio=None, is_straggler=False)
 
 
 def _with_stragglers(workers: tuple[StepWorker, ...]) -> tuple[StepWorker, ...]:

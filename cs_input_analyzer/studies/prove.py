@@ -304,17 +304,8 @@ def _fixes(
 def effect(plan: LaunchPlan | None) -> Alternative | None:
     """The launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
     row = next((row for row in plan.what_if if row.name == FIXES), None) if plan is not None else None
-    if row is None:
-        return None
-    return Alternative(
-        layout=row.layout,
-        input_workers=row.input_workers,
-        predicted_samples_per_s=row.predicted_samples_per_s,
-        limited_by=row.limited_by,
-        memory_bytes_per_node=None,  # caches and buffers of the fixes were not part of it
-        meets_demand=row.meets_demand,
-        note=row.note,
-    )
+    # Caches and buffers of the fixes were not part of it.
+    return None if row is None else Alternative.of(row, memory_bytes_per_node=None)
 
 
 # --- in the caller's process -------------------------------------------------------------------------------------------------
