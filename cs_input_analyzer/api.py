@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import html
+import math
 import os
 import reprlib
 import sys
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cs_input_analyzer import __version__, records, report
-from cs_input_analyzer.choices import SHORT, as_cluster, as_codes, as_count, as_layouts, as_seconds, read_options
+from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_options
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
-from cs_input_analyzer.errors import Interrupted, Mistakes, TargetError, UsageError
+from cs_input_analyzer.errors import Interrupted, Mistakes, TargetError, UsageError, typed
 from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.monitoring.in_process import Recommendation
 from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
@@ -305,7 +306,8 @@ def _launching_again(
     with mistakes:
         wanted = as_layouts("layouts", layouts)
     with mistakes:
-        as_count("rounds", rounds)
+        if typed("rounds", rounds, int) < 1:
+            raise UsageError(f"--rounds {rounds}: must be 1 or more")
     with mistakes:
         for run in runs:
             _check_importable(run.pipeline.target)
@@ -392,17 +394,8 @@ def tuning(
     Raises:
         UsageError: not a `tf.data.Dataset`, inside a `tf.function`, or an unknown code.
     """
-    mistakes = Mistakes()
-    wanted: tuple[str, ...] = ()
-    unwanted: tuple[str, ...] = ()
-    with mistakes:
-        as_seconds("seconds", seconds, TUNE_SECONDS)
-    with mistakes:
-        wanted = as_codes(select)
-    with mistakes:
-        unwanted = as_codes(ignore)
-    mistakes.raise_any()
-    return prove.tune(dataset, seconds=seconds, select=wanted, ignore=unwanted)
+    options = _for_here(seconds, TUNE_SECONDS, select=select, ignore=ignore)
+    return prove.tune(dataset, seconds=seconds, select=options.select, ignore=options.ignore)
 
 
 def recommend_for(
@@ -431,21 +424,21 @@ def recommend_for(
         UsageError: not a `tf.data.Dataset`, a number that makes no sense or contradicts the dataset, or a dataset that cannot be
             read here (says why).
     """
+    counts = {"batch_size": batch_size, "samples_per_element": samples_per_element}
+    options = _for_here(seconds, RECOMMEND_SECONDS, demand=demand, step_time=step_time, headroom_ratio=headroom, **counts)
+    return measured_here(dataset, options, consumption_of(options), seconds=seconds)
+
+
+def _for_here(seconds: float, example: float, **choices: Any) -> Options:
+    """The options of what is done inside this process. Raises UsageError: all that is wrong with them, or with the seconds."""
     mistakes = Mistakes()
     with mistakes:
-        as_seconds("seconds", seconds, RECOMMEND_SECONDS)
-    options = read_options(
-        mistakes,
-        demand=demand,
-        step_time=step_time,
-        batch_size=batch_size,
-        samples_per_element=samples_per_element,
-        headroom_ratio=headroom,
-        current=_NO_LAUNCH,
-    )
+        if not 0 < typed("seconds", seconds, float) < math.inf:
+            raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example {example:g}")
+    options = read_options(mistakes, current=_NO_LAUNCH, **choices)
     mistakes.raise_any()
     assert options is not None
-    return measured_here(dataset, options, consumption_of(options), seconds=seconds)
+    return options
 
 
 def load_analysis(path: str | Path) -> Analysis:

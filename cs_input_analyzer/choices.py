@@ -99,22 +99,6 @@ def _hints() -> dict[str, Any]:
     return get_type_hints(Options)
 
 
-def as_count(name: str, value: Any) -> int:
-    """A whole number, 1 or more. Raises UsageError."""
-    count: int = typed(name, value, int)
-    if count < 1:
-        raise UsageError(f"--{name} {count}: must be 1 or more")
-    return count
-
-
-def as_seconds(name: str, value: Any, example: float) -> float:
-    """A positive number of seconds. Raises UsageError."""
-    seconds: float = typed(name, value, float)
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise UsageError(f"{name}={seconds:g}: give the seconds that measuring may take, for example {example:g}")
-    return seconds
-
-
 def as_cluster(cluster: Any, mistakes: Mistakes) -> tuple[Cluster | None, str | None]:
     """A cluster, given as such or as a mapping of the record's fields, and its name; of a text that names one only that."""
     with mistakes:
