@@ -116,8 +116,9 @@ def run_of_many_workers(count: int = 1_000) -> Analysis:
     )
 
 
-def run_of_a_long_pipeline(count: int = 500) -> Analysis:
-    """A pipeline of so many ops, with a cost for each."""
+def run_of_a_long_pipeline() -> Analysis:
+    """A pipeline of 500 ops, with a cost for each."""
+    count = 500
     maps = [
         make_op("map", name=f"map_{place}", source=f"{SOURCE}:{place}", inputs=(f"map_{place - 1}",) if place else ("tf_record",))
         for place in range(count - 2)

@@ -23,8 +23,8 @@ Dataset = tf.data.Dataset
 Build = Callable[[], Any]
 
 
-def elements(dataset: Any, count: int = 40) -> list[Any]:
-    return [tf.nest.map_structure(lambda tensor: tensor.numpy().tolist(), element) for element in dataset.take(count)]
+def elements(dataset: Any) -> list[Any]:
+    return [tf.nest.map_structure(lambda tensor: tensor.numpy().tolist(), element) for element in dataset.take(40)]
 
 
 def ops(dataset: Any) -> dict[str, Any]:

@@ -73,8 +73,8 @@ def mapped(functions: tuple[str, ...] = CAST, kind: str = "ParallelMap", code: s
     return op(kind, "map", functions, code, **parameters)
 
 
-def shuffle(buffer_size: int = 2560, *, seed: int = 7, code: str | None = None) -> Op:
-    return op("Shuffle", "shuffle", code=code, buffer_size=buffer_size, seed=seed, seed2=seed)
+def shuffle(buffer_size: int = 2560, *, seed: int = 7) -> Op:
+    return op("Shuffle", "shuffle", buffer_size=buffer_size, seed=seed, seed2=seed)
 
 
 def batch(size: int = 256, kind: str = "Batch", code: str | None = None) -> Op:
@@ -89,8 +89,8 @@ def cache(code: str | None = None) -> Op:
     return op("Cache", "cache", code=code, filename="")
 
 
-def prefetch(buffer_size: int | str = "AUTOTUNE", code: str | None = None) -> Op:
-    return op("Prefetch", "prefetch", code=code, buffer_size=buffer_size)
+def prefetch(buffer_size: int | str = "AUTOTUNE") -> Op:
+    return op("Prefetch", "prefetch", buffer_size=buffer_size)
 
 
 def options(**said: Any) -> Op:
@@ -128,8 +128,8 @@ def with_worker(case: Case, **known: Any) -> Case:
     return replace(case, measurements=(replace(launch, workers=(replace(launch.workers[0], **known),)),))
 
 
-def with_files(case: Case, count: int, size: int = GIB) -> Case:
-    return replace(case, pipeline=replace(case.pipeline, files=make_files(count=count, bytes=size)))
+def with_files(case: Case, count: int) -> Case:
+    return replace(case, pipeline=replace(case.pipeline, files=make_files(count=count, bytes=GIB)))
 
 
 def measured(case: Case, *costs: OpCost, stations: tuple[Station, ...] = ()) -> Case:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cs_input_analyzer.records import BatchGap, Case, Component, Edit, Estimate, Measurement, Op
+from cs_input_analyzer.records import Case, Component, Edit, Estimate, Measurement, Op
 from tests.builders import GIB, make_cluster, make_plan, make_station, make_steady_state
 from tests.rules.lines import (
     CAST,
@@ -87,8 +87,9 @@ def only_read(kind: str) -> Case:
     return replace(case, stations=(make_station(kind, utilization_ratio=0.95),))
 
 
-def frozen(*functions: tuple[str, ...], code: str = "ds = ds.map(f).cache()", **overrides: Any) -> Case:
+def frozen(*functions: tuple[str, ...], **overrides: Any) -> Case:
     """Maps before a cache, of which the last stands in its statement."""
+    code = "ds = ds.map(f).cache()"
     *first, last = (mapped(one, code=code) for one in functions)
     apart = [replace(one, code="ds = ds.map(augment)") for one in first]
     return case_of(*reading(), *apart, last, cache(code=code), batch(), **overrides)
@@ -117,8 +118,8 @@ def of_shards(*ops: Op, gap_s: float | None = None, source: tuple[Op, ...] = (),
     return case_of(*(source or reading()), *ops, batch(), **({"measurements": launches} | overrides))
 
 
-def launch(first_s: float | None, gap_s: float | None = 0.1, gap: BatchGap | None = None) -> Measurement:
-    (found,) = alone(first_batch_s=first_s, batches_per_s=1 / gap_s if gap_s is not None else None, batch_gap_s=gap)
+def launch(first_s: float | None, gap_s: float | None = 0.1) -> Measurement:
+    (found,) = alone(first_batch_s=first_s, batches_per_s=1 / gap_s if gap_s is not None else None)
     return found
 
 
@@ -126,12 +127,12 @@ def starting(*launches: Measurement, buffer_size: int = 10_000, size: int = 256)
     return case_of(*reading(), mapped(JPEG), shuffle(buffer_size), batch(size), measurements=launches)
 
 
-def passing(*ops: Op, buffer_size: int = 10_000, rate: float = 1000.0, window_s: float = 39.0, **overrides: Any) -> Case:
+def passing(*ops: Op, buffer_size: int = 10_000, window_s: float = 39.0, **overrides: Any) -> Case:
     """A worker of the plan reads 40,000 samples in a pass, 1,000 in a second; its first batch, within a second, is no slow one."""
     known = {"bytes_read_per_sample": GIB / 40_000, "steady_state": make_steady_state(window_s=window_s)}
     given = {
         "measurements": alone(first_batch_s=10.0, batches_per_s=0.2, **known),
-        "plan": make_plan(input_workers=1, predicted_samples_per_s=Estimate.exact(rate)),
+        "plan": make_plan(input_workers=1, predicted_samples_per_s=Estimate.exact(1000.0)),
     }
     return case_of(*reading(), mapped(JPEG), shuffle(buffer_size), *ops, **(given | overrides))
 

@@ -149,9 +149,9 @@ def unsharded(*launches: Any, is_sharded: bool = False, **overrides: Any) -> Cas
     return planned(NAMES, *READ, BATCH, is_sharded=is_sharded, measurements=launches, **overrides)
 
 
-def shuffled(*after: Op, seeds: tuple[int, int] = (0, 0), code: str | None = None, **overrides: Any) -> Case:
-    """A shuffle of the names of files, by these two seeds: (0, 0) is none."""
-    listed = op("Shuffle", "shuffle", code=code, buffer_size=64, seed=seeds[0], seed2=seeds[1])
+def shuffled(*after: Op, code: str | None = None, **overrides: Any) -> Case:
+    """A shuffle of the names of files without a seed."""
+    listed = op("Shuffle", "shuffle", code=code, buffer_size=64, seed=0, seed2=0)
     return planned(NAMES, listed, *(after or (SHARD, *READ)), **overrides)
 
 

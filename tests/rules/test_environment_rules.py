@@ -13,6 +13,7 @@ from cs_input_analyzer import rules
 from cs_input_analyzer.planning.evidence import reads_at_once
 from cs_input_analyzer.records import Case, Op, Soak, Training, TunedParameter, WorkerResult
 from tests.builders import (
+    DEFAULT_CHAIN,
     GIB,
     SOURCE,
     make_alternative,
@@ -96,9 +97,9 @@ STUCK = make_worker(1000.0, status="deadline", message="ended at its deadline wh
 BROKEN = [make_worker(1000.0, status="data_error", message=f"after {n} batches: corrupted record at 12") for n in (3, 5)]
 
 
-def ended(epochs: int, *, ends: bool = True, mode: str = "train") -> Case:
+def ended(epochs: int, mode: str = "train") -> Case:
     """A window in which the data ended so often."""
-    return roomy(ends=ends, mode=mode, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=epochs)))
+    return roomy(ends=True, mode=mode, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=epochs)))
 
 
 def steps(cardinality: int | None, steps: int | None, *, epochs: int | None = None, **others: Any) -> Case:
@@ -124,16 +125,13 @@ def placed(directory: str | None, *, nodes: int = 1, is_shared: bool | None = Fa
     )
 
 
-READING = (make_station("readers", utilization_ratio=0.95),)
-
-
-def cached(*ratios: float | None, memory_gib: int = 256, stations: Any = READING, **overrides: Any) -> Case:
+def cached(*ratios: float | None, memory_gib: int = 256, **overrides: Any) -> Case:
     """A run whose measurements found so much of 64 GiB of files in memory, one after the other; readers hold it back."""
     settings: dict[str, Any] = {
         "pipeline": make_graph(files=make_files(bytes=64 * GIB)),
         "measurements": tuple(make_measurement("1x1x2", page_cache_ratio=ratio) for ratio in ratios),
         "cluster": make_cluster(memory_bytes_per_node=memory_gib * GIB),
-        "stations": stations,
+        "stations": (make_station("readers", utilization_ratio=0.95),),
     }
     return make_case(**(settings | overrides))
 
@@ -141,8 +139,8 @@ def cached(*ratios: float | None, memory_gib: int = 256, stations: Any = READING
 FILLING = alone(layout="1x1x1", steady_state=make_steady_state(is_filling_cache=True))
 
 
-def today(layout: str, is_current: bool = True) -> Case:
-    plan = make_plan(alternatives=(make_alternative(layout, is_current=is_current),))
+def today(layout: str) -> Case:
+    plan = make_plan(alternatives=(make_alternative(layout, is_current=True),))
     return make_case(plan=plan, cluster=make_cluster(cpus_per_node=16))
 
 
@@ -157,11 +155,9 @@ def budgeted(cpus: int, **overrides: Any) -> Case:
     return make_case(pipeline=make_graph(ops=(make_op("map"), option)), plan=make_plan("2x8x4"), **overrides)
 
 
-def tuned(
-    calls: float, op: str = "map", parameter: str = "parallelism", layout: str = "1x1x2", written: int | str = "AUTOTUNE"
-) -> Case:
+def tuned(calls: float, parameter: str = "parallelism", layout: str = "1x1x2", written: int | str = "AUTOTUNE") -> Case:
     pipeline = make_graph(ops=(make_op("map", parameters={"num_parallel_calls": written}),))
-    chosen = (TunedParameter(op=op, parameter=parameter, value=calls),)
+    chosen = (TunedParameter(op="map", parameter=parameter, value=calls),)
     return make_case(pipeline=pipeline, measurements=alone(layout=layout, tuned=chosen))
 
 
@@ -183,18 +179,18 @@ def test_cpu_time_says_no_more_cpus_than_there_are(rate: float, cpus: int, share
     assert told.evidence["cpus_used"] == pytest.approx(over * cpus)
 
 
-def readers_alone(alone: float, whole: float, chain: str | None = None) -> Case:
-    """Readers that alone give `alone` samples/s, in a pipeline that gives `whole` on two CPUs."""
-    storage = make_storage(source_samples_per_s=make_estimate(alone))
-    return with_workers(("1x1x2", whole, 1 / whole), pipeline=make_graph(chain) if chain else make_graph(), storage=storage)
+def readers_alone(whole: float, chain: str = DEFAULT_CHAIN) -> Case:
+    """Readers that alone give 1,000 samples/s, in a pipeline that gives `whole` on two CPUs."""
+    storage = make_storage(source_samples_per_s=make_estimate(1000.0))
+    return with_workers(("1x1x2", whole, 1 / whole), pipeline=make_graph(chain), storage=storage)
 
 
-def planned(limited_by: str, *, used: float, cpus: int = 2, queued: float | None = 0.1) -> Case:
+def planned(used: float, *, cpus: int = 2, queued: float | None = 0.1) -> Case:
     """A plan of workers of `cpus` CPUs, of which those of two were measured: each CPU was `used` for that share of the time."""
     return make_case(
         measurements=alone(200.0, cpu_s_per_sample=used / 100, noise=make_noise(run_queue_wait_ratio=queued)),
         profile=None,
-        plan=make_plan(f"2x4x{cpus}", limited_by=limited_by),
+        plan=make_plan(f"2x4x{cpus}", limited_by="worker CPU"),
         stations=(make_station("serial op", op="map", samples_per_s=210.0, utilization_ratio=0.95),),
     )
 
@@ -236,10 +232,10 @@ def after_soak(grown: str | None, *ops: Op, per_min: float = 2.0 * GIB) -> Case:
     return holding(*(ops or (shuffle(1000), batch(), prefetch())), held=10, soak=soak)
 
 
-def dividing(policy: int | None, *, files: int | None = 2, workers: int = 4, ops: tuple[Op, ...] = ()) -> Case:
+def dividing(policy: int | None, *, files: int | None = 2, ops: tuple[Op, ...] = ()) -> Case:
     said = {} if policy is None else {"distribute__auto_shard_policy": policy}
     source = reading() if files is not None else (op("Range", "range"),)
-    case = case_of(*source, *ops, batch(), options(**said), plan=make_plan("3x2x2", input_workers=workers), is_sharded=False)
+    case = case_of(*source, *ops, batch(), options(**said), plan=make_plan("3x2x2", input_workers=4), is_sharded=False)
     listed = make_files(count=files) if files is not None else None
     return replace(case, pipeline=replace(case.pipeline, files=listed))
 
@@ -249,11 +245,11 @@ def served(mode: str) -> Case:
     return case_of(replace(source, source=None), mapped(("Identity",)), prefetch())
 
 
-def threaded(threads: int | None, limit: int | None = 4096, *, pool: int = 0) -> Case:
+def threaded(threads: int | None, *, pool: int = 0) -> Case:
     return case_of(
         *(*reading(), batch(), options(threading__private_threadpool_size=pool)),
         plan=make_plan("2x16x2"),
-        host=make_host(thread_limit=limit, thread_limit_source="ulimit -u"),
+        host=make_host(thread_limit=4096, thread_limit_source="ulimit -u"),
         cluster=make_cluster(cpus_per_node=64, memory_bytes_per_node=128 * GIB),
         measurements=alone(threads=threads),
     )
@@ -374,14 +370,14 @@ ROWS: Rows = {
     ],
     # Figures that contradict each other are told with what is believed.
     "tables-disagree": [
-        (says(message="the latter is believed, and the readers are no limit"), readers_alone(1000, 2000)),
-        ("", readers_alone(1000, 1200)),  # a second of reading alone is no exact figure
-        ("", readers_alone(1000, 9000, chain="tensor_slices > interleave > cache > map*8 > batch")),  # read once
-        ("", replace(readers_alone(1000, 9000), measurements=())),
-        (says(message="idle 93% of the time (serial op map holds one back)"), planned("worker CPU", used=0.06)),
-        ("", planned("worker CPU", used=0.06, cpus=4)),  # of which none was measured
-        ("", replace(planned("worker CPU", used=0.06), plan=None)),
-        ("", planned("worker CPU", used=0.06, queued=None)),
+        (says(message="the latter is believed, and the readers are no limit"), readers_alone(2000)),
+        ("", readers_alone(1200)),  # a second of reading alone is no exact figure
+        ("", readers_alone(9000, chain="tensor_slices > interleave > cache > map*8 > batch")),  # read once
+        ("", replace(readers_alone(9000), measurements=())),
+        (says(message="idle 93% of the time (serial op map holds one back)"), planned(0.06)),
+        ("", planned(0.06, cpus=4)),  # of which none was measured
+        ("", replace(planned(0.06), plan=None)),
+        ("", planned(0.06, queued=None)),
     ],
     # A buffer that will not fit is named with what it holds now and when full; growth that no full buffer explains with its cause.
     "buffers-exceed-memory": [

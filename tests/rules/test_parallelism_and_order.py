@@ -106,8 +106,8 @@ def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> Non
     assert [finding.after for finding in found("map-before-batch", case_of(*reading(), *twice))] == [None, None]
 
 
-def small(share: float, each_s: float) -> Case:
-    rows = [cost(name, share, self_cpu_s_per_sample=each_s) for name in ("map", "map_2", "map_3")]
+def small(each_s: float) -> Case:
+    rows = [cost(name, 0.2, self_cpu_s_per_sample=each_s) for name in ("map", "map_2", "map_3")]
     return measured(read(mapped(JPEG), mapped(), mapped()), *rows)
 
 
@@ -195,13 +195,13 @@ def opened_ahead(is_moot: bool, case: Case) -> tuple[Expected, Case]:
     return said | says(after=f"ds = files.interleave(tf.data.TFRecordDataset, {cycle}num_parallel_calls=tf.data.AUTOTUNE)"), case
 
 
-def from_store(wait_s: float, ceiling: float = 2_000.0, drawn: float = 200.0, op_name: str | None = "from_generator") -> Case:
-    """A generator whose calls wait so long for each sample of a store that one draws `drawn`; its lock would allow `ceiling`."""
+def from_store(wait_s: float, ceiling: float = 2_000.0, op_name: str | None = "from_generator") -> Case:
+    """A generator whose calls wait so long for each sample of a store that one draws 200; its lock would allow `ceiling`."""
     reads = make_fsspec_reads(wait_s_per_sample=wait_s)
     stations = (
-        make_station("storage latency", op=op_name, samples_per_s=1 / wait_s, utilization_ratio=drawn * wait_s),
-        make_station("Python (GIL)", op="from_generator", samples_per_s=ceiling, utilization_ratio=drawn / ceiling),
-        make_station("CPU", op=None, samples_per_s=2 * ceiling, utilization_ratio=drawn / ceiling / 2),
+        make_station("storage latency", op=op_name, samples_per_s=1 / wait_s, utilization_ratio=200 * wait_s),
+        make_station("Python (GIL)", op="from_generator", samples_per_s=ceiling, utilization_ratio=200 / ceiling),
+        make_station("CPU", op=None, samples_per_s=2 * ceiling, utilization_ratio=100 / ceiling),
     )
     return case_of(*GENERATOR, *TAIL, stations=stations, storage=make_storage(fsspec=reads))
 
@@ -308,8 +308,8 @@ ROWS: Rows = {
         ("info", case_of(*reading(), mapped(), mapped(), mapped(), mapped(), batch())),
         ("", case_of(*reading(), mapped(), mapped(), batch())),
         ("", case_of(*reading(), batch(), mapped(), mapped(), mapped())),
-        ("info", small(0.2, 3e-6)),
-        ("", small(0.2, 1e-3)),
+        ("info", small(3e-6)),
+        ("", small(1e-3)),
     ],
     # A seed asks for the same numbers again, which parallel calls do not give.
     "random-calls-in-parallel": [

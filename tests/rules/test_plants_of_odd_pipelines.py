@@ -67,9 +67,9 @@ def sized(key: Any) -> Any:
     return 4 + 4 * key
 
 
-def costly(case: Case, name: str, *others: str) -> Case:
+def costly(case: Case, *others: str) -> Case:
     """With one map that takes most of the time, and files small enough to keep."""
-    rows = (cost(one, 0.9 if one == name else 0.01, bytes_out_per_sample=1e3) for one in (name, *others))
+    rows = (cost(one, 0.9 if one == "map" else 0.01, bytes_out_per_sample=1e3) for one in ("map", *others))
     return measured(with_worker(case, bytes_read_per_sample=22e3), *rows)
 
 
@@ -139,7 +139,7 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
     (
         "decode-then-crop",
         lambda files: files.pictures.map(lambda name: jittered(decoded(name))).batch(4),
-        lambda case: costly(case, "map"),
+        lambda case: costly(case),
         says("info", lacks=["CPU time"]),
     ),
     (
@@ -181,7 +181,7 @@ def test_a_cache_is_never_put_on_a_function_that_transforms_datasets(files: File
         )
         return grouped.repeat()
 
-    finding = only("cache-missing", costly(case_of(build, files), "map", "group_by_window"))
+    finding = only("cache-missing", costly(case_of(build, files), "group_by_window"))
     assert finding.op == "group_by_window"
     assert finding.after.count(".cache()") == 1
     assert finding.after.rstrip().endswith(").cache()")
@@ -201,7 +201,7 @@ def test_a_cache_says_which_mixing_it_freezes(files: Files, is_mixed_after: bool
         records = names.flat_map(tf.data.TFRecordDataset).repeat().cache()
         return (records.shuffle(9) if is_mixed_after else records).batch(4)
 
-    missing = only("cache-missing", costly(case_of(build, files), "map"))
+    missing = only("cache-missing", costly(case_of(build, files)))
     assert "freezes the order that shuffle and interleave gave" in (missing.fix or "")
     misplaced = only("cache-misplaced", case_of(before_repeat, files))
     assert "freezes the order that shuffle gave" in (misplaced.fix or "")

@@ -34,9 +34,9 @@ SCALE = {"fc_mnist": 0.01, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05
 BATCH = 4
 
 
-def tf_config(index: int, workers: int, task_type: str = "worker") -> str:
+def tf_config(index: int, workers: int) -> str:
     hosts = [f"node-{number}:23111" for number in range(workers)]
-    return json.dumps({"cluster": {"chief": ["node-c:23111"], "worker": hosts}, "task": {"type": task_type, "index": index}})
+    return json.dumps({"cluster": {"chief": ["node-c:23111"], "worker": hosts}, "task": {"type": "worker", "index": index}})
 
 
 def digests(directory: Path) -> dict[str, str]:

@@ -64,9 +64,9 @@ def against(old: Analysis, new: Analysis) -> Comparison:
 # --- change and noise --------------------------------------------------------------------------------------------------------
 
 
-def simulated(draw: np.random.Generator, process_spread: float, error: float = 0.01, factor: float = 1.0) -> Analysis:
+def simulated(draw: np.random.Generator, process_spread: float, factor: float = 1.0) -> Analysis:
     """A run as chance gives it: one draw for the run, one for each launch, one for what its window missed."""
-    shift = draw.normal(0, 0.02)
+    shift, error = draw.normal(0, 0.02), 0.01
     launches = []
     for layout, count in DESIGN.items():
         for _ in range(count):

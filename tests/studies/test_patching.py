@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from cs_input_analyzer import api, rules
 from cs_input_analyzer.cli import cli
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.pipeline.source.statements import find_statement
 from cs_input_analyzer.records import Analysis, Edit, Finding, Fixes, Layout, Patch
 from cs_input_analyzer.report import render_tuning
 from cs_input_analyzer.studies.tune import analyze_and_patch
@@ -55,12 +54,11 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def finding_at(file: Path, line: int, old: str, new: str, **more: object) -> Finding:
-    statement = find_statement(FILE, line)
-    settings = {"op": "map", "edits": (EDIT,), "proven": False, "measured_gain": None, "fix": "do it"} | more
-    return make_finding(
-        "CSI101", source=f"{file}:{line}", before=statement.code, after=statement.code.replace(old, new), **settings
-    )
+def finding_at(file: Path, new: str) -> Finding:
+    """That the map of the file should be this one."""
+    code = "    ds = load(params).map(f)"
+    told = {"source": f"{file}:2", "before": code, "after": code.replace("map(f)", new)}
+    return make_finding("CSI101", edits=(EDIT,), proven=False, measured_gain=None, **told)
 
 
 def tuned(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch, *findings: Finding, **options: object) -> Analysis:
@@ -71,7 +69,7 @@ def tuned(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch, *findings: Fi
 
 def test_what_was_kept_is_patched_and_the_copy_is_tried(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = trying()
-    found = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(f, num_parallel_calls=2)"))
+    found = tuned(launcher, monkeypatch, finding_at(file, "map(f, num_parallel_calls=2)"))
     patch = found.fixes.patch
     assert patch.proven
     assert patch.measured_gain == PASSED.gain
@@ -99,14 +97,14 @@ def test_the_copy_is_tried_also_where_starting_came_to_take_longer(
         return told(candidates)
 
     launcher.tell = slowly
-    patch = tuned(launcher, monkeypatch, finding_at(file, 2, "map(f)", "map(g)")).fixes.patch
+    patch = tuned(launcher, monkeypatch, finding_at(file, "map(g)")).fixes.patch
     assert patch.proven, patch.unproven_because
     assert patch.folder == str(file.parent)
     assert "--- ./data.py\n" in patch.diff
 
 
 def test_a_fix_without_code_is_left_to_be_done_by_hand_beside_the_patch(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    both = finding_at(file, 2, "map(f)", "map(g)"), make_finding("CSI101", edits=(OTHER,), fix="prefetch at the end")
+    both = finding_at(file, "map(g)"), make_finding("CSI101", edits=(OTHER,), fix="prefetch at the end")
     patch = tuned(trying(), monkeypatch, *both).fixes.patch
     assert "+    ds = load(params).map(g)\n" in patch.diff
     (by_hand,) = patch.by_hand
@@ -119,7 +117,7 @@ def test_nothing_kept_or_only_advice_is_no_patch_and_starts_no_worker(
     is_kept: bool, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher = trying() if is_kept else FakeLauncher(linear)
-    finding = make_finding("CSI101", edits=(OTHER,)) if is_kept else finding_at(file, 2, "map(f)", "map(g)")
+    finding = make_finding("CSI101", edits=(OTHER,)) if is_kept else finding_at(file, "map(g)")
     patch = tuned(launcher, monkeypatch, finding).fixes.patch
     if is_kept:
         assert (patch.diff, patch.codes, patch.proven) == ("", (), False)
@@ -131,7 +129,7 @@ def test_nothing_kept_or_only_advice_is_no_patch_and_starts_no_worker(
 
 @pytest.mark.parametrize("content", [FILE.encode("utf-16"), b"\xef\xbb\xbf" + FILE.encode(), None])
 def test_a_file_that_cannot_be_patched_is_said(file: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None) -> None:
-    finding = finding_at(file, 2, "map(f)", "map(g)")
+    finding = finding_at(file, "map(g)")
     if content is None:
         file.unlink()
     else:
@@ -158,7 +156,7 @@ def test_a_copy_that_does_not_pass_is_not_offered(
             raise outcome
         return outcome
 
-    found = tuned(trying(patched), monkeypatch, finding_at(file, 2, "map(f)", "map(g)"))
+    found = tuned(trying(patched), monkeypatch, finding_at(file, "map(g)"))
     patch = found.fixes.patch
     assert not patch.proven
     assert said in patch.unproven_because

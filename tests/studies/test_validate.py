@@ -397,8 +397,8 @@ def edited(saved: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     return saved
 
 
-def says(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 2) -> str:
-    assert main(arguments) == code
+def says(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+    assert main(arguments) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "Traceback" not in shown.err
