@@ -17,10 +17,9 @@ from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.monitoring import in_process
 from cs_input_analyzer.report import render
-from tests.builders import make_analysis, make_host
+from tests.builders import GIB, make_analysis, make_host
 
 TARGET = f"{__file__}:input_fn"
-GIB = 2**30
 
 
 def input_fn() -> None:

@@ -5,10 +5,21 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from builders import make_capacity_model, make_cluster, make_estimate, make_files, make_graph, make_measurement, make_worker
+from builders import (
+    GIB,
+    make_capacity_model,
+    make_cluster,
+    make_estimate,
+    make_files,
+    make_graph,
+    make_measurement,
+    make_point,
+    make_worker,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 from test_recommend import a_cluster
@@ -39,24 +50,20 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.stats.estimates import NORMAL_95, REPLICATES
 
-GIB = 2**30
+point = partial(make_point, cost=None)
 
 
-def point(cpus: int, rate: float, *, spread: float = 0.02, cost: float | None = None) -> WorkerPoint:
-    return WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, spread=spread, count=3), cpu_s_per_sample=cost)
-
-
-def contention(tasks: int, cpus: int, host_cpus: int, kept: float, spread: float = 0.02) -> ContentionPoint:
-    return ContentionPoint(
-        tasks=tasks, cpus=cpus, busy_ratio=tasks * cpus / host_cpus, kept_ratio=make_estimate(kept, spread=spread, count=tasks)
-    )
+def contention(tasks: int, kept: float, host_cpus: int = 16, spread: float = 0.0) -> ContentionPoint:
+    """Workers of one CPU that together kept this share of their rate."""
+    kept_ratio = make_estimate(kept, spread=spread, count=tasks)
+    return ContentionPoint(tasks=tasks, cpus=1, busy_ratio=tasks / host_cpus, kept_ratio=kept_ratio)
 
 
 def bare_model(**overrides: object) -> CapacityModel:
     """One CPU gives 100 samples/s, nothing else limits: each test adds the one term that it is about."""
     plain: dict[str, object] = {
         "workers": (point(1, 100.0, spread=0.0), point(16, 1600.0, spread=0.0)),
-        "contention": (contention(16, 1, 16, 1.0, spread=0.0),),
+        "contention": (contention(16, 1.0),),
         "slowest_ratio": 1.0,
         "host_cpus": 16,
         "private_bytes": None,
@@ -161,14 +168,14 @@ def test_a_busier_node_never_speeds_a_worker_up(model: CapacityModel, cluster: C
 # --- each term of the law: its row fails when the term is deleted ---------------------------------------------------------------
 
 SLOW_LINK = {"network_bytes_per_s_per_node": 1e8}
-HALVED = {"contention": (contention(16, 1, 16, 0.5, spread=0.0),)}
-SHARED_BY_TWO = {"contention": (contention(2, 1, 16, 0.5, spread=0.0),)}
-FAST = {"workers": (WorkerPoint(cpus=1, samples_per_s=Estimate.exact(1000.0), cpu_s_per_sample=None),), "contention": ()}
+HALVED = {"contention": (contention(16, 0.5),)}
+SHARED_BY_TWO = {"contention": (contention(2, 0.5),)}
+FAST = {"workers": (point(1, 1000.0, spread=0.0),), "contention": ()}
 READ_BY_HOST = FAST | {"host_read_bytes_per_s": 3e6, "bytes_read_per_sample": 1e3}
 MOVED = FAST | {"moved_bytes_per_sample": 1e6}
 NARROW_MEMORY = {"memory_bandwidth_bytes_per_s_per_node": 2e9}
 TWICE_ON_TWO = {
-    "workers": tuple(WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(100.0 * cpus), cpu_s_per_sample=0.01) for cpus in (1, 2)),
+    "workers": (make_point(1, 100.0, spread=0.0), make_point(2, 200.0, spread=0.0)),
     "ceilings": (Limit(name="serial op map", samples_per_s=250.0),),
 }
 
@@ -309,7 +316,7 @@ def test_a_worker_that_cpus_do_not_help_is_told_from_one_they_do(points: tuple[W
 
 
 def test_more_than_twice_the_busy_cpus_that_were_probed_widen_the_interval() -> None:
-    model = bare_model(contention=(contention(4, 1, 16, 1.0, spread=0.0),))
+    model = bare_model(contention=(contention(4, 1.0),))
     for layout, extrapolation in (("2x4x1", 1), ("2x8x1", 2), ("2x16x1", 4)):
         found = predict(layout, model)
         assert found.extrapolation_ratio == extrapolation
@@ -358,7 +365,9 @@ def at_work(busy: float, rate: float = 100.0) -> CapacityModel:
 def test_a_few_percent_of_cpu_time_are_not_a_core_more() -> None:
     """Four workers of one CPU filled the host; two of two CPUs, each a little busier, fill it no more."""
     points = (point(1, 100.0, spread=0.0, cost=0.0095), point(2, 200.0, spread=0.0, cost=0.0099))
-    model = bare_model(workers=points, contention=(contention(4, 1, 4, 0.8),), host_cpus=4, host_threads_per_core=2)
+    model = bare_model(
+        workers=points, contention=(contention(4, 0.8, host_cpus=4, spread=0.02),), host_cpus=4, host_threads_per_core=2
+    )
     cluster = bare_cluster(cpus_per_node=4, threads_per_core=2)
     assert hardware_thread_ratio(model, cluster, 2, 2) == 1.0
     half = replace(model, workers=(replace(points[0], cpu_s_per_sample=0.005), points[1]))
@@ -613,7 +622,7 @@ def test_waiting_takes_as_long_beside_a_faster_cpu_and_on_a_shared_core(busy: fl
 
 def test_idle_cpus_may_wait_for_a_thread_that_computes() -> None:
     """One of four CPUs is busy: with what all wait for, or with what three wait for elsewhere. No plan rests on the better."""
-    points = tuple(WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.01) for cpus in (1, 4))
+    points = tuple(make_point(cpus, 100.0, spread=0.0) for cpus in (1, 4))
     model = bare_model(workers=points, contention=())
     slower, faster = (bare_cluster(speed_ratio=Estimate.exact(speed)) for speed in (0.5, 2.0))
     assert worker_rate(model, slower, 1, 4)[0].estimate == pytest.approx(50)
@@ -675,8 +684,8 @@ def test_workers_of_one_launch_are_one_observation() -> None:
 
 def test_contention_is_by_cpus_kept_busy_and_not_by_cpus_given() -> None:
     """Workers of four CPUs that keep one of them busy disturb each other as workers of one CPU do."""
-    points = tuple(WorkerPoint(cpus=cpus, samples_per_s=Estimate.exact(100.0), cpu_s_per_sample=0.01) for cpus in (1, 4))
-    model = bare_model(workers=points, contention=(contention(4, 1, 16, 0.8, spread=0.0),))
+    points = tuple(make_point(cpus, 100.0, spread=0.0) for cpus in (1, 4))
+    model = bare_model(workers=points, contention=(contention(4, 0.8),))
     narrow, wide = (worker_rate(model, bare_cluster(), 4, cpus)[0].estimate for cpus in (1, 4))
     assert narrow == wide == pytest.approx(80)
 

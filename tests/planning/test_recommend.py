@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import make_capacity_model, make_cluster, make_consumption, make_estimate, make_point
+from builders import GIB, make_capacity_model, make_cluster, make_consumption, make_estimate, make_point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,8 +28,6 @@ from cs_input_analyzer.records import (
     Options,
     Prediction,
 )
-
-GIB = 2**30
 
 
 def a_model(**overrides: object) -> CapacityModel:
@@ -247,15 +245,6 @@ def test_a_plan_that_falls_short_names_the_resource_to_add(model: CapacityModel,
     assert found.headroom_ratio < -0.99
     assert "No launch" in found.why
     assert limit in found.why
-
-
-@pytest.mark.parametrize(
-    ("mode", "asked", "single"), [(None, None, 1), ("pipelined", None, 1), ("weight_streaming", None, 2), ("pipelined", 3, 3)]
-)
-def test_single_task_nodes_follow_the_mode_unless_given(mode: str | None, asked: int | None, single: int) -> None:
-    found = plan(2000, mode=mode, single_task_nodes=asked)
-    assert found.single_task_nodes == single
-    assert found.input_workers == (found.nodes - single) * found.tasks_per_node
 
 
 def test_one_worker_that_waits_for_no_other_is_found_where_more_of_them_deliver_less() -> None:

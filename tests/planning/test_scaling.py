@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import make_measurement
+from builders import make_estimate, make_measurement, make_noise, make_worker
 
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, Scaling, WorkerResult
+from cs_input_analyzer.records import Layout, Measurement, Scaling, WorkerResult
 from cs_input_analyzer.studies.probing.launches import scaling_nodes
 
 BYTES_PER_SAMPLE = 1000.0
@@ -21,22 +21,16 @@ COST_S = 1.5e-4
 def launch(nodes: int, total_per_s: float, *, busy: str = "waits", **changes: Any) -> Measurement:
     """`nodes` × 2 workers that deliver `total_per_s` together. `busy`: what they do with the time they lose."""
     rate = total_per_s / nodes / 2
-    layout = Layout(nodes=nodes, tasks_per_node=2, cpus_per_task=1)
     queued = 0.0 if busy == "waits" else max(0.0, NODE_PER_S / 2 / rate - 1)
-    measurement = make_measurement(layout, [rate] * layout.tasks, num_workers=layout.tasks)
-    workers = tuple(_of(worker, rate, queued) for worker in measurement.workers)
-    total = Estimate(estimate=total_per_s, low=total_per_s * 0.98, high=total_per_s * 1.02, count=8)
-    return replace(measurement, **{"workers": workers, "samples_per_s": total, "cache_state": "as-is", **changes})
+    workers = tuple(worker(rate, queued) for _ in range(2 * nodes))
+    given = {"workers": workers, "num_workers": len(workers), "samples_per_s": make_estimate(total_per_s)}
+    return make_measurement(f"{nodes}x2x1", **(given | changes))
 
 
-def _of(worker: WorkerResult, rate: float, queued: float) -> WorkerResult:
-    return replace(
-        worker,
-        samples_per_s=Estimate(estimate=rate, low=rate * 0.97, high=rate * 1.03, count=8),
-        cpu_s_per_sample=COST_S,
-        bytes_read_per_sample=BYTES_PER_SAMPLE,
-        noise=Noise(run_queue_wait_ratio=queued, steal_ratio=0.0),
-    )
+def worker(rate: float, queued: float = 0.0, **known: Any) -> WorkerResult:
+    usual = {"samples_per_s": make_estimate(rate, spread=0.03), "noise": make_noise(run_queue_wait_ratio=queued)}
+    usual |= {"cpu_s_per_sample": COST_S, "bytes_read_per_sample": BYTES_PER_SAMPLE}
+    return make_worker(rate, **(usual | known))
 
 
 def under(ceiling_per_s: float, nodes: Sequence[int], **choices: Any) -> Scaling:
@@ -74,17 +68,15 @@ def test_what_goes_into_the_run_queue_is_no_ceiling_of_the_storage() -> None:
 def test_noise_in_the_run_queue_does_not_hide_the_storage() -> None:
     """Workers that wait for most of their time anyway, while something else wants the CPUs too."""
     launches = [launch(nodes, 1_000) for nodes in (1, 2, 3)]
-    noises = [Noise(run_queue_wait_ratio=queued, steal_ratio=0.0) for queued in (0.1, 1.5, 2.5)]
+    noises = [make_noise(run_queue_wait_ratio=queued) for queued in (0.1, 1.5, 2.5)]
     busy = [replace(m, workers=tuple(replace(w, noise=n) for w in m.workers)) for m, n in zip(launches, noises, strict=True)]
     assert capacity.scaling_of(busy, "as-is").ceiling_bytes_per_s is not None
 
 
 def test_one_slow_node_is_no_ceiling() -> None:
-    whole, some = launch(1, NODE_PER_S), launch(3, 3 * NODE_PER_S)
-    slow = [_of(w, NODE_PER_S / 2 * (0.2 if index < 2 else 1.0), 0.0) for index, w in enumerate(some.workers)]
-    total = sum(w.samples_per_s.estimate for w in slow if w.samples_per_s is not None)
-    rate = Estimate(estimate=total, low=total * 0.99, high=total * 1.01, count=8)
-    found = capacity.scaling_of([whole, replace(some, workers=tuple(slow), samples_per_s=rate)], "as-is")
+    rates = [NODE_PER_S / 2 * (0.2 if index < 2 else 1.0) for index in range(6)]
+    slow = launch(3, sum(rates), workers=tuple(map(worker, rates)))
+    found = capacity.scaling_of([launch(1, NODE_PER_S), slow], "as-is")
     assert found.kept_ratio.high < 0.9
     assert found.ceiling_bytes_per_s is None
 
@@ -104,8 +96,8 @@ def test_what_cannot_be_known_is_not_claimed() -> None:
         [launch(1, 10_000)],
         [launch(4, 10_000, cache_state="cold")],
         [launch(4, 10_000, role="validate")],
-        [replace(launch(4, 10_000), num_workers=99)],
-        [replace(launch(4, 10_000), layout=Layout(nodes=4, tasks_per_node=1, cpus_per_task=2))],
+        [launch(4, 10_000, num_workers=99)],
+        [replace(launch(4, 10_000), layout=Layout.parse("4x1x2"))],
         [replace(launch(4, 10_000), workers=launch(4, 10_000).workers[1:])],  # one was lost
     ],
 )
@@ -120,15 +112,8 @@ def test_all_nodes_come_first_then_one() -> None:
 # --- stragglers --------------------------------------------------------------------------------------------------------------
 
 
-def rates(*values: float) -> Measurement:
-    measurement = make_measurement(Layout(nodes=len(values), tasks_per_node=1, cpus_per_task=1), list(values))
-    workers = tuple(
-        replace(w, node=f"n{i}", samples_per_s=Estimate(estimate=v, low=v * 0.97, high=v * 1.03))
-        for i, (w, v) in enumerate(zip(measurement.workers, values, strict=True))
-    )
-    return replace(measurement, workers=workers)
-
-
 @pytest.mark.parametrize("values", [(100, 101, 60, 99), (100, 101, 99), (100, 95, 92), (100, 50), (60,), (100, 100, 130)])
 def test_a_straggler_is_named_and_workers_that_are_about_alike_are_none(values: tuple[float, ...]) -> None:
-    assert [worker.node for worker in rates(*values).stragglers] == (["n2"] if len(values) == 4 else [])
+    workers = tuple(worker(rate, node=f"n{number}") for number, rate in enumerate(values))
+    found = make_measurement(f"{len(values)}x1x1", workers=workers).stragglers
+    assert [straggler.node for straggler in found] == (["n2"] if len(values) == 4 else [])

@@ -300,24 +300,6 @@ def test_shard_indices_are_distinct_workers_with_the_largest_and_the_smallest(
         assert min(sums) in {sums[index] for index in indices}
 
 
-ONE_CPU = Cluster(nodes=1, cpus_per_node=1, memory_bytes_per_node=16 * 2**30, source="this host")
-
-
-def test_a_host_without_room_for_a_launch_still_tells_what_it_measured() -> None:
-    found = analyzed(FakeLauncher(linear), job(demand=100, cluster=ONE_CPU, budget=1))
-    assert found.measurements
-    assert found.recommendation is None
-    assert found.verdict == "unknown"
-    assert any("room for the chief" in what for what in found.budget.not_measured)
-
-
-def test_a_cluster_without_room_for_a_launch_is_refused_before_anything_runs() -> None:
-    launcher = FakeLauncher(linear)
-    with pytest.raises(UsageError, match="room for the chief"):
-        analyzed(launcher, job(demand=100, cluster=replace(ONE_CPU, source="flags")))
-    assert launcher.ran == []
-
-
 def test_rounds_differ_in_order_by_their_seed() -> None:
     orders = set()
     for seed in range(4):

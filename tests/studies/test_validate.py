@@ -405,21 +405,41 @@ def says(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
     return shown.err
 
 
+KNOWN = "sample_pipelines.fc_mnist:train_input_fn"
+
+
+def aimed_at(target: str) -> Callable[[dict[str, Any]], None]:
+    return lambda run: run["pipeline"].update(target=target)
+
+
+def without_a_model(run: dict[str, Any]) -> None:
+    run["pipeline"]["target"] = KNOWN
+    del run["capacity"]
+
+
 @pytest.mark.parametrize(
-    ("target", "words"),
+    ("change", "arguments", "words"),
     [
-        ("notebook:train.<locals>.input_fn", "handed over in Python"),
-        ("__main__:input_fn", "handed over in Python"),
-        ("", "not understood"),
+        (aimed_at("notebook:train.<locals>.input_fn"), ["--yes"], "handed over in Python"),
+        (aimed_at("__main__:input_fn"), ["--yes"], "handed over in Python"),
+        (aimed_at(""), ["--yes"], "not understood"),
+        # A worker that no host can hold: should an option get through after all, nothing is started.
+        (lambda run: run["capacity"].update(private_bytes=2**60), ["--yes", "--layouts", "1x1x1,"], "--layouts 1x1x1: needs"),
+        (lambda run: run["capacity"].update(private_bytes=2**60), ["--yes", "--layouts", ","], "names no layout"),
+        # A target that is typed again is believed.
+        (aimed_at(KNOWN), ["--target", "other.py:input_fn"], f"is a run of {KNOWN}"),
+        (without_a_model, ["--target", KNOWN], "no capacity model"),
+        (without_a_model, ["--yes"], "no capacity model"),
     ],
 )
-def test_targets_that_workers_cannot_find_are_refused(
-    saved: Path, capsys: pytest.CaptureFixture[str], target: str, words: str
+def test_what_cannot_be_validated_is_refused(
+    saved: Path, capsys: pytest.CaptureFixture[str], change: Any, arguments: list[str], words: str
 ) -> None:
-    edited(saved, lambda run: run["pipeline"].update(target=target))
-    assert words in says(capsys, ["validate", str(saved), "--yes"])
-    with pytest.raises(TargetError):
-        api.load_analysis(saved).validate()
+    edited(saved, change)
+    assert words in says(capsys, ["validate", str(saved), *arguments])
+    if words in ("handed over in Python", "not understood"):
+        with pytest.raises(TargetError):
+            api.load_analysis(saved).validate()
 
 
 def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: Path) -> None:
@@ -433,21 +453,6 @@ def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: 
     assert abs(row.error_ratio) < 0.05
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--layouts", "1x1x1,"], "--layouts 1x1x1: needs"),
-        (["--layouts", ","], "names no layout"),
-    ],
-)
-def test_options_that_cannot_be_are_refused(
-    saved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
-    # A worker that no host can hold: should an option get through after all, nothing is started.
-    edited(saved, lambda run: run["capacity"].update(private_bytes=2**60))
-    assert words in says(capsys, ["validate", str(saved), "--yes", *arguments])
-
-
 def test_code_that_a_file_names_is_shown_and_not_run(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trap = f"script:1:python -m timeit -n1 -r1 __import__('pathlib').Path('{tmp_path}/hit').touch()"
     edited(saved, lambda run: (run["pipeline"].update(target=trap), run.pop("capacity")))
@@ -458,18 +463,3 @@ def test_code_that_a_file_names_is_shown_and_not_run(saved: Path, tmp_path: Path
     for command in (["report", str(saved)], ["compare", str(saved), str(saved)]):
         main(command)
     assert not (tmp_path / "hit").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--target", "other.py:input_fn"], "is a run of sample_pipelines.fc_mnist:train_input_fn"),
-        (["--target", "sample_pipelines.fc_mnist:train_input_fn"], "no capacity model"),  # so it was believed
-        (["--yes"], "no capacity model"),
-    ],
-)
-def test_a_target_that_is_typed_again_is_believed(
-    saved: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
-) -> None:
-    edited(saved, lambda run: (run["pipeline"].update(target="sample_pipelines.fc_mnist:train_input_fn"), run.pop("capacity")))
-    assert words in says(capsys, ["validate", str(saved), *arguments])

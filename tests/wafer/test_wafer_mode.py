@@ -134,8 +134,9 @@ def test_a_cluster_of_two_nodes_is_refused_before_anything_runs(nodes: int) -> N
 
 def test_a_mode_counts_without_a_demand_and_a_demands_without_an_option() -> None:
     assert single_task_nodes(1, None, Options(wafer_mode=WS)) == 2
-    assert single_task_nodes(8, make_consumption(5, mode=WS), Options()) == 2
+    assert [single_task_nodes(8, make_consumption(5, mode=mode), Options()) for mode in MODES] == [1, 1, 2]
     assert [single_task_nodes(nodes, None, Options()) for nodes in (1, 2)] == [0, 1]
+    assert single_task_nodes(8, make_consumption(5, mode=WS), Options(single_task_nodes=3)) == 3
 
 
 def without_a_plan(demand: float | None = 100, **options: Any) -> Analysis:
@@ -147,6 +148,7 @@ def test_this_host_is_measured_and_says_why_it_has_no_plan() -> None:
     assert found.measurements
     assert found.recommendation is None
     assert "this host has 1 node: give more by --nodes N" in found.no_plan
+    assert found.no_plan in found.budget.not_measured[0]
     fastest = max(found.measurements, key=lambda each: each.samples_per_s.estimate)
     assert (found.verdict, found.verdict_layout) == ("accelerator_bound", fastest.layout)
     assert "measured on this host" in " ".join(render(found, "console", full=True).split())

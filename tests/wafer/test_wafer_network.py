@@ -134,20 +134,11 @@ def test_a_layer_by_its_definition(
     assert (layer.port_elements, layer.scratch_elements) == (port, scratch)
 
 
-def test_a_tied_head_owns_nothing_and_streams_everything() -> None:
-    head = dense("head", 8, 100, tied=True)
-    assert (head.parameters, head.streamed_parameters) == (100, 900)
-
-
 def test_products_of_resnet50_are_those_that_are_published() -> None:
     """4.09 thousand million multiply-adds for an image of 224 x 224 pixels."""
     layers = resnet50().layers
     assert sum(layer.forward_flops for layer in layers if layer.kind in ("conv2d", "dense")) == pytest.approx(2 * 4.089e9, rel=1e-3)
     assert [layer.name for layer in layers if layer.kind == "pooling"] == ["stem.pool", "mean"]
-
-
-def test_lengths_reach_the_network() -> None:
-    assert build_network("bert_large", sequence_length=512).sample_bytes() > build_network("bert_large").sample_bytes()
 
 
 LAYERS: tuple[Callable[[int], object], ...] = (
