@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,12 @@ def test_all_that_is_wrong_with_a_call_is_told_at_once() -> None:
         analyze(target=42, demand="a lot", cache="hot", cpus="2", params=3, headroom_ratio=-1)
     assert len(caught.value.lines) == 6
     assert str(caught.value) == "\n".join(caught.value.lines)
+
+
+def test_a_function_that_holds_what_only_this_process_has_is_refused(tmp_path: Path) -> None:
+    lock = threading.Lock()
+    with pytest.raises(csia.TargetError, match="cannot travel.*lock"):
+        api._pickle(lambda: lock.release(), tmp_path)
 
 
 def test_right_calls_get_past_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:

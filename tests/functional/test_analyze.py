@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -119,64 +118,3 @@ def test_an_import_that_is_slower_than_its_patience(sample: Path, tmp_path: Path
     assert outcome.code == 4, outcome.err
     assert "TensorFlow was not imported within 5 s; --start-timeout" in outcome.err
     assert outcome.left_files == outcome.left_processes == ()
-
-
-SCRIPT = """
-import json, threading
-import tensorflow as tf
-import cs_input_analyzer as csia
-
-WIDTH = 5
-
-def train_input_fn(params):
-    dataset = tf.data.Dataset.range(1 << 40).map(lambda x: tf.fill([WIDTH], x))
-    return dataset.batch(params["batch_size"], drop_remainder=True).prefetch(2)
-
-lock = threading.Lock()
-
-def holding_a_lock(params):
-    with lock:
-        return train_input_fn(params)
-
-refused = ""
-try:
-    csia.analyze(holding_a_lock, {"batch_size": 3})
-except csia.TargetError as error:
-    refused = str(error)
-
-cluster = csia.Cluster(nodes=4, cpus_per_node=8, memory_bytes_per_node=32 * 2**30)
-analysis = csia.analyze(
-    train_input_fn, {"batch_size": 3}, demand=50, cluster=cluster, cpus=1, probe_layouts=("1x1x1",), max_seconds=14.0,
-    target_error_ratio=0.5,
-)
-analysis.to_json("run.json")
-again = csia.load_analysis("run.json")
-told = {
-    "refused": refused,
-    "batch_size": analysis.pipeline.batch_size,
-    "rate": analysis.measurements[0].samples_per_s.estimate,
-    "meets_demand": analysis.recommendation.meets_demand,
-    "verdict": analysis.verdict,
-    "is_same": again == analysis,
-    "text": str(analysis),
-}
-print("TOLD" + json.dumps(told))
-"""
-
-
-@pytest.mark.long
-def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
-    """The function lives in `__main__` and needs a global of it; the script must not be run again by the workers."""
-    (tmp_path / "train.py").write_text(SCRIPT)
-    done = ran([sys.executable, "train.py"], tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("TOLD") == 1
-    told: dict[str, Any] = json.loads(done.stdout.partition("TOLD")[2])
-    assert "cannot travel" in told["refused"]
-    assert "lock" in told["refused"]
-    assert told["batch_size"] == 3
-    assert told["rate"] > 100
-    assert told["meets_demand"] is True
-    assert told["verdict"] == "accelerator_bound"
-    assert told["is_same"] is True
-    assert "Launch" in told["text"]

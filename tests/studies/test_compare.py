@@ -38,10 +38,10 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Comparison, Measurement, Options, Profile, RateChange, SamplesPerElement, Tool
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import to_json
+from cs_input_analyzer.stats.estimates import NORMAL_95
 from cs_input_analyzer.studies.compare import compare, is_slower_by
 
 TOOL = Tool(name="cs_input_analyzer", version="0.1.0")
-NORMAL_95 = 1.6448536269514722
 DESIGN = {"1x1x1": 3, "1x1x2": 3, "1x2x1": 1}
 TRUTH = {"1x1x1": 500.0, "1x1x2": 900.0, "1x2x1": 950.0}
 

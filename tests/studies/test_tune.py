@@ -12,6 +12,7 @@ import cs_input_analyzer as csia
 from cs_input_analyzer.records import Edit, Finding
 from cs_input_analyzer.studies import prove
 from tests.builders import make_finding
+from tests.pipeline.test_edits import made_by_python, mapped, printed, stateful_python, with_variable
 
 pytestmark = pytest.mark.tf
 
@@ -72,29 +73,12 @@ def test_a_refused_fix_changes_nothing(propose: Callable[..., None]) -> None:
     assert "is repeated" in tuned.findings[0].unproven_because
 
 
-def printed(value: Any) -> Any:
-    tf.print(value)
-    return value
-
-
-def calling_python() -> Any:
-    return Dataset.range(4).map(lambda value: tf.numpy_function(lambda number: number, [value], tf.int64))
-
-
-def with_variable() -> Any:
-    variable = tf.Variable(1, dtype=tf.int64)
-    return Dataset.range(4).map(lambda value: value + variable)
-
-
 LEFT: dict[str, tuple[Callable[[], Any], str]] = {
-    "python": (calling_python, "it calls Python"),
-    "generator": (
-        lambda: Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)),
-        "it calls Python",
-    ),
+    "python": (mapped(stateful_python), "it calls Python"),
+    "generator": (made_by_python, "it calls Python"),
     "variable": (with_variable, "stateful op|holds a variable"),
     "datasets": (lambda: Dataset.range(4).window(2), "its elements are datasets"),
-    "printing": (lambda: Dataset.range(4).map(printed), "stateful op"),
+    "printing": (mapped(printed), "stateful op"),
     "snapshot": (lambda: Dataset.range(4).snapshot("/nowhere/at/all"), "writes files"),
 }
 
