@@ -214,7 +214,7 @@ def test_all_that_is_wrong_with_a_call_is_told_at_once() -> None:
 
 def test_a_function_that_holds_what_only_this_process_has_is_refused(tmp_path: Path) -> None:
     lock = threading.Lock()
-    with pytest.raises(csia.TargetError, match="cannot travel.*lock"):
+    with pytest.raises(csia.TargetError, match=r"cannot travel.*lock"):
         api._pickle(lambda: lock.release(), tmp_path)
 
 

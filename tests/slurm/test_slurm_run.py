@@ -79,14 +79,10 @@ def test_a_run_over_three_nodes_finds_the_ceiling_of_their_storage(slurm: Privat
 @pytest.mark.tf
 @pytest.mark.timeout(600)
 def test_fixes_and_the_patched_copy_are_tried_on_a_node(slurm: PrivateSlurm, tmp_path: Path) -> None:
-    import tensorflow as tf
+    from tests.functional.tunable import write_records
 
-    for number in range(2):
-        with tf.io.TFRecordWriter(str(tmp_path / f"part-{number}.tfrecord")) as writer:
-            for record in range(12):
-                writer.write(b"x" * (100 + 12 * number + record))
     options = ("--launcher", "slurm", "--queue-timeout", "60", "--slurm-nodes", "1", *ONE_PROBE, "--max-seconds", "110")
-    arguments = ["tune", f"{TUNABLE}:train_input_fn", "--set", f"files={tmp_path}/*.tfrecord", *options]
+    arguments = ["tune", f"{TUNABLE}:train_input_fn", "--set", f"files={write_records(tmp_path)}", *options]
     outcome = run_cli(arguments, tmp_path / "run", program=BRIEF)
     assert outcome.code == 0, outcome.err
     check_nothing_left(outcome, slurm)
