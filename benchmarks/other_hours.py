@@ -18,7 +18,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ import numpy as np
 
 import cs_input_analyzer as csia
 from benchmarks.occasion.measuring import DATA
-from benchmarks.occasion.report import around, worker_of
+from benchmarks.occasion.report import Spread, around, worker_of
 from benchmarks.paired import middle, save, show
 from cs_input_analyzer.machines.cluster import this_host
 from cs_input_analyzer.planning import capacity
@@ -234,14 +234,20 @@ def mean(values: Sequence[float]) -> float:
     return float(np.mean(values))
 
 
-def spreads(hours: Sequence[Hour]) -> tuple[str, str]:
-    """Standard deviations of hours around the mean of their layout, in per cent, as measured and at the quiet level."""
+def spreads(hours: Sequence[Hour]) -> tuple[Spread, Spread]:
+    """Of hours around the mean of their layout, as measured and at the quiet level."""
     layouts = set.intersection(*({*hour.rates} for hour in hours))
     as_measured, quiet = (
         around([math.log(rates[layout]) for rates in side] for layout in layouts)
         for side in ([hour.rates for hour in hours], [hour.quiet_rates for hour in hours])
     )
-    return str(as_measured), str(quiet)
+    return as_measured, quiet
+
+
+def pooled(several: Sequence[Spread]) -> str:
+    """One standard deviation of all, in per cent: what `RUN_SPREAD_RATIO` assumes of runs at the quiet level."""
+    degrees = sum(one.degrees for one in several)
+    return f"{100 * math.sqrt(sum(one.degrees * (one.sd or 0.0) ** 2 for one in several) / max(1, degrees)):.1f}"
 
 
 def judged(hours: Sequence[Hour]) -> dict[str, Any]:
@@ -264,7 +270,8 @@ def main() -> None:
     runs = [csia.load_analysis(Path(name)) for name in options.runs]
     groups = [("saved runs", of_runs(runs))] if runs else list(of_occasions(DATA, options.most_others))
     found = {f"{name}: {len(hours)} hours": judged(hours) for name, hours in groups}
-    spread = [(name, *one["spreads"]) for name, one in found.items()]
+    spread = [(name, *map(str, one["spreads"])) for name, one in found.items()]
+    spread.append(("all", *(pooled([one["spreads"][side] for one in found.values()]) for side in (0, 1))))
     show("Spread of hours, one standard deviation in per cent (90 %)", ("", "as measured", "at the quiet level"), spread)
     columns = ("", "predicted against measured", "measured against measured", "inside the 90 % interval")
     errors = [(name, *one["errors"]) for name, one in found.items()]
@@ -280,7 +287,8 @@ def main() -> None:
     shares = {**{name: one["judged"] for name, one in found.items()}, "all": every}
     rows = [(name, *(f"{mean(one[title]):.1%}" for title in TITLES)) for name, one in shares.items()]
     show("Plans of pairs of hours, and of hours", ("", *TITLES), rows)
-    save(options.json, {"hours": found})
+    saved = {name: {**one, "spreads": [asdict(spread) for spread in one["spreads"]]} for name, one in found.items()}
+    save(options.json, {"hours": saved})
 
 
 if __name__ == "__main__":
