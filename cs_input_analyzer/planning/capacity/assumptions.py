@@ -34,7 +34,8 @@ LAUNCH_SPREAD_RATIO = 0.05
 LAUNCH_SPREAD_WEIGHT = 4
 
 # What runs at different hours say of the quiet level of one host differs by so much (one standard deviation): all occasions but one
-# (`benchmarks.other_hours --most-others 0.5`). In that one others used 73 % of the CPUs, and the quiet level was seen a fifth too low.
+# (`benchmarks.other_hours --most-others 0.5`). In that one others used 73 % of the CPUs, and the quiet level was seen a fifth too
+# low.
 RUN_SPREAD_RATIO = 0.06
 
 # The model's own error, natural logarithm, for each doubling of the size beyond twice what was probed: no launch so far outside was
