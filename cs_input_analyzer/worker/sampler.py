@@ -22,9 +22,10 @@ from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter
 from cs_input_analyzer.worker.sampling import Chunk, Loop, harness_us_per_batch, sampling_loop
 
-# Between two chunks the journal is written (about a millisecond): at this length that is a fifth of a percent. The first chunks are
-# shorter: counters are read at their ends, and the start of the window is looked at closely.
-FIRST_CHUNK_S, CHUNK_S = 0.02, 0.5
+# Between two chunks the journal is written (about a millisecond): at this length that is two fifths of a percent. Counters are read
+# at their ends, and windows may be as short as two seconds. The first chunks are shorter: the start of the window is looked at
+# closely.
+FIRST_CHUNK_S, CHUNK_S = 0.02, 0.25
 # Between two checks whether the rate is precise enough.
 STOP_CHECK_S = 0.5
 

@@ -43,7 +43,7 @@ TRACE = 512
 LEAST_STAMPS = 10
 # Pieces of a window that are corrected by themselves for what others took: shorter ones say too little of it. Of fewer than so many
 # nothing is said.
-PIECE_S, LEAST_PIECES = 0.4, 4
+PIECE_S, LEAST_PIECES = 0.2, 4
 # The stage of a worker that has written nothing yet.
 IMPORTING = "importing TensorFlow"
 Killed = Literal["start", "deadline", "memory", "storage", "interrupt"]

@@ -117,7 +117,7 @@ def test_a_rate_that_others_made_uneven_is_sure_at_the_quiet_level(tmp_path: Pat
     assert found.noise.quiet_error_log < 0.005
 
 
-@pytest.mark.parametrize(("pieces", "piece_s"), [(3, 0.5), (12, 0.1)])
+@pytest.mark.parametrize(("pieces", "piece_s"), [(3, 0.5), (8, 0.1)])
 def test_few_pieces_say_nothing_of_the_quiet_level(tmp_path: Path, pieces: int, piece_s: float) -> None:
     assert in_pieces(tmp_path, [0.5] * pieces, piece_s).noise.quiet_error_log is None
 
