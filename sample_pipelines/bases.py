@@ -5,8 +5,7 @@ The pieces are those of the samples `fc_mnist`, `resnet50` and `unet`, without t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -111,12 +110,8 @@ def batches(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
-def write_digits(folder: Path, records: Sequence[int], *, seed: int, compression: str = "") -> None:
-    """A file of random digits for each entry of `records`, which says how many it holds."""
+def random_digits(seed: int) -> Iterator[bytes]:
+    """Records of random labels and pixels, without end."""
     rng = np.random.default_rng(seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, count in enumerate(records):
-        path = folder / f"part-{number:05d}-of-{len(records):05d}.tfrecord"
-        with tf.io.TFRecordWriter(str(path), compression) as writer:
-            for _ in range(count):
-                writer.write(rng.bytes(1 + PIXELS))
+    while True:
+        yield rng.bytes(1 + PIXELS)

@@ -1,9 +1,9 @@
-"""TFRecord files on disk: writing equal shards, finding and reading them again."""
+"""TFRecord files on disk: writing them, finding and reading them again."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -48,28 +48,17 @@ def records_in(files: tf.data.Dataset, section: Section) -> tf.data.Dataset:
 
 def write_dataset(name: str, directory: Path, *, scale: float = 1.0, seed: int = 0) -> None:
     """Writes the data of a sample into `directory`: its `RECORDS` times `scale`, at least one for each file, as a worker without a
-    record would end the run."""
+    record would end the run. Files differ by one record at most."""
     sample = importlib.import_module(f"sample_pipelines.{name}")
     count = max(FILES, round(sample.RECORDS * scale))
-    write_shards(directory, sample.records(seed, count), count, FILES)
+    write_files(directory, sample.records(seed, count), [count * (at + 1) // FILES - count * at // FILES for at in range(FILES)])
 
 
-def write_shards(directory: Path, records: Iterable[bytes], record_count: int, shard_count: int) -> None:
-    """Writes `record_count` of `records` to `shard_count` files whose sizes differ by one record at most.
-
-    A file appears under its own name only when it is whole. Files of an earlier writing with other numbers are removed.
-    """
+def write_files(directory: Path, records: Iterator[bytes], counts: Sequence[int], compression: str = "") -> None:
+    """A file for each of `counts`, which says how many of the records are its own."""
     directory.mkdir(parents=True, exist_ok=True)
-    for stale in directory.glob("part-*"):
-        stale.unlink()
-    source: Iterator[bytes] = iter(records)
-    written = 0
-    for shard in range(shard_count):
-        path = directory / f"part-{shard:05d}-of-{shard_count:05d}.tfrecord"
-        unfinished = path.with_suffix(".unfinished")
-        end = record_count * (shard + 1) // shard_count
-        with tf.io.TFRecordWriter(str(unfinished)) as writer:
-            for record in islice(source, end - written):
+    for number, count in enumerate(counts):
+        path = directory / f"part-{number:05d}-of-{len(counts):05d}.tfrecord"
+        with tf.io.TFRecordWriter(str(path), compression) as writer:
+            for record in islice(records, count):
                 writer.write(record)
-        unfinished.replace(path)
-        written = end

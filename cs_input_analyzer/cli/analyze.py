@@ -164,7 +164,8 @@ def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], No
         "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]),
     }
     progress(f"writing the {sample} data", 0.0)
-    command = [sys.executable, "-m", "sample_pipelines", sample, str(folder)]
+    writes = "import sys, sample_pipelines; print(sample_pipelines.write_sample(*sys.argv[1:]))"
+    command = [sys.executable, "-c", writes, sample, str(folder)]
     written = subprocess.run(command, capture_output=True, text=True, env=environment)
     if written.returncode != 0:
         lines = written.stderr.strip().splitlines() or ["no word why"]

@@ -76,16 +76,21 @@ def measure_alone(dataset: Any, samples: SamplesPerElement | int, *, max_s: floa
     return found[0]
 
 
-def _ops_of(dataset: Any) -> tuple[Op, ...]:
-    """The ops of a dataset that may be read. Raises UsageError: why it is not read."""
+def check_dataset(dataset: Any, function: str) -> None:
+    """Raises UsageError: what this `function` of ours was given cannot be read here."""
     import tensorflow as tf
 
+    if not isinstance(dataset, tf.data.Dataset):
+        raise UsageError(f"{function} takes a tf.data.Dataset, not a {type(dataset).__name__}")
+    if not tf.executing_eagerly():
+        raise UsageError(f"{function} measures, which cannot be done inside a tf.function or a graph; call it outside")
+
+
+def _ops_of(dataset: Any) -> tuple[Op, ...]:
+    """The ops of a dataset that may be read. Raises UsageError: why it is not read."""
     from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
 
-    if not isinstance(dataset, tf.data.Dataset):
-        raise UsageError(f"its rate alone can be measured of a tf.data.Dataset, not of a {type(dataset).__name__}")
-    if not tf.executing_eagerly():
-        raise UsageError("its rate alone is measured where TensorFlow executes eagerly")
+    check_dataset(dataset, "KerasInputMonitor")
     ops = ops_of(graph_def_of(dataset))
     for op in ops:
         file = str(op.parameters.get("filename") or "") if op.kind == "Cache" else ""

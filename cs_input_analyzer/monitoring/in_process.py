@@ -11,7 +11,7 @@ from cs_input_analyzer import rules
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines.cluster import this_host
 from cs_input_analyzer.machines.host import read_host
-from cs_input_analyzer.monitoring.alone import Alone, measure_alone
+from cs_input_analyzer.monitoring.alone import Alone, check_dataset, measure_alone
 from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.pipeline.samples import check_demand, element_sentence
 from cs_input_analyzer.planning import recommend
@@ -85,16 +85,6 @@ class Recommendation:
             lines.append(f"{self.verdict.replace('_', '-')}{sure}: {needed}")
         lines += [f"{one.code} {one.severity}: {one.message}{f' ({one.source})' if one.source else ''}" for one in self.findings]
         return "\n".join([*lines, NOT_A_PLAN])
-
-
-def check_dataset(dataset: Any, function: str) -> None:
-    """Raises UsageError: what this `function` of ours was given cannot be read here."""
-    import tensorflow as tf
-
-    if not isinstance(dataset, tf.data.Dataset):
-        raise UsageError(f"{function} takes a tf.data.Dataset, not a {type(dataset).__name__}")
-    if not tf.executing_eagerly():
-        raise UsageError(f"{function} measures, which cannot be done inside a tf.function or a graph; call it outside")
 
 
 def case_here(pipeline: PipelineGraph, host: Host, *measurements: Measurement) -> Case:

@@ -14,7 +14,8 @@ from typing import Any, Literal
 from cs_input_analyzer import rules
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.host import read_host
-from cs_input_analyzer.monitoring.in_process import case_here, check_dataset
+from cs_input_analyzer.monitoring.alone import check_dataset
+from cs_input_analyzer.monitoring.in_process import case_here
 from cs_input_analyzer.pipeline.source.patch import make_patch
 from cs_input_analyzer.planning.recommend.whatif import FIXES
 from cs_input_analyzer.records import Alternative, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout

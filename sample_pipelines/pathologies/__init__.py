@@ -101,9 +101,10 @@ def write_pathology(name: str, directory: str | Path, *, scale: float = 0.1, see
     plant, directory = PATHOLOGIES[name], Path(directory).absolute()
     if not plant.records:
         return write_sample(plant.sample, directory, scale=scale, seed=seed)
-    from sample_pipelines.bases import write_digits
+    from sample_pipelines.bases import random_digits
+    from sample_pipelines.tfrecords import write_files
 
-    write_digits(directory / "train", plant.records, seed=int(plant.raises[3:]), compression=plant.compression)
+    write_files(directory / "train", random_digits(int(plant.raises[3:])), plant.records, plant.compression)
     params = yaml.safe_load(find(plant.sample).params_path.read_text())
     params["train_input"]["data_dir"] = str(directory / "train")
     path = directory / "params.yaml"
