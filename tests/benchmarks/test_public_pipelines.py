@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.public_pipelines import judging, synthetic, targets
-from benchmarks.public_pipelines.__main__ import JUDGED, Judgement, cells, place_for
-from benchmarks.public_pipelines.__main__ import FailedError as Failed
+from benchmarks.public_pipelines.__main__ import JUDGED, Judgement, cells
 from benchmarks.public_pipelines.listed import LISTED
 from cs_input_analyzer.records import Op
 from tests.builders import make_finding, make_op_cost
@@ -32,17 +30,6 @@ def test_twelve_pipelines_from_eight_repositories_have_a_target_and_data_and_are
     by_hand = json.loads(JUDGED.read_text(encoding="utf-8"))
     assert set(by_hand) <= names
     assert all(isinstance(one["true"], bool) and one["why"] for of_one in by_hand.values() for one in of_one.values())
-
-
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    electra = next(one for one in LISTED if one.name == "electra")
-    with pytest.raises(Failed, match=r"no clone .*google-research\+electra"):
-        place_for(electra, tmp_path, tmp_path)
-    (tmp_path / "google-research+electra").mkdir()
-    with pytest.raises(Failed, match="does not have commit"):
-        place_for(electra, tmp_path, tmp_path / "work")
-    with pytest.raises(Failed, match="no_such_package"):
-        place_for(replace(electra, packages=("no_such_package",)), tmp_path, tmp_path)
 
 
 # --- ratios -------------------------------------------------------------------------------------------------------------------

@@ -25,15 +25,11 @@ from tests.builders import (
     make_storage,
     make_worker,
 )
+from tests.worker.ops import op
 
 # CPU and waiting of one op for one sample, in seconds.
 Times = Mapping[str, tuple[float, float]]
 SAMPLE_BYTES = 4096.0
-
-
-def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tuple[str, ...] = (), **parameters: Any) -> Op:
-    source = f"data.py:{len(name)}"
-    return Op(name=name, kind=kind, source=source, inputs=inputs, parameters=parameters, within=within, function_ops=calls)
 
 
 CHAIN = (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, ReadRate, SamplesPerElement, Tool
+from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, SamplesPerElement, Tool
 from cs_input_analyzer.studies.analyze import Job, analyze
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import shard_indices
@@ -342,11 +342,13 @@ def test_a_chosen_cache_state_is_kept_whatever_the_size(cache: str) -> None:
     assert found.recommendation.cache_state == cache
 
 
-def probing_of(launcher: FakeLauncher, *reads: ReadRate, **options: Any) -> Probing:
-    wanted = Options(max_seconds=300.0, **options)
-    probing = Probing("a.py:f", None, wanted, make_host(cpu_budget=4), launcher, lambda what, spent: None)  # type: ignore[arg-type]
-    probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x4x1")))
-    probing.results.storage = make_storage(reads=reads)
+def probing_of(
+    launcher: FakeLauncher, *layouts: str, told: Callable[[str, float], object] = silent, max_seconds: float = 60.0, **options: Any
+) -> Probing:
+    """An analysis on four CPUs that has launched these."""
+    wanted = Options(max_seconds=max_seconds, **options)
+    probing = Probing("a.py:f", None, wanted, make_host(cpu_budget=4), launcher, told)  # type: ignore[arg-type]
+    probing.measure_first(tuple(map(Layout.parse, layouts)))
     return probing
 
 
@@ -363,7 +365,8 @@ def test_what_the_storage_gives_one_host_is_no_less_than_workers_drew(
     drawn: dict[int, float], expected: float | str | None
 ) -> None:
     reads = [make_read_rate(streams, bytes_per_s=rate, cache_state="cold") for streams, rate in drawn.items()]
-    probing = probing_of(big(8), *reads, cache="cold")
+    probing = probing_of(big(8), "1x1x1", "1x4x1", max_seconds=300.0, cache="cold")
+    probing.results.storage = make_storage(reads=tuple(reads))
     found = probing.results.fit().host_read_bytes_per_s
     if expected == "launches":
         worker = probing.results.measurements[0].workers[0]
@@ -442,10 +445,7 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
         (tmp_path / f"{number}.tfrecord").write_bytes(bytes(1000))
     launcher = FakeLauncher(linear, files=tuple((str(path), 1000) for path in tmp_path.iterdir()))
     told: list[str] = []
-    probing = Probing(
-        "t", None, Options(max_seconds=60.0), make_host(cpu_budget=2), launcher, lambda what, spent: told.append(what)
-    )  # type: ignore[arg-type]
-    probing.measure_first((Layout.parse("1x1x1"),))
+    probing = probing_of(launcher, "1x1x1", told=lambda what, spent: told.append(what))
     probing.results.source_samples_per_s = make_estimate(21_000.0)
     launcher.clock_s = 62.0  # the first launch took 3 s to start, and these do not count
     probing.measure_storage()

@@ -9,18 +9,18 @@ import pytest
 
 from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Edit, Estimate, Finding, Layout, Options
+from cs_input_analyzer.records import Edit, Estimate, Finding, Layout
 from cs_input_analyzer.studies import analyze as analysis
-from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.seconds import LEAST_FIXES_S
 from cs_input_analyzer.studies.prove import NO_TIME, SWITCHED_OFF, Tried, prove_fixes
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.journal import Candidate
-from tests.builders import make_cluster, make_finding, make_host, make_plan, make_what_if
+from tests.builders import make_cluster, make_finding, make_plan, make_what_if
 from tests.fakes import FakeLauncher
-from tests.studies.test_analysis import analyzed, job, linear
+from tests.studies.test_analysis import analyzed, job, linear, probing_of
 
 GAIN = Estimate(estimate=2.0, low=1.8, high=2.2, count=5)
+SIZES = ("1x1x1", "1x1x2")
 NO_GAIN = Estimate(estimate=1.0, low=0.9, high=1.1, count=5)
 MAP, CACHE, PREFETCH = (
     (Edit(kind="parallelize", op="map"),),
@@ -53,13 +53,6 @@ def all_gain(candidates: Sequence[Candidate]) -> Outcomes:
     return Outcomes(each=each, kept=tuple(range(len(each))), gain=GAIN, elements=40, of=64, is_over=True)
 
 
-def probing_of(launcher: FakeLauncher, max_seconds: float = 60.0, **options: Any) -> Probing:
-    wanted = Options(max_seconds=max_seconds, **options)
-    probing = Probing("a.py:f", None, wanted, make_host(cpu_budget=4), launcher, lambda what, spent: None)
-    probing.measure_first((Layout.parse("1x1x1"), Layout.parse("1x1x2")))
-    return probing
-
-
 def findings_of(*edits: tuple[Edit, ...]) -> tuple[Finding, ...]:
     return tuple(make_finding(f"CSI10{number}", edits=edit, measured_gain=None, proven=False) for number, edit in enumerate(edits))
 
@@ -68,7 +61,7 @@ def tried_with(
     *tells: Tell, edits: Sequence[tuple[Edit, ...]] = (MAP, CACHE, PREFETCH), **options: Any
 ) -> tuple[Tried, FakeLauncher]:
     launcher = launcher_of(*tells)
-    found = prove_fixes(findings_of(*edits), probing_of(launcher, **options), make_plan("1x1x2"))
+    found = prove_fixes(findings_of(*edits), probing_of(launcher, *SIZES, **options), make_plan("1x1x2"))
     return found, launcher
 
 
@@ -103,7 +96,7 @@ def test_fixes_are_tried_in_a_worker_of_the_size_that_counts(
     meets_demand: bool | None, current: str | None, size: int, is_replanned: bool
 ) -> None:
     launcher = launcher_of(all_gain)
-    probing = probing_of(launcher, current=Layout.parse(current) if current else None)
+    probing = probing_of(launcher, *SIZES, current=Layout.parse(current) if current else None)
     asked: list[Estimate] = []
     plan = make_plan("1x2x1", meets_demand=meets_demand)
     tried = prove_fixes(findings_of(MAP), probing, plan, replan=lambda gain: asked.append(gain))
@@ -123,7 +116,7 @@ def changed_at(source: str, before: str = "ds = ds.map(f)", after: str = "ds = d
 
 def run_with(finding: Finding, *tells: Tell, **options: Any) -> tuple[Finding, FakeLauncher]:
     launcher = launcher_of(*tells)
-    (found,) = prove_fixes((finding,), probing_of(launcher, **options), make_plan("1x1x2")).findings
+    (found,) = prove_fixes((finding,), probing_of(launcher, *SIZES, **options), make_plan("1x1x2")).findings
     return found, launcher
 
 
@@ -169,7 +162,7 @@ def test_a_gain_that_the_costs_forbid_is_declined_by_name() -> None:
         asked.append(cpus)
         return 1.07
 
-    tried = prove_fixes(findings_of(MAP), probing_of(launcher), make_plan("1x1x2"), most_gain=most_gain)
+    tried = prove_fixes(findings_of(MAP), probing_of(launcher, *SIZES), make_plan("1x1x2"), most_gain=most_gain)
     (finding,) = tried.findings
     assert "declined: 2 times the rate was measured in 5 rounds, and by the costs of the ops it can be 1.07 at most" in (
         finding.unproven_because
@@ -185,7 +178,7 @@ def test_a_gain_that_the_costs_forbid_is_declined_by_name() -> None:
 def test_findings_without_edits_are_left_as_they_are_and_start_nothing() -> None:
     advice = (make_finding("CSI301", edits=()), make_finding("CSI302", edits=()))
     launcher = launcher_of()
-    probing = probing_of(launcher)
+    probing = probing_of(launcher, *SIZES)
     tried = prove_fixes(advice, probing, make_plan("1x1x2"))
     assert tried == Tried(findings=advice)
     assert works(launcher) == []
@@ -208,7 +201,7 @@ def test_switched_off_says_so_and_starts_nothing() -> None:
 
 def test_no_time_says_so_in_each_finding_and_in_the_budget() -> None:
     launcher = launcher_of()
-    probing = probing_of(launcher)
+    probing = probing_of(launcher, *SIZES)
     launcher.clock_s += 60
     tried = prove_fixes(findings_of(MAP, ()), probing, make_plan("1x1x2"))
     assert [finding.unproven_because for finding in tried.findings] == [NO_TIME, ""]
@@ -268,7 +261,7 @@ def test_the_effect_on_the_plan_is_its_what_if_row() -> None:
         asked.append(gain)
         return make_plan("8x8x2", what_if=(make_what_if(), row))
 
-    tried = prove_fixes(findings_of(MAP), probing_of(launcher), make_plan("1x1x2"), replan=replan)
+    tried = prove_fixes(findings_of(MAP), probing_of(launcher, *SIZES), make_plan("1x1x2"), replan=replan)
     assert asked == [GAIN]
     assert tried.plan is not None
     assert (str(tried.fixes.plan.layout), tried.fixes.plan.note) == ("3x8x2", "8 nodes -> 3")
@@ -299,7 +292,7 @@ def test_an_analysis_tries_what_its_rules_propose(seconds: float, monkeypatch: p
 def test_time_that_was_kept_is_there_however_long_all_else_would_go_on(max_seconds: float) -> None:
     launcher = launcher_of(all_gain)
     launcher.import_s = 1.0
-    probing = probing_of(launcher, max_seconds)
+    probing = probing_of(launcher, *SIZES, max_seconds=max_seconds)
     probing.seconds.keep_for_fixes()
     launcher.clock_s += probing.seconds.left_s + 1.4  # all the rest went on for as long as it may, and ended late
     before = len(probing.results.measurements)
