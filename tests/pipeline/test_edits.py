@@ -17,7 +17,7 @@ tf: Any = pytest.importorskip("tensorflow")
 
 from cs_input_analyzer.pipeline.edits import EditError, apply, source_change  # noqa: E402
 from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of  # noqa: E402
-from tests.worker.test_equality import ORDERED  # noqa: E402
+from tests.worker.test_equality import ORDERED, printed  # noqa: E402
 
 Dataset = tf.data.Dataset
 Build = Callable[[], Any]
@@ -226,11 +226,6 @@ def test_a_seeded_shuffle_draws_what_a_fresh_one_draws() -> None:
 
 def stateful_python(value: Any) -> Any:
     return tf.numpy_function(lambda number: number, [value], tf.int64)
-
-
-def printed(value: Any) -> Any:
-    tf.print(value)
-    return value
 
 
 def with_variable() -> Any:

@@ -19,7 +19,9 @@ from tests.builders import (
     make_measurement,
     make_op,
     make_op_cost,
+    make_plan,
     make_profile,
+    make_storage,
     make_worker,
 )
 
@@ -130,6 +132,16 @@ def with_worker(case: Case, **known: Any) -> Case:
 
 def with_files(case: Case, count: int) -> Case:
     return replace(case, pipeline=replace(case.pipeline, files=make_files(count=count, bytes=GIB)))
+
+
+def placed(directory: str, is_shared: bool | None = False, *, nodes: int = 1, file_system: str = "ext4") -> Case:
+    """Files in this folder, and a plan for nodes that Slurm told of."""
+    return make_case(
+        pipeline=make_graph(files=make_files(directory=directory)),
+        storage=make_storage(directory=directory, is_shared=is_shared, file_system=file_system),
+        plan=make_plan(f"{nodes}x4x2"),
+        cluster=make_cluster(source="Slurm: partition cpu"),
+    )
 
 
 def measured(case: Case, *costs: OpCost, stations: tuple[Station, ...] = ()) -> Case:

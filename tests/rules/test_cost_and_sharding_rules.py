@@ -39,6 +39,7 @@ from tests.rules.lines import (
     mapped,
     op,
     options,
+    placed,
     repeat,
     says,
 )
@@ -188,16 +189,6 @@ def skip(
 ) -> Case:
     skipped = op("Skip", "skip", **({} if count is None else {"count": count}))
     return case_of(NAMES, *before, skipped, *after, measurements=(make_measurement("1x1x1", [rate]),) if rate else ())
-
-
-def placed(directory: str, is_shared: bool | None, *, nodes: int = 4) -> Case:
-    file_system = {True: "nfs4", False: "ext4", None: "overlay"}[is_shared]
-    return make_case(
-        pipeline=make_graph(files=make_files(directory=directory)),
-        storage=make_storage(directory=directory, is_shared=is_shared, file_system=file_system),
-        plan=make_plan(f"{nodes}x8x2"),
-        cluster=make_cluster(source="Slurm: partition cpu"),
-    )
 
 
 def caching(*paths: str, layout: str = "3x4x2", **overrides: Any) -> Case:
@@ -450,11 +441,11 @@ ROWS: Rows = {
     ],
     # A path of this machine alone is told for several nodes; nodes described from elsewhere may have the data at another place.
     "path-not-shared": [
-        ("warning", placed("/dev/shm", None)),
-        ("warning", replace(placed("/var/tmp/x", None), storage=None)),
-        ("", placed("/tmp/data", False, nodes=1)),
-        ("", replace(placed("/tmp/data", False), pipeline=make_graph(files=None))),
-        ("", replace(placed("/data", None), storage=None)),
+        ("warning", placed("/dev/shm", None, nodes=4)),
+        ("warning", replace(placed("/var/tmp/x", None, nodes=4), storage=None)),
+        ("", placed("/tmp/data")),
+        ("", replace(placed("/tmp/data", nodes=4), pipeline=make_graph(files=None))),
+        ("", replace(placed("/data", None, nodes=4), storage=None)),
     ],
 }
 

@@ -47,6 +47,7 @@ from tests.rules.lines import (
     only,
     op,
     options,
+    placed,
     prefetch,
     reading,
     repeat,
@@ -115,14 +116,6 @@ def repeated_names(case: Case) -> Case:
     endless = make_op("repeat", inputs=(names.name,), parameters={"count": -1})
     ops = (replace(op, inputs=("repeat",)) if op.inputs == (names.name,) else op for op in others)
     return replace(case, pipeline=replace(case.pipeline, ops=(names, endless, *ops)))
-
-
-def placed(directory: str | None, *, nodes: int = 1, is_shared: bool | None = False, file_system: str = "ext4") -> Case:
-    return make_case(
-        pipeline=make_graph(files=make_files(directory=directory)),
-        storage=make_storage(is_shared=is_shared, file_system=file_system),
-        plan=make_plan(f"{nodes}x4x2"),
-    )
 
 
 def cached(*ratios: float | None, memory_gib: int = 256, **overrides: Any) -> Case:

@@ -230,15 +230,6 @@ def test_interrupted_after_or_inside_the_first_launch_keeps_it(launcher: FakeLau
         analyzed(FakeLauncher(linear, on_run=stops_at(0, KeyboardInterrupt())), job())
 
 
-def test_a_function_that_fails_everywhere_ends_at_the_first_launch() -> None:
-    failure = WorkerFailure(stage="build", kind="ValueError", message="no vocabulary", details="line 3")
-    launcher = FakeLauncher(lambda layout, workers, index: None, failure=failure)
-    with pytest.raises(InputFunctionError, match="no vocabulary") as raised:
-        analyzed(launcher, job())
-    assert raised.value.details == "line 3"
-    assert len(launcher.ran) == 1
-
-
 def test_files_seen_by_a_worker_of_several_betray_sharding_in_python() -> None:
     graph = make_graph("from_tensor_slices > TFRecordDataset > batch > prefetch", files=make_files(count=3))
     assert not graph.is_sharded

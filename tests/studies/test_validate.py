@@ -310,11 +310,12 @@ def test_a_layout_that_always_loses_a_worker_has_no_row_and_the_others_stand() -
         validated(launcher, make_trial(layouts="1x2x1"))
 
 
-def test_a_function_that_fails_ends_at_the_first_launch_with_its_own_error() -> None:
+@pytest.mark.parametrize("start", [lambda launcher: analyzed(launcher, job()), lambda launcher: validated(launcher, make_trial())])
+def test_a_function_that_fails_ends_at_the_first_launch_with_its_own_error(start: Callable[[FakeLauncher], Analysis]) -> None:
     failure = WorkerFailure(stage="build", kind="ValueError", message="no vocabulary", details="line 3")
     launcher = FakeLauncher(lambda layout, workers, index: None, failure=failure)
     with pytest.raises(InputFunctionError, match="no vocabulary") as raised:
-        validated(launcher, make_trial())
+        start(launcher)
     assert raised.value.details == "line 3"
     assert len(launcher.ran) == 1
 
