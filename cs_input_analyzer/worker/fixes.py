@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import psutil
+from pydantic import TypeAdapter
 
 from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.pipeline.edits import EditError, apply, deterministic, timed
@@ -37,6 +38,8 @@ NO_FILLING = "filling the cache takes longer than there is time"
 NO_MEMORY = "there is no memory for another full cache"
 _ORIGINAL = "original"
 _BEFORE = "before"
+# Each holds all that was known then: the last that came counts.
+EVENT = "fixes"
 
 Report = Callable[..., None]
 # Other texts of the user's source files, by path -> the dataset that the input function gives with them.
@@ -82,7 +85,14 @@ def try_fixes(
 ) -> None:
     """Tries them all within `seconds` and reports what it finds; see `outcomes_of`. `rebuild` serves candidates with `texts`."""
     began_s = time.monotonic()
-    trial = _Trial(report=report, dataset=dataset, candidates=candidates, deadline_s=began_s + seconds, rebuild=rebuild)
+    trial = _Trial(
+        report=report,
+        dataset=dataset,
+        candidates=candidates,
+        deadline_s=began_s + seconds,
+        rebuild=rebuild,
+        outcomes=untold(len(candidates)),
+    )
     fixes = [index for index, candidate in enumerate(candidates) if not candidate.only_run]
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
     trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
@@ -91,7 +101,7 @@ def try_fixes(
     trial.time_each(began_s + seconds * SINGLES_END)
     trial.put_together(began_s + seconds * TOGETHER_END)
     trial.confirm()
-    report("fixes_over")
+    trial.tell(is_over=True, running=None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,20 +110,28 @@ class _Trial:
     dataset: Any
     candidates: Sequence[Candidate]
     deadline_s: float
-    rebuild: Rebuild | None = None
+    rebuild: Rebuild | None
+    outcomes: Outcomes
     proven: dict[int, Any] = field(default_factory=dict)
     timed: dict[int, Any] = field(default_factory=dict)
     fills: dict[int, int] = field(default_factory=dict)
     fills_of_all: int = 0
     cache_bytes: int = 0
-    verified: dict[int, Proof] = field(default_factory=dict)
-    gains: dict[int, Estimate] = field(default_factory=dict)
     watch: Stopwatch | None = None
     original: Any = None
-    kept: tuple[int, ...] = ()
     best: Any = None
-    compared: Proof | None = None
     draw: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def tell(self, **changed: Any) -> None:
+        """Reports all that is known by now."""
+        self.outcomes = replace(self.outcomes, **changed)
+        self.report(EVENT, **asdict(self.outcomes))
+
+    def tell_of(self, index: int, **changed: Any) -> None:
+        """The same, with what became of the candidate that was running."""
+        each = list(self.outcomes.each)
+        each[index] = replace(each[index], **changed)
+        self.tell(each=tuple(each), running=None)
 
     def left_s(self) -> float:
         return self.deadline_s - time.monotonic()
@@ -123,19 +141,18 @@ class _Trial:
         for index in indices:
             if time.monotonic() > until_s:
                 return
-            self.report("fix_begun", index=index)
+            self.tell(running=index)
             try:
                 built = self._built(self.candidates[index])
                 count = sum(1 for _ in built.take(1))
             except TargetError as error:  # nothing of it was run
-                self.report("fix_proof", index=index, proven=True, reason="", elements=0, of=None)
-                self.report("fix_untimed", index=index, reason=str(error)[:MESSAGE_LIMIT])
+                self.tell_of(index, is_proven=True, reason=str(error)[:MESSAGE_LIMIT])
                 continue
             except Exception as error:  # whatever TensorFlow or the user's functions raise
                 self._refuse(index, f"your code fails with it: {named_message(error, MESSAGE_LIMIT)}")
                 continue
             if count:
-                self.report("fix_proof", index=index, proven=True, reason="it runs", elements=count, of=None)
+                self.tell_of(index, is_proven=True, elements=count)
             else:
                 self._refuse(index, "no element comes with it")
 
@@ -147,7 +164,7 @@ class _Trial:
             if self.left_s() < share_s:
                 self._refuse(index, "no time was left to prove it")
                 continue
-            self.report("fix_begun", index=index)
+            self.tell(running=index)
             if candidate.texts:
                 edited, why = self._made(partial(self._built, candidate), "your code fails with it")
             else:
@@ -159,9 +176,8 @@ class _Trial:
             if proof.status == "refused":
                 self._refuse(index, proof.reason, proof.elements)
                 continue
-            self.report("fix_proof", index=index, proven=True, reason=proof.reason, elements=proof.elements, of=proof.of)
+            self.tell_of(index, is_proven=True, elements=proof.elements, of=proof.of)
             self.proven[index] = edited
-            self.verified[index] = proof
             if proof.pass_elements is not None:  # a cache must be full before it is timed
                 self.fills[index] = proof.pass_elements + 2
 
@@ -171,45 +187,41 @@ class _Trial:
             return
         self.watch = Stopwatch(self.dataset.element_spec)
         self.original = timed(self.dataset)
-        self.report("fix_begun", index=None)
         why = self._why_not_filled()
         for index, edited in self.proven.items():
             form = timed(edited)
-            self.report("fix_begun", index=index)
+            self.tell(running=index)
             reason = why or self._fill(form, [index])
             if reason:
-                self.report("fix_untimed", index=index, reason=reason[:MESSAGE_LIMIT])
+                self.tell_of(index, reason=reason[:MESSAGE_LIMIT])
             else:
                 self.timed[index] = form
         if not self.timed:
             return
         most = {index: candidate.most_gain for index, candidate in enumerate(self.candidates)}
         for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL, most):
-            for index in self.timed:
-                gain = gain_in(rounds, index, _ORIGINAL)
-                if gain is not None:
-                    self.gains[index] = gain
-                    self.report("fix_gain", index=index, gain=asdict(gain))
-            if time.monotonic() > until_s and any(map(self._is_gain, self.gains)):
+            each = enumerate(self.outcomes.each)
+            self.tell(each=tuple(replace(one, gain=gain_in(rounds, index, _ORIGINAL)) for index, one in each))
+            if time.monotonic() > until_s and any(map(self._is_gain, self.timed)):
                 return
 
     def put_together(self, until_s: float) -> None:
         """The best first; each next one must make what was there before it faster."""
-        ranked = sorted(self.gains, key=lambda index: -self.gains[index].estimate)
+        gains = {index: one.gain for index, one in enumerate(self.outcomes.each) if one.gain is not None}
+        ranked = sorted(gains, key=lambda index: -gains[index].estimate)
         kept = [index for index in ranked if self._is_gain(index)][:1]
         if not kept:
             return
-        self._keep(kept, self.timed[kept[0]], self.gains[kept[0]], self.verified[kept[0]])
+        best = self.outcomes.each[kept[0]]
+        self._keep(kept, self.timed[kept[0]], best.gain, best)
         before = self.proven[kept[0]]
-        rest = [
-            index for index in ranked if index not in kept and not is_beyond(self.gains[index], self.candidates[index].most_gain)
-        ]
+        rest = [index for index in ranked if index not in kept and not is_beyond(gains[index], self.candidates[index].most_gain)]
         for position, index in enumerate(rest):
             left_s = until_s - time.monotonic()
             if left_s < LEAST_TOGETHER_S:
                 return
             share_s = max(left_s / (len(rest) - position), LEAST_TOGETHER_S)
-            self.report("fix_begun", index=index)
+            self.tell(running=index)
             edits = [edit for one in (*kept, index) for edit in self.candidates[one].edits]
             both, _ = self._applied(edits)
             if both is None:
@@ -227,20 +239,19 @@ class _Trial:
                 continue
             kept.append(index)
             before = both
-            assert self.compared is not None
-            self._keep(kept, form, whole, min(self.compared, proof, key=lambda one: one.elements))
+            self._keep(kept, form, whole, min(self.outcomes, proof, key=lambda one: one.elements))
 
     def confirm(self) -> None:
         """All kept ones as one against the original, in rounds that had no part in choosing them."""
-        if self.best is None or self.compared is None or self.left_s() < LEAST_TOGETHER_S:
+        if self.best is None or self.left_s() < LEAST_TOGETHER_S:
             return
         seen = list(self._rounds({_ORIGINAL: self.original, _BEFORE: self.best}, self.left_s(), _ORIGINAL))
         gain = gain_in(seen[-1], _BEFORE, _ORIGINAL) if seen else None
         if gain is not None and (gain.count or 0) >= FEWEST_ROUNDS:
-            self._keep(self.kept if is_gain(gain) else (), self.best, gain, self.compared)
+            self._keep(self.outcomes.kept if is_gain(gain) else (), self.best, gain, self.outcomes)
 
     def _is_gain(self, index: int) -> bool:
-        return is_gain(self.gains[index], self.candidates[index].most_gain)
+        return is_gain(self.outcomes.each[index].gain, self.candidates[index].most_gain)
 
     def _rounds(
         self, datasets: Mapping[Any, Any], seconds: float, over: Any, most: Mapping[Any, float | None] | None = None
@@ -249,8 +260,8 @@ class _Trial:
 
         def begin(name: Any) -> None:
             # What was put together last runs as those before it: if it brings the process down, the newest of them is to blame.
-            newest = self.kept[-1] if name == _BEFORE and self.kept else None
-            self.report("fix_begun", index=name if isinstance(name, int) else newest)
+            newest = self.outcomes.kept[-1] if name == _BEFORE and self.outcomes.kept else None
+            self.tell(running=name if isinstance(name, int) else newest)
 
         return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most)
 
@@ -316,34 +327,20 @@ class _Trial:
             return Proof(status="refused", reason=f"it could not be compared: {type(error).__name__}: {error}"[:MESSAGE_LIMIT])
 
     def _refuse(self, index: int, reason: str, elements: int = 0) -> None:
-        self.report("fix_proof", index=index, proven=False, reason=reason[:MESSAGE_LIMIT], elements=elements)
+        self.tell_of(index, reason=reason[:MESSAGE_LIMIT], elements=elements)
 
-    def _keep(self, kept: Sequence[int], form: Any, gain: Estimate, proof: Proof) -> None:
-        self.kept, self.best, self.compared = tuple(kept), form, proof
-        verified = (proof.elements, proof.of) if kept else (0, None)
-        self.report("fixes_kept", indices=list(kept), gain=asdict(gain) if kept else None, elements=verified[0], of=verified[1])
+    def _keep(self, kept: Sequence[int], form: Any, gain: Estimate | None, compared: Proof | Outcome | Outcomes) -> None:
+        self.best = form
+        elements, of = (compared.elements, compared.of) if kept else (0, None)
+        self.tell(kept=tuple(kept), gain=gain if kept else None, elements=elements, of=of)
 
 
-def outcomes_of(events: Iterable[Mapping[str, Any]], count: int) -> Outcomes:
+def untold(count: int) -> Outcomes:
+    """Of so many candidates, before any was run."""
+    return Outcomes(each=(Outcome(),) * count)
+
+
+def outcomes_of(events: Sequence[Mapping[str, Any]], count: int) -> Outcomes:
     """What the events of a process say of its `count` candidates, wherever they end."""
-    each = [Outcome() for _ in range(count)]
-    found = Outcomes(each=())
-    for event in events:
-        kind: str = event["event"]
-        index: Any = event.get("index")
-        if kind == "fix_begun":
-            found = replace(found, running=index)
-        elif kind == "fix_proof":
-            reason = "" if event["proven"] else event["reason"]
-            each[index] = Outcome(is_proven=event["proven"], reason=reason, elements=event["elements"], of=event.get("of"))
-            found = replace(found, running=None)
-        elif kind == "fix_gain":
-            each[index] = replace(each[index], gain=Estimate(**event["gain"]))
-        elif kind == "fix_untimed":
-            each[index] = replace(each[index], reason=event["reason"])
-        elif kind == "fixes_kept":
-            gain = Estimate(**event["gain"]) if event["indices"] else None
-            found = replace(found, kept=tuple(event["indices"]), gain=gain, elements=event["elements"], of=event.get("of"))
-        elif kind == "fixes_over":
-            found = replace(found, is_over=True, running=None)
-    return replace(found, each=tuple(each))
+    told = [event for event in events if event["event"] == EVENT]
+    return TypeAdapter(Outcomes).validate_python(told[-1]) if told else untold(count)

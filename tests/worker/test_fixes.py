@@ -2,51 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from cs_input_analyzer.records import Edit, Estimate
-from cs_input_analyzer.worker.fixes import Outcome, outcomes_of, try_fixes
+from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes, untold
 from cs_input_analyzer.worker.journal import Candidate
 
 pytestmark = pytest.mark.tf
 
 tf: Any = pytest.importorskip("tensorflow")
 
-GAIN = {"estimate": 1.5, "low": 1.2, "high": 1.9, "count": 5}
-STORY: list[dict[str, Any]] = [
-    {"event": "fix_begun", "index": 0},
-    {"event": "fix_proof", "index": 0, "proven": True, "reason": "in order", "elements": 40},
-    {"event": "fix_begun", "index": 1},
-    {"event": "fix_proof", "index": 1, "proven": False, "reason": "element 3 differs", "elements": 3},
-    {"event": "fix_begun", "index": 2},
-    {"event": "fix_proof", "index": 2, "proven": True, "reason": "in order", "elements": 12},
-    {"event": "fix_untimed", "index": 2, "reason": "filling the cache takes longer"},
-    {"event": "fix_begun", "index": None},
-    {"event": "fix_begun", "index": 0},
-    {"event": "fix_gain", "index": 0, "gain": GAIN},
-    {"event": "fixes_kept", "indices": [0], "gain": GAIN, "elements": 40},
-    {"event": "fixes_over"},
-]
 
-
-def test_a_whole_story_reads_back() -> None:
-    told = outcomes_of(STORY, 3)
-    assert told.each[0] == Outcome(is_proven=True, elements=40, gain=Estimate(**GAIN))
-    assert told.each[1] == Outcome(is_proven=False, reason="element 3 differs", elements=3)
-    assert told.each[2] == Outcome(is_proven=True, reason="filling the cache takes longer", elements=12)
-    assert (told.kept, told.gain, told.elements, told.running, told.is_over) == ((0,), Estimate(**GAIN), 40, None, True)
-
-
-@pytest.mark.parametrize("length", range(len(STORY)))
-def test_a_story_that_breaks_off_keeps_what_was_told_and_names_who_ran(length: int) -> None:
-    told = outcomes_of(STORY[:length], 3)
-    assert not told.is_over
-    assert told.each[0].is_proven == (length >= 2)
-    assert told.running == {1: 0, 3: 1, 5: 2, 9: 0, 10: 0, 11: 0}.get(length)
-    assert (told.each[0].gain is not None) == (length >= 10)
+@pytest.mark.parametrize("told", [0, 1, 2])
+def test_what_was_told_last_reads_back_whatever_came_after_it(told: int) -> None:
+    gain = Estimate(estimate=1.5, low=1.2, high=1.9, count=5)
+    begun = Outcomes(each=(Outcome(), Outcome()), running=1)
+    timed = Outcomes(each=(Outcome(is_proven=True, elements=40, gain=gain), Outcome(reason="no")), kept=(0,), gain=gain, of=9)
+    events = [{"event": "fixes", **json.loads(json.dumps(asdict(one)))} for one in (begun, timed)]
+    assert outcomes_of([{"event": "memory"}, *events[:told], {"event": "done"}], 2) == (untold(2), begun, timed)[told]
 
 
 def candidate(*edits: tuple[Any, str, int | None]) -> Candidate:

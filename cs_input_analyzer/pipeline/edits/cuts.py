@@ -12,11 +12,9 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
     dataset_of,
     elements_of,
     rename_functions,
-    scalar_shape,
     set_elements,
     set_values,
     spec_of,
-    string_type,
 )
 from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, OPENS, is_dataset_op, kind_of
@@ -96,6 +94,8 @@ def _cut_inside(text: GraphText, body: Body, node: Any, tensor: str, function: s
 
 def _cut_map(text: GraphText, body: Body, node: Any, tensor: str, function: str) -> _Cut:
     """A `map` that reads whole files gives their contents, and does nothing else."""
+    import tensorflow as tf
+
     inner = text.own_copy(function)
     names = [one.name for one in inner.nodes.values() if one.op == _READS_WHOLE_FILE]
     if not names or any(_reads(text, functions_of(one)) for one in inner.nodes.values()):
@@ -103,10 +103,9 @@ def _cut_map(text: GraphText, body: Body, node: Any, tensor: str, function: str)
     results = {f"contents_{index}": f"{name}:contents:0" for index, name in enumerate(names)}
     set_values(inner.function.signature.output_arg, ())
     for result in results:
-        inner.function.signature.output_arg.add(name=result, type=string_type())
+        inner.function.signature.output_arg.add(name=result, type=tf.string.as_datatype_enum)
     _end(inner, results)
-    elements = Elements(types=(string_type(),) * len(names), shapes=(scalar_shape(),) * len(names))
-    return _calling(body, node, tensor, function, inner, elements)
+    return _calling(body, node, tensor, function, inner, (tf.TensorSpec((), tf.string),) * len(names))
 
 
 def _end(inner: Body, results: Mapping[str, str]) -> None:
@@ -132,8 +131,7 @@ def _cut_join(body: Body, node: Any, tensor: str, sources: list[str], cuts: Mapp
     copy = body.edited(node.name)
     joined = [cuts[index].tensor if index in cuts else source for index, source in enumerate(sources)]
     if kind == "Zip":
-        types = tuple(one for cut in cuts.values() for one in cut.elements.types)
-        elements = Elements(types=types, shapes=tuple(one for cut in cuts.values() for one in cut.elements.shapes))
+        elements = tuple(spec for cut in cuts.values() for spec in cut.elements)
         joined = [cut.tensor for cut in cuts.values()]
         copy.attr["N"].i = len(joined)
     elif kind in _MERGES and len(cuts) == len(sources) - (kind == "DirectedInterleave"):
@@ -147,11 +145,11 @@ def _cut_join(body: Body, node: Any, tensor: str, sources: list[str], cuts: Mapp
 
 def _common(found: Sequence[Elements]) -> Elements:
     """Elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
-    from tensorflow.core.framework import tensor_shape_pb2
+    import tensorflow as tf
 
-    first = found[0]
-    if any(elements.types != first.types for elements in found):
+    types = {tuple(spec.dtype for spec in elements) for elements in found}
+    if len(types) > 1:
         raise _CannotCutError
-    if all(elements.shapes == first.shapes for elements in found):
-        return first
-    return Elements(types=first.types, shapes=(tensor_shape_pb2.TensorShapeProto(unknown_rank=True),) * len(first.types))
+    if len(set(found)) == 1:
+        return found[0]
+    return tuple(tf.TensorSpec(None, dtype) for dtype in types.pop())

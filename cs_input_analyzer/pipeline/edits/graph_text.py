@@ -12,13 +12,8 @@ from typing import Any
 from cs_input_analyzer.pipeline.graph import constant_of, functions_of, named_inputs, node_name
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, is_dataset_op, kind_of
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Elements:
-    """DataType numbers and TensorShapeProtos of an element's tensors, in flattening order."""
-
-    types: tuple[int, ...]
-    shapes: tuple[Any, ...]
+# TensorSpecs of an element's tensors, in flattening order.
+Elements = tuple[Any, ...]
 
 
 def rename_functions(node: Any, names: Mapping[str, str]) -> None:
@@ -29,10 +24,13 @@ def rename_functions(node: Any, names: Mapping[str, str]) -> None:
 
 def elements_of(node: Any) -> Elements:
     """As the op says; readers that do not say give one string."""
-    types = next((tuple(node.attr[name].list.type) for name in ("output_types", "Toutput_types") if name in node.attr), ())
+    import tensorflow as tf
+
+    types = next((node.attr[name].list.type for name in ("output_types", "Toutput_types") if name in node.attr), ())
     if not types:
-        return Elements(types=(string_type(),), shapes=(scalar_shape(),))
-    return Elements(types=types, shapes=tuple(node.attr["output_shapes"].list.shape))
+        return (tf.TensorSpec((), tf.string),)
+    shapes = node.attr["output_shapes"].list.shape
+    return tuple(tf.TensorSpec(shape, dtype) for dtype, shape in zip(types, shapes, strict=True))
 
 
 def says_elements(node: Any) -> bool:
@@ -41,8 +39,8 @@ def says_elements(node: Any) -> bool:
 
 
 def set_elements(node: Any, elements: Elements) -> None:
-    set_values(node.attr["output_types"].list.type, elements.types)
-    set_values(node.attr["output_shapes"].list.shape, elements.shapes)
+    set_values(node.attr["output_types"].list.type, [spec.dtype.as_datatype_enum for spec in elements])
+    set_values(node.attr["output_shapes"].list.shape, [spec.shape.as_proto() for spec in elements])
 
 
 def set_values(repeated: Any, values: Iterable[Any]) -> None:
@@ -52,11 +50,7 @@ def set_values(repeated: Any, values: Iterable[Any]) -> None:
 
 def spec_of(elements: Elements) -> Any:
     """The element spec of a dataset of these: a tensor, or a flat tuple of several."""
-    import tensorflow as tf
-
-    pairs = zip(elements.types, elements.shapes, strict=True)
-    specs = tuple(tf.TensorSpec(tf.TensorShape(shape), tf.dtypes.as_dtype(dtype)) for dtype, shape in pairs)
-    return specs[0] if len(specs) == 1 else specs
+    return elements[0] if len(elements) == 1 else elements
 
 
 def dataset_of(graph_def: Any, spec: Any, options: Any) -> Any:
@@ -67,18 +61,6 @@ def dataset_of(graph_def: Any, spec: Any, options: Any) -> Any:
     variant = tf.raw_ops.DatasetFromGraph(graph_def=graph_def.SerializeToString())
     dataset = dataset_ops._VariantDataset(variant, spec)
     return dataset if options == tf.data.Options() else dataset.with_options(options)
-
-
-def string_type() -> int:
-    from tensorflow.core.framework import types_pb2
-
-    return int(types_pb2.DT_STRING)
-
-
-def scalar_shape() -> Any:
-    from tensorflow.core.framework import tensor_shape_pb2
-
-    return tensor_shape_pb2.TensorShapeProto()
 
 
 @dataclass(slots=True, kw_only=True)

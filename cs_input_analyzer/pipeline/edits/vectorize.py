@@ -59,8 +59,10 @@ def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
 
 def _batch_first(work: Work, body: Body, map_: Any, batch: Any) -> None:
     """Where every op of the function does to a batch what it does to one sample."""
+    import tensorflow as tf
+
     given, functions = elements_before(body, map_), work.text.functions
-    if any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in given.shapes):
+    if not all(spec.shape.is_fully_defined() for spec in given):
         raise EditError("what reaches it has no fixed shape, so it may not fit one batch")
     function = functions[functions_of(map_)[0]]
     copy = deepcopy(function)
@@ -69,9 +71,9 @@ def _batch_first(work: Work, body: Body, map_: Any, batch: Any) -> None:
     copy.arg_attr.clear()
     functions[copy.signature.name] = copy
     result = elements_of(batch)
-    size = result.shapes[0].dim[0].size if result.shapes and result.shapes[0].dim else -1
+    size = result[0].shape[0] if result and result[0].shape.rank else None
     exchange(body, map_, batch)
-    set_elements(batch, Elements(types=given.types, shapes=tuple(_with_batch(shape, size) for shape in given.shapes)))
+    set_elements(batch, tuple(tf.TensorSpec(tf.TensorShape([size]).concatenate(spec.shape), spec.dtype) for spec in given))
     set_elements(map_, result)
     rename_functions(map_, {function.signature.name: copy.signature.name})
 
@@ -83,9 +85,9 @@ def _ranks_of_arguments(function: Any, given: Elements, body: Body, map_: Any) -
     ranks: dict[str, int] = {}
     captured = named_inputs(map_).get("other_arguments", [])
     for position, argument in enumerate(function.signature.input_arg):
-        if position < len(given.shapes):
-            ranks[argument.name] = len(given.shapes[position].dim)
-        elif argument.type == types_pb2.DT_RESOURCE or body.value_of(captured[position - len(given.shapes)]) is not None:
+        if position < len(given):
+            ranks[argument.name] = given[position].shape.rank
+        elif argument.type == types_pb2.DT_RESOURCE or body.value_of(captured[position - len(given)]) is not None:
             ranks[argument.name] = _SINGLE
     return ranks
 
@@ -124,6 +126,8 @@ def _rank_at(tensor: str, nodes: Mapping[str, Any], known: Mapping[str, int]) ->
 
 def _rank_of(node: Any, inputs: list[int | None]) -> int:
     """Rank of what a node makes of one sample, its batch dimension not counted. Raises EditError where it cannot take a batch."""
+    from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
+
     refused = EditError(f"it calls {node.op}")
     if node.op == "Const":
         return _ARRAY if node.attr["value"].tensor.tensor_shape.dim else _SINGLE
@@ -140,7 +144,7 @@ def _rank_of(node: Any, inputs: list[int | None]) -> int:
         return 1
     if node.op == "EnsureShape" and batched:
         if not node.attr["shape"].shape.unknown_rank:
-            node.attr["shape"].shape.CopyFrom(_with_batch(node.attr["shape"].shape, -1))
+            node.attr["shape"].shape.dim.insert(0, TensorShapeProto.Dim(size=-1))
         return first
     if node.op == "LookupTableFindV2" and inputs[0] == inputs[2] == _SINGLE and batched:
         return batched.pop()
@@ -159,10 +163,3 @@ def _refuse_parser(node: Any) -> None:
     shapes = node.attr["dense_shapes"].list.shape
     if any(shape.unknown_rank or any(dim.size < 0 for dim in shape.dim) for shape in shapes):
         raise EditError("it parses features of varying length")
-
-
-def _with_batch(shape: Any, size: int) -> Any:
-    from tensorflow.core.framework import tensor_shape_pb2
-
-    dims = [tensor_shape_pb2.TensorShapeProto.Dim(size=size), *shape.dim]
-    return tensor_shape_pb2.TensorShapeProto(dim=dims)
