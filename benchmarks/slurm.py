@@ -29,7 +29,7 @@ from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.slurm.agent import RESULT
 from cs_input_analyzer.engines.slurm.results import read_results
-from cs_input_analyzer.machines.cluster import discover
+from cs_input_analyzer.machines.cluster.slurm import discover
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, Options, SteadyState, WorkerResult
 from cs_input_analyzer.worker.summary import measurement_of

@@ -237,7 +237,7 @@ def savings(listed: Listed, params: Mapping[str, str], seconds: float, rounds: i
     That is the CPU of the pipeline whose op's inputs are ready, minus that of the one in which the op's own elements are. Fewer
     rounds where the time is up.
     """
-    from cs_input_analyzer.pipeline.graph import graph_def_of, named_inputs, top_nodes
+    from cs_input_analyzer.pipeline.graph import graph_def_of, named_inputs
 
     dataset, _ = built(listed, params)
     graph_def = graph_def_of(dataset)
@@ -312,11 +312,18 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
     return _dataset_of(graph_def, dataset)
 
 
+def top_nodes(graph_def: Any) -> dict[str, str]:
+    """Op name -> name of its node in the GraphDef; the ops at the top of the pipeline only, sources first."""
+    from cs_input_analyzer.pipeline.graph import op_places
+
+    return {op: place.node for op, place in op_places(graph_def).items() if place.function is None and place.within is None}
+
+
 def cut_after(dataset: Any, op: str) -> Any:
     """The pipeline cut after one of its ops, as flat tuples of tensors. None for an op inside a function, or one that this
     TensorFlow does not describe. Works as long as `dataset` lives."""
     from cs_input_analyzer.pipeline.edits import graph_text
-    from cs_input_analyzer.pipeline.graph import graph_def_of, top_nodes
+    from cs_input_analyzer.pipeline.graph import graph_def_of
 
     graph_def = graph_def_of(dataset)
     name = top_nodes(graph_def).get(op)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import psutil
 
@@ -17,24 +17,21 @@ LOOK_RATIO = 0.01
 # The same for adding up what is shared, which the kernel does page by page (tens of milliseconds for some gigabytes).
 WEIGH_RATIO = 0.05
 
-Clock = Callable[[], float]
-
 
 class ProcessTree:
     """Finds the descendants of processes. One tree is shared by all that watch workers of one host: it reads every process of the
     host, at most once a second whoever asks."""
 
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._children: Mapping[int, Sequence[int]] = {}
         self._again_s = float("-inf")
 
     def descendants(self, pid: int) -> tuple[int, ...]:
         """All of them, as of about a second ago; none of a process that is gone."""
-        began_s = self._clock()
+        began_s = time.monotonic()
         if began_s >= self._again_s:
             self._children = _children_of_all()
-            now_s = self._clock()
+            now_s = time.monotonic()
             self._again_s = now_s + max(LOOK_S, (now_s - began_s) / LOOK_RATIO)
         found: dict[int, None] = {}
         waiting = [pid]
@@ -49,8 +46,8 @@ class ProcessTree:
 class MemoryWatch:
     """Compares the memory of one worker and its descendants with a limit."""
 
-    def __init__(self, pid: int, tree: ProcessTree, clock: Clock = time.monotonic) -> None:
-        self._pid, self._tree, self._clock = pid, tree, clock
+    def __init__(self, pid: int, tree: ProcessTree) -> None:
+        self._pid, self._tree = pid, tree
         self._weigh_again_s = float("-inf")
 
     def is_above(self, limit_bytes: int) -> bool:
@@ -59,12 +56,12 @@ class MemoryWatch:
         Above it that proves nothing: pages that children share with the worker they were forked from are counted for each. What is
         held then is the sum of proportional shares (PSS).
         """
-        began_s = self._clock()
+        began_s = time.monotonic()
         family = (self._pid, *self._tree.descendants(self._pid))
         if began_s < self._weigh_again_s or sum(map(rss_bytes, family)) <= limit_bytes:
             return False
         held_bytes = sum(map(pss_bytes, family))
-        ended_s = self._clock()
+        ended_s = time.monotonic()
         self._weigh_again_s = ended_s + (ended_s - began_s) / WEIGH_RATIO
         return held_bytes > limit_bytes
 

@@ -13,15 +13,17 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from cs_input_analyzer.engines.bootstrap import MARK
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
+from cs_input_analyzer.machines.counters import read_start
 from cs_input_analyzer.worker.redirect import AWAY
 
 PREFIX = "cs_input_analyzer-"
 OWNER = "owner"
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 GUARD_S = 10.0
 # The guard cancels a job after these seconds, one by one; where Slurm did not answer, and may queue the job later than that, also
 # after the latter ones.
@@ -84,11 +86,9 @@ class Scratch:
         """Ends what still runs, and removes the folder. `has_job`: Slurm may still have the job, so the guard goes on to cancel it
         after this returns."""
         assert self._guard.stdin is not None
-        try:
+        with suppress(OSError, ValueError):  # somebody ended the guard, or this was closed before
             self._guard.stdin.write(b"unsure\n" if has_job else b"over\n")
             self._guard.stdin.close()
-        except (OSError, ValueError):  # somebody ended the guard, or this was closed before
-            pass
         if not has_job:
             try:
                 self._guard.wait(GUARD_S)
@@ -163,7 +163,4 @@ def _sweep(parent: Path, prefix: str) -> None:
 
 
 def _boot_id() -> bytes:
-    try:
-        return BOOT_ID.read_bytes().strip()
-    except OSError:
-        return b""
+    return read_start(BOOT_ID).strip()

@@ -14,6 +14,7 @@ from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.collecting import how_it_ended, temporary_scratch
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
+from cs_input_analyzer.pipeline.graph import is_users_own
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.journal import Journal, read_journal
@@ -178,7 +179,5 @@ def _copy_advice(message: str) -> str:
 def _users_frames(stacks: str) -> str:
     """Of the stacks that were written, innermost frame first, those lines that are the user's, outermost first."""
     frames = re.findall(r'^  File "([^"]+)", line (\d+) in (.+)$', stacks, re.MULTILINE)
-    ours = str(Path(__file__).resolve().parent.parent)
-    own = [frame for frame in frames if not (frame[0].startswith((ours, "<")) or "/site-packages/" in frame[0])]
-    lines = [f'  File "{path}", line {line}, in {name}' for path, line, name in reversed(own) if "/lib/python" not in path]
+    lines = [f'  File "{path}", line {line}, in {name}' for path, line, name in reversed(frames) if is_users_own(path)]
     return "\n".join(["It was at:", *lines]) if lines else ""

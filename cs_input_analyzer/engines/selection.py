@@ -10,6 +10,7 @@ from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
 from cs_input_analyzer.machines import cluster, history, host, node_speed
+from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
@@ -87,7 +88,7 @@ def _check_probes(options: Options, this_host: Host) -> None:
 def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[str], None], isolates: bool) -> Engine:
     """The nodes that measure are those that are planned for, unless another cluster is named, or we are in an allocation of other
     nodes: then how much faster or slower those that are planned for are is not known, unless it is stated."""
-    found = cluster.discover(options.partition, options.exclude_nodes)
+    found = discover(options.partition, options.exclude_nodes)
     is_theirs = declared is None and options.cluster in (None, cluster.SLURM)
     is_measured = is_theirs and is_planned_for(found, os.environ)
     this_host = host.read_host()
@@ -108,7 +109,7 @@ def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[s
     return Engine(launcher=launcher, host=launcher.host, cluster=replace(nodes, is_measured=is_measured))
 
 
-def is_planned_for(found: cluster.SlurmNodes, environ: Mapping[str, str]) -> bool:
+def is_planned_for(found: SlurmNodes, environ: Mapping[str, str]) -> bool:
     """Whether the nodes that will measure are of those that were found to plan for. A job of ours asks for no others; an allocation
     that we are in may be of other nodes, or not say which."""
     if not (environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")):

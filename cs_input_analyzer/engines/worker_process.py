@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -60,11 +61,9 @@ class WorkerProcess:
     def send(self, line: str) -> None:
         """Sends one line; a worker that is gone already is found out by `poll`."""
         assert self._process.stdin is not None
-        try:
+        with suppress(OSError):
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
-        except (BrokenPipeError, OSError):
-            return
 
     def news(self) -> list[str]:
         """Kinds of the events that were written since the last look."""
@@ -121,10 +120,8 @@ class WorkerProcess:
         if self._ending is not None:
             return self._ending
         assert self._process.stdin is not None
-        try:
+        with suppress(OSError):
             self._process.stdin.close()
-        except OSError:
-            pass
         deadline_s = time.monotonic() + EXIT_GRACE_S
         while not self.is_over and time.monotonic() < deadline_s:
             self.watch()
@@ -146,19 +143,13 @@ class WorkerProcess:
 
     def _end_group(self) -> None:
         strays: list[psutil.Process] = []
-        try:
+        with suppress(psutil.Error):
             strays = psutil.Process(self._process.pid).children(recursive=True)  # those that left the group too
-        except psutil.Error:
-            pass
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         for stray in strays:
-            try:
+            with suppress(psutil.Error):
                 stray.kill()
-            except psutil.Error:
-                continue
 
     def _keep_tail(self, stream: IO[bytes] | None) -> None:
         """Drains what the worker prints, so that it never blocks, and keeps the end of it, so that we never drown."""
@@ -178,10 +169,9 @@ def memory_limit(asked_bytes: int | None, workers: int = 1) -> int:
 def _free_bytes(folder: Path) -> int | None:
     """Of the file system, for this user; None where that is not known."""
     try:
-        found = os.statvfs(folder)
+        return int(psutil.disk_usage(str(folder)).free)
     except OSError:
         return None
-    return found.f_bavail * found.f_frsize
 
 
 def _is_filled_by(folder: Path, first_free_bytes: int | None) -> bool:
@@ -197,10 +187,8 @@ def _bytes_below(folder: Path) -> int:
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
-            try:
+            with suppress(OSError):
                 total += os.lstat(os.path.join(place, name)).st_blocks * 512
-            except OSError:
-                continue
     return total
 
 

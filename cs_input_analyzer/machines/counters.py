@@ -6,7 +6,6 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,8 +75,7 @@ class CounterReader:
     """Reads this process's counters, cheaply enough to do so between two batches: some 0.4 ms in a worker. It remembers the child
     processes, so one reader belongs to one process. `speed`: the reference loop that runs in it."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, speed: SpeedWatch | None = None) -> None:
-        self._clock = clock
+    def __init__(self, speed: SpeedWatch | None = None) -> None:
         self._speed = speed
         self._own_cpus = {b"cpu%d" % number for number in os.sched_getaffinity(0)}
         self._proc = str(PROC)
@@ -105,7 +103,7 @@ class CounterReader:
             host_steal_s=host_steal_s,
             # Since Linux 6.2 exact only to some pages per CPU: good for a slope over a minute, not for a difference of megabytes.
             rss_bytes=int(statm[1]) * resource.getpagesize() if len(statm) > 1 else None,
-            at_s=self._clock(),
+            at_s=time.monotonic(),
             switches=own.ru_nvcsw + own.ru_nivcsw,
             preempted_switches=own.ru_nivcsw,
             own_cpus_s=own_cpus_s,
@@ -164,7 +162,7 @@ class CounterReader:
         if not _has_children():
             self._children, self._scanned_s = (), None
             return 0.0
-        now_s = self._clock()
+        now_s = time.monotonic()
         if self._scanned_s is None or now_s - self._scanned_s >= CHILD_SCAN_S:
             self._scanned_s = now_s
             try:

@@ -36,14 +36,10 @@ class _Run:
 _HOSTS: TypeAdapter[dict[str, list[_Run]]] = TypeAdapter(dict[str, list[_Run]])
 
 
-def known(host: Host, folder: Path | None = None) -> Host:
+def known(host: Host) -> Host:
     """The host with what runs of before saw of it. Of the loops the lower quartile, as some runs never met a quiet moment; of a few
-    runs, the fastest. As it is where there is nothing that can be read.
-
-    Args:
-        folder: of the file; None is the user's cache folder.
-    """
-    runs = _read(folder or _folder()).get(_name(host), [])
+    runs, the fastest. As it is where there is nothing that can be read."""
+    runs = _read(_folder()).get(_name(host), [])
     seen: dict[int, list[float]] = {}
     for loop in (loop for run in runs for loop in run.loops):
         seen.setdefault(loop.cpus, []).append(loop.cpu_s)
@@ -51,9 +47,9 @@ def known(host: Host, folder: Path | None = None) -> Host:
     return replace(host, quiet_loops=loops, kept_ratios=tuple(run.kept_ratio for run in runs if run.kept_ratio is not None))
 
 
-def remember(host: Host, measurements: Iterable[Measurement], kept_ratio: float | None, folder: Path | None = None) -> None:
+def remember(host: Host, measurements: Iterable[Measurement], kept_ratio: float | None) -> None:
     """Adds the fastest that workers of a run saw, and what its launches got of the quiet level. Raises OSError without a file."""
-    folder = folder or _folder()
+    folder = _folder()
     fastest: dict[int, float] = {}
     for launch in measurements:
         for worker in launch.workers:

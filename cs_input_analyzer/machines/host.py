@@ -7,6 +7,7 @@ import platform
 import resource
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -149,10 +150,8 @@ def threads_of_core(cpu: int, root: Path = CPUS) -> frozenset[int]:
 def tensorflow_version() -> str | None:
     """From the package's metadata: importing TensorFlow to ask would cost seconds."""
     for name in ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly"):
-        try:
+        with suppress(metadata.PackageNotFoundError):
             return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return None
 
 
@@ -171,16 +170,8 @@ def _group_levels(controller: str, own: Mapping[str, str], root: Path) -> Iterat
     bases = [(root, own.get(""))] + [(root / name, own.get(controller)) for name in (controller, f"{controller},cpuacct")]
     for base, group in bases:
         for folder in (base / (group or "."), base):
-            yield from _levels(folder, base)
-
-
-def _levels(folder: Path, root: Path) -> list[Path]:
-    """The folder and its parents up to the root: a parent's limit binds its children too."""
-    try:
-        inside = folder.resolve().relative_to(root.resolve())
-    except ValueError:
-        return [root]
-    return [root.joinpath(*inside.parts[:depth]) for depth in range(len(inside.parts), -1, -1)]
+            inside = folder.resolve()  # a parent's limit binds its children too
+            yield from (level for level in (inside, *inside.parents) if level.is_relative_to(base.resolve()))
 
 
 def _read(path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from importlib.resources import files
+from typing import Any
 
 import psutil
 import yaml
@@ -29,17 +30,18 @@ def file_system_of(path: str) -> tuple[str | None, bool | None]:
 def is_shared(kind: str) -> bool | None:
     """Whether files of this type of file system are served to several hosts; None where the type does not tell."""
     family, name = ("fuse", kind.removeprefix("fuse.")) if kind.startswith("fuse.") else ("kernel", kind)
-    known = _known_types()[family]
+    types = packaged("file_systems.yaml")
+    known = types[family]
     # FUSE clients of a kernel's file system, as `fuse.glusterfs`, serve the same files as that does.
-    if name.lower() in {*known["shared"], *_known_types()["kernel"]["shared"]}:
+    if name.lower() in {*known["shared"], *types["kernel"]["shared"]}:
         return True
     return False if name.lower() in known["local"] else None
 
 
 @functools.cache
-def _known_types() -> dict[str, dict[str, list[str]]]:
-    text = (files(__package__) / "file_systems.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, dict[str, list[str]]] = yaml.safe_load(text)
+def packaged(name: str) -> dict[str, Any]:
+    """The mapping in a YAML file of this package."""
+    loaded: dict[str, Any] = yaml.safe_load((files(__package__) / name).read_text(encoding="utf-8"))
     return loaded
 
 

@@ -11,7 +11,6 @@ are two loops. `python -m cs_input_analyzer.machines.node_speed CPU SECONDS` is 
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import re
@@ -20,14 +19,13 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.machines.host import CPUS, threads_of_core
+from cs_input_analyzer.machines.mounts import packaged
 from cs_input_analyzer.machines.reference import STEPS, time_reference
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.units import parse_estimate
@@ -149,7 +147,7 @@ def ratio_by_model(node: str | None, here: str | None) -> Estimate | None:
     if is_same_model(node, here):
         ratio, error = 1.0, SAME_MODEL_RATIO
     else:
-        theirs, mine = (_published_speeds().get(model_of(cpu) or "") for cpu in (node, here))
+        theirs, mine = (packaged("cpu_speeds.yaml").get(model_of(cpu) or "") for cpu in (node, here))
         if theirs is None or mine is None:
             return None
         ratio, error = theirs / mine, PUBLISHED_RATIO
@@ -159,12 +157,6 @@ def ratio_by_model(node: str | None, here: str | None) -> Estimate | None:
 def is_same_model(node: str | None, here: str | None) -> bool:
     """Whether both texts name one model."""
     return model_of(node) is not None and model_of(node) == model_of(here)
-
-
-@functools.cache
-def _published_speeds() -> dict[str, float]:
-    speeds: dict[str, float] = yaml.safe_load((files(__package__) / "cpu_speeds.yaml").read_text(encoding="utf-8"))
-    return speeds
 
 
 def checked_ratio(ratio: Estimate) -> Estimate:

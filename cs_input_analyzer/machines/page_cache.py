@@ -17,15 +17,14 @@ import os
 import random
 import stat
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-Clock = Callable[[], float]
 Item = TypeVar("Item", bound=Hashable)
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -40,7 +39,7 @@ EMPTY_RATIO = 0.02
 THREADS = 8
 
 
-def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic) -> float | None:
+def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf) -> float | None:
     """Share (0 to 1) of the bytes of these files in this host's page cache; reads none of them.
 
     Of many or large files an even sample is asked about: `SAMPLED_FILES` files, `SAMPLED_BYTES` bytes. None where the kernel does
@@ -51,7 +50,7 @@ def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf, clock: C
     ranges = max(MIN_RANGES, SAMPLED_BYTES // RANGE_BYTES // max(1, len(chosen)))
 
     def look(path: str) -> tuple[int, float | None] | None:
-        if clock() >= deadline_s:
+        if time.monotonic() >= deadline_s:
             return None
         with opened(path) as file:
             return None if file is None else (file.size_bytes, _file_ratio(file, ranges))
@@ -72,24 +71,24 @@ def cached_bytes(fd: int, offset: int, length: int) -> int | None:
     return None if pages is None else min(pages * PAGE_BYTES, length)
 
 
-def evict(paths: Sequence[str], *, deadline_s: float = math.inf, clock: Clock = time.monotonic) -> bool | None:
+def evict(paths: Sequence[str], *, deadline_s: float = math.inf) -> bool | None:
     """Drops these files, and no others, from this host's page cache. Whether they are out of it, as far as they can be opened; None
     where the kernel does not tell."""
     unique = tuple(dict.fromkeys(paths))
 
     def reach(path: str) -> bool:
-        if clock() >= deadline_s:
+        if time.monotonic() >= deadline_s:
             return False
         drop(path)
         return True
 
     with ThreadPoolExecutor(THREADS) as pool:
         is_reached = all(list(pool.map(reach, unique)))
-    left_ratio = cached_ratio(unique, deadline_s=deadline_s, clock=clock)
+    left_ratio = cached_ratio(unique, deadline_s=deadline_s)
     return False if not is_reached else None if left_ratio is None else left_ratio <= EMPTY_RATIO
 
 
-def warm(paths: Sequence[str], deadline_s: float, clock: Clock = time.monotonic) -> None:
+def warm(paths: Sequence[str], deadline_s: float) -> None:
     """Reads these files once, in their order, until the deadline. What is larger than the memory does not stay, though."""
 
     def read(path: str) -> None:
@@ -99,7 +98,7 @@ def warm(paths: Sequence[str], deadline_s: float, clock: Clock = time.monotonic)
             buffer = bytearray(min(RANGE_BYTES, max(1, file.size_bytes)))
             offset = 0
             try:
-                while clock() < deadline_s and (count := os.preadv(file.fd, [buffer], offset)):
+                while time.monotonic() < deadline_s and (count := os.preadv(file.fd, [buffer], offset)):
                     offset += count
             except OSError:
                 return
@@ -118,8 +117,12 @@ def is_absent(path: str, offset: int, length: int) -> bool:
 def drop(path: str, offset: int = 0, length: int = 0) -> None:
     """Drops this part of a file from the cache, of no length all from there on."""
     with opened(path) as file:
-        if file is not None:
-            _drop(file, offset, length)
+        if file is None:
+            return
+        with suppress(OSError):  # a read-only mount has no dirty pages, which are not dropped
+            os.fsync(file.fd)
+        with suppress(OSError):
+            os.posix_fadvise(file.fd, offset, length, os.POSIX_FADV_DONTNEED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,17 +152,6 @@ def evenly(items: Sequence[Item], count: int) -> list[Item]:
     if len(unique) <= count:
         return unique
     return [unique[index * len(unique) // count] for index in range(count)]
-
-
-def _drop(file: OpenFile, offset: int, length: int) -> None:
-    try:
-        os.fsync(file.fd)  # dirty pages are not dropped
-    except OSError:  # a read-only mount has none
-        pass
-    try:
-        os.posix_fadvise(file.fd, offset, length, os.POSIX_FADV_DONTNEED)
-    except OSError:
-        return
 
 
 def _file_ratio(file: OpenFile, ranges: int) -> float | None:

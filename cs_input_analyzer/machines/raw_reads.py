@@ -13,12 +13,13 @@ import math
 import os
 import statistics
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from cs_input_analyzer.machines.page_cache import Clock, opened
+from cs_input_analyzer.machines.page_cache import opened
 from cs_input_analyzer.records import CacheChoice, ReadRate
 
 READ_BYTES = 256 * 1024  # what TFRecordDataset and TextLineDataset ask for where the user set no buffer size
@@ -51,11 +52,10 @@ class Window:
 
 @dataclass(slots=True, kw_only=True)
 class _Stream:
-    """What one reader did. Only its thread writes here. The `first_…` are the first reads of its pieces."""
+    """What one reader did. Only its thread writes here. `firsts`: seconds and bytes of the first reads of its pieces."""
 
     bytes: int = 0
-    first_seconds: list[float] = field(default_factory=list)
-    first_sizes: list[int] = field(default_factory=list)
+    firsts: list[tuple[float, int]] = field(default_factory=list)
     read: list[Piece] = field(default_factory=list)
     ended_s: float | None = None
 
@@ -114,7 +114,6 @@ def read_window(
     streams: int,
     seconds: float,
     state: CacheChoice,
-    clock: Clock,
     reader: Reader | None = None,
 ) -> Window:
     """Reads with `streams` threads until the time is up or the data are. Gone, shortened and forbidden files are passed over.
@@ -130,26 +129,26 @@ def read_window(
 
     def stream(record: _Stream) -> None:
         go.wait()
-        while not over.is_set() and clock() < end_s:
+        while not over.is_set() and time.monotonic() < end_s:
             try:
                 piece = left.popleft()
             except IndexError:  # nothing is left
                 break
-            _read_piece(piece, reader or mounted, record, lambda: over.is_set() or clock() >= end_s, clock)
+            _read_piece(piece, reader or mounted, record, lambda: over.is_set() or time.monotonic() >= end_s)
         over.set()
-        record.ended_s = clock()
+        record.ended_s = time.monotonic()
 
     threads = [threading.Thread(target=stream, args=(record,), daemon=True) for record in records]
     for thread in threads:
         thread.start()
-    began_s = clock()
+    began_s = time.monotonic()
     end_s = began_s + seconds
     go.set()
     for thread in threads:
-        thread.join(max(0.0, seconds + HANG_S - (clock() - began_s)))
+        thread.join(max(0.0, seconds + HANG_S - (time.monotonic() - began_s)))
     over.set()
     hangs = any(record.ended_s is None for record in records)
-    ended_s = clock() if hangs else max(record.ended_s or began_s for record in records)
+    ended_s = time.monotonic() if hangs else max(record.ended_s or began_s for record in records)
     read = tuple(piece for record in records for piece in tuple(record.read))
     return Window(rate=_rate(records, streams, ended_s - began_s, state), read=read, hangs=hangs)
 
@@ -162,36 +161,31 @@ def mounted(path: str) -> Iterator[Callable[[int, int], int] | None]:
         yield None if file is None else lambda offset, length: os.preadv(file.fd, [buffer[:length]], offset)
 
 
-def _read_piece(piece: Piece, reader: Reader, record: _Stream, is_over: Callable[[], bool], clock: Clock) -> None:
+def _read_piece(piece: Piece, reader: Reader, record: _Stream, is_over: Callable[[], bool]) -> None:
     done = 0
-    try:
-        with reader(piece.path) as read:
-            while read is not None and done < piece.length and not is_over():
-                began_s = clock()
-                count = read(piece.offset + done, min(READ_BYTES, piece.length - done))
-                if not count:  # the file has become shorter
-                    break
-                if not done:
-                    record.first_seconds.append(clock() - began_s)
-                    record.first_sizes.append(count)
-                record.bytes += count
-                done += count
-    except OSError:
-        pass
+    with suppress(OSError), reader(piece.path) as read:
+        while read is not None and done < piece.length and not is_over():
+            began_s = time.monotonic()
+            count = read(piece.offset + done, min(READ_BYTES, piece.length - done))
+            if not count:  # the file has become shorter
+                break
+            if not done:
+                record.firsts.append((time.monotonic() - began_s, count))
+            record.bytes += count
+            done += count
     if done:
         record.read.append(replace(piece, length=done))
 
 
 def _rate(records: Sequence[_Stream], streams: int, elapsed_s: float, state: CacheChoice) -> ReadRate | None:
     """The latency is that of the first reads of pieces: the later ones mostly find what read-ahead has fetched meanwhile."""
-    seconds = [value for record in records for value in tuple(record.first_seconds)]
-    sizes = [size for record in records for size in tuple(record.first_sizes)]
-    if not sizes or not seconds or elapsed_s <= 0:
+    firsts = [first for record in records for first in tuple(record.firsts)]
+    if not firsts or elapsed_s <= 0:
         return None
     return ReadRate(
         streams=streams,
         cache_state=state,
         bytes_per_s=sum(record.bytes for record in records) / elapsed_s,
-        latency_s=statistics.median(seconds),
-        read_bytes=int(statistics.median(sizes)),
+        latency_s=statistics.median(seconds for seconds, _ in firsts),
+        read_bytes=int(statistics.median(size for _, size in firsts)),
     )

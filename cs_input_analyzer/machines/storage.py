@@ -12,9 +12,10 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from cs_input_analyzer.machines.mounts import file_system_of
-from cs_input_analyzer.machines.page_cache import THREADS, Clock, drop, evenly, evict, is_absent
+from cs_input_analyzer.machines.page_cache import THREADS, drop, evenly, evict, is_absent
 from cs_input_analyzer.machines.raw_reads import Piece, pieces_of, read_window
 from cs_input_analyzer.records import CacheChoice, ReadRate, Storage
 
@@ -31,11 +32,10 @@ def probe_storage(
     *,
     cache: CacheChoice,
     dataset_bytes: int,
-    deadline_s: float,
-    clock: Clock = time.monotonic,
+    seconds: float,
     streams: Sequence[int] = STREAMS,
 ) -> Storage | None:
-    """Looks at the storage of these files; None where none of them can be read. Ends by `deadline_s` (of `clock`), or soon after.
+    """Looks at the storage of these files; None where none of them can be read. Ends in so many `seconds`, or soon after.
 
     Its reads: bytes per second of all streams together, and the median seconds of a read that nothing has prepared, by streams.
     There are none where the files are `warm`: they come out of memory then. They are called `as-is` where the cache could not be
@@ -46,13 +46,14 @@ def probe_storage(
     sizes = _sizes(evenly(paths, PROBED_FILES))
     if not sizes:
         return None
-    now_s = clock()
-    evicted = evict(paths, deadline_s=now_s + max(0.0, deadline_s - now_s) / 2, clock=clock) if cache == "cold" else None
+    began_s = time.monotonic()
+    deadline_s = began_s + seconds
+    evicted = evict(paths, deadline_s=began_s + seconds / 2) if cache == "cold" else None
     pieces = pieces_of(sizes, max(streams, default=1))
-    seconds_each = min(MAX_WINDOW_S, max(MIN_WINDOW_S, (deadline_s - clock()) / max(1, len(streams))))
+    seconds_each = min(MAX_WINDOW_S, max(MIN_WINDOW_S, (deadline_s - time.monotonic()) / max(1, len(streams))))
     reads: tuple[ReadRate, ...] = ()
     if cache != "warm":
-        reads = _rates(pieces, cache, streams, seconds_each, deadline_s, clock)
+        reads = _rates(pieces, cache, streams, seconds_each, deadline_s)
     folders = Counter(os.path.dirname(os.path.abspath(path)) for path in sizes)
     file_system, is_shared = file_system_of(folders.most_common(1)[0][0])
     return Storage(
@@ -72,20 +73,19 @@ def _rates(
     streams: Sequence[int],
     seconds_each: float,
     deadline_s: float,
-    clock: Clock,
 ) -> tuple[ReadRate, ...]:
     """By a window for each number of streams. Cold ones begin with their files out of the cache, and leave it so. The others find
     it as the first one found it: each has its own data, and what was not cached is dropped again."""
     is_cold = cache == "cold"
-    absent = dict.fromkeys(pieces, False) if is_cold else _looked_at(pieces, deadline_s, clock)
+    absent = dict.fromkeys(pieces, False) if is_cold else _looked_at(pieces, deadline_s)
     lengths = {(piece.path, piece.offset): piece.length for piece, is_absent_now in absent.items() if is_absent_now}
     rates: list[ReadRate] = []
     touched: list[tuple[str, int, int]] = []
     for count, part in zip(streams, _dealt(tuple(absent), streams, is_own=not is_cold), strict=True):
-        if clock() >= deadline_s:
+        if time.monotonic() >= deadline_s:
             break
-        is_evicted = is_cold and evict([piece.path for piece in part], deadline_s=deadline_s, clock=clock) is not False
-        window = read_window(part, count, seconds_each, "cold" if is_evicted else "as-is", clock)
+        is_evicted = is_cold and evict([piece.path for piece in part], deadline_s=deadline_s) is not False
+        window = read_window(part, count, seconds_each, "cold" if is_evicted else "as-is")
         places = [(piece.path, piece.offset) for piece in window.read]
         touched += [(*place, lengths[place]) for place in places if place in lengths]
         _drop_all(touched)
@@ -95,17 +95,17 @@ def _rates(
             return tuple(rates)
     _drop_all(touched)  # read-ahead that was still on its way
     if is_cold:  # the windows filled it; who measures next asked for a cold cache
-        evict([piece.path for piece in pieces], clock=clock)
+        evict([piece.path for piece in pieces])
     return tuple(rates)
 
 
-def _looked_at(pieces: Sequence[Piece], deadline_s: float, clock: Clock) -> dict[Piece, bool]:
+def _looked_at(pieces: Sequence[Piece], deadline_s: float) -> dict[Piece, bool]:
     """Which pieces are not in the cache. Looking takes half of the time at most; those that were not come to are left out."""
-    now_s = clock()
+    now_s = time.monotonic()
     half_s = now_s + (deadline_s - now_s) / 2
 
     def look(piece: Piece) -> bool | None:
-        return None if clock() >= half_s else is_absent(piece.path, piece.offset, piece.length)
+        return None if time.monotonic() >= half_s else is_absent(piece.path, piece.offset, piece.length)
 
     with ThreadPoolExecutor(THREADS) as pool:
         return {piece: found for piece, found in zip(pieces, pool.map(look, pieces), strict=True) if found is not None}
@@ -131,10 +131,8 @@ def _sizes(paths: Iterable[str]) -> dict[str, int]:
     """Sizes of the files that hold something and that we may read."""
     found = {}
     for path in paths:
-        try:
+        with suppress(OSError, ValueError):  # a NUL in the name is a ValueError
             status = os.stat(path)
             if stat.S_ISREG(status.st_mode) and status.st_size and os.access(path, os.R_OK, effective_ids=True):
                 found[path] = status.st_size
-        except (OSError, ValueError):  # a NUL in the name is a ValueError
-            continue
     return found

@@ -12,12 +12,8 @@ from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
 
-_DRAWS_BY_SEED = (
-    *("StatelessRandom", "StatelessMultinomial", "StatelessTruncatedNormal", "StatelessSampleDistorted", "StatelessShuffle"),
-    "StatelessParameterized",
-)
-# Reads of a seed, without which no stateless op works: they draw nothing themselves.
-_NO_DRAW = frozenset({"StatelessRandomGetKeyCounter", "StatelessRandomGetAlg", "StatelessRandomGetKeyCounterAlg"})
+# But for reads of a seed, without which none of them works, and what only calls functions.
+_DRAW_BY_SEED = re.compile(r"Stateless(?!RandomGet|While|If|Case)")
 _STATE = ("Lookup", "ReadVariable", "Assign", "Resource", "VarHandle", "Print", "TensorArray", "Queue", "Barrier")
 _DECODERS = frozenset(
     [
@@ -64,7 +60,7 @@ def draws_random_numbers(op: Op) -> bool:
 
 def draws_by_seed(op: Op) -> bool:
     """Whether its function draws numbers that a seed decides: others in each pass only where the seed is."""
-    return any(name.startswith(_DRAWS_BY_SEED) and name not in _NO_DRAW for name in op.function_ops)
+    return any(map(_DRAW_BY_SEED.match, op.function_ops))
 
 
 def draws(op: Op) -> bool:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 from cs_input_analyzer.errors import LaunchError
 
@@ -50,12 +51,9 @@ def sending_cpu_s_per_byte(element_bytes: int, seconds: float = SECONDS) -> floa
 
 def _receive(server: socket.socket) -> None:
     into = bytearray(RECEIVED_BYTES)
-    try:
-        with server.accept()[0] as connection:
-            while connection.recv_into(into):
-                pass
-    except OSError:  # the sender is gone, and says why
-        return
+    with suppress(OSError), server.accept()[0] as connection:  # where the sender is gone, it says why
+        while connection.recv_into(into):
+            pass
 
 
 def _send(port: int, element_bytes: int, seconds: float) -> float:

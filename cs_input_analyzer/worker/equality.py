@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,7 +22,6 @@ from cs_input_analyzer.worker.failures import named_message
 
 # One comparison holds two pipelines at once.
 MOST_ELEMENTS = 20_000
-MOST_BYTES = 2**30
 # In order the first elements suffice: of the edits, only other turns between files may show in later ones alone.
 LONGEST_IN_ORDER_S = 2.0
 # Fewer of them, where there are more, prove nothing.
@@ -62,7 +61,7 @@ class _Read:
     failure: str = ""
 
 
-def prove(original: Any, edited: Any, *, seconds: float, clock: Callable[[], float] = time.monotonic) -> Proof:
+def prove(original: Any, edited: Any, *, seconds: float) -> Proof:
     """Compares two datasets. Whatever cannot be compared is refused by name; nothing is proven by default."""
     if original.element_spec != edited.element_spec:
         return _refused(f"the elements are of another kind: {edited.element_spec} instead of {original.element_spec}"[:500])
@@ -72,18 +71,16 @@ def prove(original: Any, edited: Any, *, seconds: float, clock: Callable[[], flo
     why = difference.incomparable(pipelines[0]) or difference.incomparable(pipelines[1]) or difference.changed_promise(*pipelines)
     if why is not None:
         return _refused(why)
-    deadline_s = clock() + seconds
+    deadline_s = time.monotonic() + seconds
     python = _PYTHON if pipelines[0].calls_python else ""
     if difference.cache_places(pipelines[0].ops) != difference.cache_places(pipelines[1].ops):
-        return _two_passes(original, edited, pipelines, deadline_s, clock, python)
-    return _in_order_or_without(original, edited, pipelines, deadline_s, clock, python)
+        return _two_passes(original, edited, pipelines, deadline_s, python)
+    return _in_order_or_without(original, edited, pipelines, deadline_s, python)
 
 
-def _in_order_or_without(
-    original: Any, edited: Any, pipelines: _Pair, deadline_s: float, clock: Callable[[], float], python: str
-) -> Proof:
-    until_s = clock() + min(LONGEST_IN_ORDER_S, (deadline_s - clock()) / 2)
-    read = _side_by_side(deterministic(original), deterministic(edited), until_s, clock, latest_s=deadline_s)
+def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, python: str) -> Proof:
+    until_s = time.monotonic() + min(LONGEST_IN_ORDER_S, (deadline_s - time.monotonic()) / 2)
+    read = _side_by_side(deterministic(original), deterministic(edited), until_s, latest_s=deadline_s)
     if read.failure:
         return _refused(read.failure, read.elements)
     if not read.difference:
@@ -100,12 +97,12 @@ def _in_order_or_without(
     counted = 0
     sources = where.sources or (None, None)
     for inputs in (None, *(FEW_INPUTS if where.sources else ())):
-        until_s = clock() + (deadline_s - clock()) / (2 if inputs != FEW_INPUTS[-1] else 1)
+        until_s = time.monotonic() + (deadline_s - time.monotonic()) / (2 if inputs != FEW_INPUTS[-1] else 1)
         forms = (
             deterministic(original, one_pass=True, cut=where.original, source=sources[0], most=inputs),
             deterministic(edited, one_pass=True, cut=where.edited, source=sources[1], most=inputs),
         )
-        read = _without_order(*forms, until_s, clock)
+        read = _without_order(*forms, until_s)
         counted = max(counted, read.elements)
         if read.failure or read.difference:
             return _refused(read.failure or read.difference + python, read.elements)
@@ -126,12 +123,12 @@ def _stands_for_the_rest(read: _Read, pipelines: _Pair) -> bool:
     return read.is_whole and all(map(difference.has_one_order, pipelines))
 
 
-def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, clock: Callable[[], float], python: str) -> Proof:
+def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, python: str) -> Proof:
     """A cache shows in the second pass only, and only after a first one that was read to its end."""
     forms = deterministic(original, one_pass=True), deterministic(edited, one_pass=True)
     total = pass_elements = 0
     for _ in range(2):
-        read = _side_by_side(*forms, deadline_s, clock)
+        read = _side_by_side(*forms, deadline_s)
         total += read.elements
         if read.failure or read.difference:
             return _refused(read.failure or read.difference + python, total)
@@ -145,10 +142,10 @@ def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float,
     return Proof(status="proven", reason="two whole passes, in order", elements=total, of=total, pass_elements=pass_elements)
 
 
-def _side_by_side(first: Any, second: Any, deadline_s: float, clock: Callable[[], float], latest_s: float | None = None) -> _Read:
+def _side_by_side(first: Any, second: Any, deadline_s: float, latest_s: float | None = None) -> _Read:
     """Until both end, or the deadline; where only few elements came by then, until `latest_s`."""
     left, right = _elements(first), _elements(second)
-    elements, size = 0, 0
+    elements = 0
     while True:
         one, other = next(left, _END), next(right, _END)
         for given, who in ((one, "original"), (other, "edited pipeline")):
@@ -158,17 +155,16 @@ def _side_by_side(first: Any, second: Any, deadline_s: float, clock: Callable[[]
             difference = "" if one is other else f"one ends after {elements} elements, the other goes on"
             return _Read(elements=elements, is_whole=True, difference=difference)
         if one != other:
-            return _Read(elements=elements, is_whole=False, difference=f"element {elements} differs{_where(one, other)}")
+            return _Read(elements=elements, is_whole=False, difference=f"element {elements} differs")
         elements += 1
-        size += sum(len(part[2]) for part in one)
         if elements % MEMORY_CHECK == 0 and is_memory_short():
             return _Read(elements=elements, is_whole=False, failure="the memory is nearly full")
-        is_late = clock() > (deadline_s if latest_s is None or elements >= LEAST_ELEMENTS else latest_s)
-        if elements >= MOST_ELEMENTS or size >= MOST_BYTES or is_late:
+        is_late = time.monotonic() > (deadline_s if latest_s is None or elements >= LEAST_ELEMENTS else latest_s)
+        if elements >= MOST_ELEMENTS or is_late:
             return _Read(elements=elements, is_whole=False)
 
 
-def _without_order(first: Any, second: Any, deadline_s: float, clock: Callable[[], float]) -> _Read:
+def _without_order(first: Any, second: Any, deadline_s: float) -> _Read:
     counts: list[Counter[bytes]] = []
     for dataset, who in ((first, "original"), (second, "edited pipeline")):
         count: Counter[bytes] = Counter()
@@ -176,7 +172,7 @@ def _without_order(first: Any, second: Any, deadline_s: float, clock: Callable[[
             if isinstance(element, Exception):
                 return _failed(who, sum(count.values()), element)
             count[_digest(element)] += 1
-            if clock() > deadline_s:
+            if time.monotonic() > deadline_s:
                 return _Read(elements=sum(count.values()), is_whole=False)
         counts.append(count)
     missing, added = counts[0] - counts[1], counts[1] - counts[0]
@@ -232,16 +228,6 @@ def _digest(element: tuple[_Part, ...]) -> bytes:
         made.update(f"{dtype} {shape} {len(content)} ".encode())
         made.update(content)
     return made.digest()
-
-
-def _where(one: tuple[_Part, ...], other: tuple[_Part, ...]) -> str:
-    """Which tensor of an element differs, and in what."""
-    for position, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left[:2] != right[:2]:
-            return f": component {position} is {right[0]} {list(right[1])} instead of {left[0]} {list(left[1])}"
-        if left != right:
-            return f" in component {position}"
-    return ""
 
 
 def _refused(reason: str, elements: int = 0) -> Proof:

@@ -7,8 +7,8 @@ import re
 import time
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
+from cs_input_analyzer.pipeline.graph import is_library
 from cs_input_analyzer.worker.journal import JournalWriter
 
 # A message may hold a whole tensor.
@@ -47,7 +47,7 @@ def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str
 def user_traceback(error: BaseException) -> str:
     """The traceback of `error` without our frames and TensorFlow's; empty when nothing of the user's is in it. An error in a
     Python function of the pipeline reaches us as TensorFlow's; the function's own traceback is in its text."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_foreign(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_library(frame.filename)]
     shown = [*traceback.format_list(frames), *_frames_in(str(error))]
     if not shown and not isinstance(error, SyntaxError):
         return ""
@@ -80,7 +80,7 @@ def _frames_in(text: str) -> list[str]:
     return [
         f'  File "{path}", line {line}, in {name}\n    {code}\n'
         for path, line, name, code in _FRAME.findall(text)
-        if not _is_foreign(path)
+        if not is_library(path)
     ]
 
 
@@ -97,9 +97,3 @@ def _changed_file(files: Sequence[tuple[str, int]]) -> str:
         if now != size:
             return f" ({path} had {size} bytes when the pipeline was built and has {now} now: something writes to it)"
     return ""
-
-
-def _is_foreign(filename: str) -> bool:
-    package = str(Path(__file__).parent.parent)
-    libraries = (f"{os.sep}tensorflow{os.sep}python{os.sep}", f"{os.sep}keras{os.sep}src{os.sep}")
-    return any(part in filename for part in (package, "<frozen importlib", "__autograph_generated_file", *libraries))

@@ -101,24 +101,23 @@ def run_rounds(
     draw: random.Random,
     begin: Callable[[Hashable], None],
     most: Mapping[Hashable, float | None] | None = None,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Rounds]:
     """Rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each round.
     A pipeline that fails, or whose gain is conclusive, is left out from then on. `most`: the largest gain that can be, by name."""
-    deadline_s = clock() + seconds
+    deadline_s = time.monotonic() + seconds
     active = dict(datasets)
     rounds: dict[Hashable, list[float]] = {name: [] for name in active}
     block_s = SHORTEST_BLOCK_S
     longest_s = block_s * len(active)
     for number in range(MOST_ROUNDS):
-        began_s = clock()
+        began_s = time.monotonic()
         if number and began_s + longest_s > deadline_s:
             return
         order = list(active)
         draw.shuffle(order)
         round_rates: dict[Hashable, float] = {}
         for name in order:
-            if clock() > deadline_s + block_s:
+            if time.monotonic() > deadline_s + block_s:
                 return
             begin(name)
             try:
@@ -129,9 +128,9 @@ def run_rounds(
             return
         for name, rate in round_rates.items():
             rounds[name].append(rate)
-        longest_s = max(block_s * len(active), clock() - began_s)
+        longest_s = max(block_s * len(active), time.monotonic() - began_s)
         if number == 0:  # slow pipelines get longer blocks, as far as there is time for enough of them
-            share_s = (deadline_s - clock()) / (len(active) * USUAL_ROUNDS)
+            share_s = (deadline_s - time.monotonic()) / (len(active) * USUAL_ROUNDS)
             block_s = max(block_s, min(LONGEST_BLOCK_S, share_s, ELEMENTS_OF_BLOCK / min(round_rates.values())))
         yield rounds
         for name in [

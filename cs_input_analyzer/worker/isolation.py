@@ -47,10 +47,6 @@ FOLDERS_S = 0.3
 MEMORY_RATIO = 0.25
 
 
-class NotIsolatedError(Exception):
-    """The kernel, or a container, does not allow it; the message says what. Nothing has been changed."""
-
-
 def main(arguments: Sequence[str]) -> None:
     """`FOLDER MODULE ARGS…`: isolates this process, but for FOLDER, before it imports MODULE, whose libraries may start threads,
     and calls its `main` with ARGS and, last, why nothing is isolated (empty where it is)."""
@@ -60,38 +56,30 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def why_not(folder: Path) -> str:
-    """Isolates this process, but for `folder`; empty, or the reason why that cannot be had."""
+    """From now on this process, and all that it starts, writes to layers in memory; only `folder` is written for real. Empty, or
+    the reason why that cannot be had: what the kernel, or a container, does not allow."""
     place = folder / "files"
     place.mkdir()
     try:
-        isolate(place, [folder])
-    except NotIsolatedError as error:
-        return str(error)
-    return ""
-
-
-def isolate(place: Path, kept: Sequence[Path] = ()) -> None:
-    """From now on this process, and all that it starts, writes to layers in memory; only `kept` folders, of which one holds
-    the empty folder `place`, are written for real. Raises NotIsolatedError."""
-    _unshare()
-    try:
-        folder = os.getcwd()
+        _unshare()
+        working = os.getcwd()
         _mount(None, "/", flags=MS_REC | MS_SLAVE)
         _mount("tmpfs", str(place), "tmpfs", data=f"mode=755,size={int(psutil.virtual_memory().available * MEMORY_RATIO)}")
-        tree = _Tree(place, folder)
+        tree = _Tree(place, working)
         tree.build("/")
-        for path in _of_others(folder, os.path.expanduser("~"), tempfile.gettempdir()):
+        for path in _of_others(working, os.path.expanduser("~"), tempfile.gettempdir()):
             if not tree.mounts_below(path):  # one that has some was made anew, and is ours
                 tree.overlay(path)
         if any(is_below(tree.folder, path) for path in AS_THEY_ARE) and not any(
             is_below(tree.folder, other) for other in tree.overlaid
         ):
             tree.overlay(tree.folder)
-        for path in [path for path in (*map(str, kept), *SOCKETS) if os.path.isdir(path)]:
+        for path in [path for path in (str(folder), *SOCKETS) if os.path.isdir(path)]:
             tree.bind(os.path.realpath(path), flags=0)  # without what is mounted below: that is the new tree itself
-        _enter(tree.root, folder)
+        _enter(tree.root, working)
     except OSError as error:
-        raise NotIsolatedError(error.strerror or str(error)) from error
+        return error.strerror or str(error)
+    return ""
 
 
 class _Tree:
@@ -249,13 +237,10 @@ def _unshare() -> None:
     if _libc().unshare(CLONE_NEWNS) == 0:
         return
     user, group = os.getuid(), os.getgid()
-    try:
-        _checked(_libc().unshare(CLONE_NEWUSER | CLONE_NEWNS), "a user namespace")
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            Path("/proc/self", name).write_text(text)
-        _libc().prctl(PR_SET_DUMPABLE, 1)  # else the kernel hides /proc/PID from ourselves and from who started us
-    except OSError as error:
-        raise NotIsolatedError(error.strerror or str(error)) from error
+    _checked(_libc().unshare(CLONE_NEWUSER | CLONE_NEWNS), "a user namespace")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        Path("/proc/self", name).write_text(text)
+    _libc().prctl(PR_SET_DUMPABLE, 1)  # else the kernel hides /proc/PID from ourselves and from who started us
 
 
 def _is_first_user_namespace() -> bool:

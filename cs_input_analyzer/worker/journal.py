@@ -1,8 +1,9 @@
-"""The files through which a worker reports, over a shared file system too, and the order it gets. `events.jsonl` has one event a
-line, `stamps.f64` and `samples.i64` raw arrays: of a killed worker all is kept up to its last whole line."""
+"""The file through which a worker reports, over a shared file system too, and the order it gets. It has one event a line: of a
+killed worker all is kept up to its last whole one."""
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -18,8 +19,6 @@ from cs_input_analyzer.machines.counters import Counters, Memory
 from cs_input_analyzer.records import CacheChoice, Edit, Mode
 
 EVENTS = "events.jsonl"
-STAMPS = "stamps.f64"
-SAMPLES = "samples.i64"
 # What a worker leaves with when its journal cannot be written (EX_IOERR of sysexits.h), and what it prints before the reason.
 EXIT_UNWRITTEN = 74
 UNWRITTEN = "cs_input_analyzer: the journal cannot be written: "
@@ -120,8 +119,6 @@ class JournalWriter:
     def __init__(self, folder: Path) -> None:
         with _written():
             self._events = (folder / EVENTS).open("ab")
-            self._stamps = (folder / STAMPS).open("ab")
-            self._samples = (folder / SAMPLES).open("ab")
 
     def event(self, name: str, /, **fields: object) -> None:
         line = json.dumps({"event": name, **fields}) + "\n"
@@ -130,13 +127,13 @@ class JournalWriter:
             self._events.flush()
 
     def chunk(self, stamps_s: npt.NDArray[np.float64], samples: npt.NDArray[np.int64] | None, counters: Counters) -> None:
-        with _written():
-            self._stamps.write(stamps_s.tobytes())
-            self._stamps.flush()
-            if samples is not None:
-                self._samples.write(samples.tobytes())
-                self._samples.flush()
-        self.event("chunk", batches=len(stamps_s), counters=asdict(counters))
+        arrays = {"stamps_s": _text_of(stamps_s), "samples": None if samples is None else _text_of(samples)}
+        self.event("chunk", batches=len(stamps_s), counters=asdict(counters), **arrays)
+
+
+def _text_of(array: npt.NDArray[Any]) -> str:
+    """As digits, writing half a second of small batches would be a part of that half second."""
+    return base64.b64encode(array.tobytes()).decode()
 
 
 @contextmanager
@@ -149,7 +146,7 @@ def _written() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """All that a worker left: its events in order, and the arrays as far as whole values were written."""
+    """All that a worker left: its events in order, and the arrays of its chunks as one."""
 
     events: tuple[Mapping[str, Any], ...]
     stamps_s: npt.NDArray[np.float64]
@@ -186,12 +183,16 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Journal:
-    """Reads whatever is there. A truncated last line or value is dropped."""
-    events = events_in(_bytes(folder / EVENTS))
-    stamps = _array(folder / STAMPS, np.float64)
-    samples = _array(folder / SAMPLES, np.int64)
-    batches = sum(int(event.get("batches", 0)) for event in events if event["event"] == "chunk")
-    return Journal(events=tuple(events), stamps_s=stamps[:batches], samples=samples[:batches] if len(samples) else None)
+    """Reads whatever is there. A truncated last line is dropped."""
+    try:
+        events = events_in((folder / EVENTS).read_bytes())
+    except OSError:
+        events = []
+    arrays = [(event.pop("stamps_s"), event.pop("samples")) for event in events if event["event"] == "chunk"]
+    stamps_s, samples = (b"".join(base64.b64decode(text or "") for text in texts) for texts in zip(("", ""), *arrays, strict=True))
+    return Journal(
+        events=tuple(events), stamps_s=np.frombuffer(stamps_s), samples=np.frombuffer(samples, np.int64) if samples else None
+    )
 
 
 def events_in(lines: bytes) -> list[dict[str, Any]]:
@@ -205,19 +206,6 @@ def events_in(lines: bytes) -> list[dict[str, Any]]:
         if isinstance(event, dict) and "event" in event:
             events.append(event)
     return events
-
-
-def _array(path: Path, dtype: type) -> npt.NDArray[Any]:
-    raw = _bytes(path)
-    size = np.dtype(dtype).itemsize
-    return np.frombuffer(raw[: len(raw) - len(raw) % size], dtype=dtype)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 class EventTail:

@@ -13,6 +13,7 @@ import inspect
 import json
 import os
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,11 +190,9 @@ def bind_arguments(function: Callable[..., object], call: Call) -> inspect.Bound
             f"the input function wants {', '.join(unknown)}, which nothing provides: it may take params, mode, input_context, "
             "or keys of --params by name"
         )
-    arguments = signature.bind_partial()
-    arguments.arguments.update(chosen)
-    # BoundArguments lists positional ones in signature order only when its dict is in that order.
-    arguments.arguments = {name: chosen[name] for name in signature.parameters if name in chosen}
-    return arguments
+    # It lists positional ones in signature order only when its dict is in that order.
+    ordered = OrderedDict((name, chosen[name]) for name in signature.parameters if name in chosen)
+    return inspect.BoundArguments(signature, ordered)
 
 
 _LEAVE: Any = object()

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TextIO
 
@@ -100,10 +101,8 @@ def end_children() -> None:
     except (psutil.Error, OSError):  # a /proc that cannot be read; the parent ends the whole group
         return
     for child in children:
-        try:
+        with suppress(psutil.Error):
             child.kill()
-        except psutil.Error:
-            continue
     psutil.wait_procs(children, timeout=CHILDREN_S)
 
 
@@ -141,8 +140,6 @@ def leave(status: int, own_pid: int) -> NoReturn:
     if os.getpid() == own_pid:
         end_children()
         for stream in (sys.stdout, sys.stderr):
-            try:
+            with suppress(OSError, ValueError):
                 stream.flush()
-            except (OSError, ValueError):
-                pass
     os._exit(status)

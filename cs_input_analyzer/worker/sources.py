@@ -31,7 +31,7 @@ def sample_store(journal: JournalWriter, files: Sequence[tuple[str, int]], reade
     TensorFlow's."""
     sizes = {path: size for path, size in evenly(files, STORE_FILES) if size}
     pieces = pieces_of(sizes, max(STREAMS))
-    windows = (read_window(pieces, count, STORE_S, "as-is", time.monotonic, reader or _by_tensorflow) for count in STREAMS)
+    windows = (read_window(pieces, count, STORE_S, "as-is", reader or _by_tensorflow) for count in STREAMS)
     journal.event("store", reads=[asdict(window.rate) for window in windows if window.rate is not None])
 
 

@@ -11,12 +11,13 @@ from builders import make_host
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.machines import cluster
+from cs_input_analyzer.machines.cluster.slurm import SlurmNodes
 from cs_input_analyzer.records import Cluster, Estimate, Host, Layout, Options
 
 SLURMS = Cluster(
     nodes=3, cpus_per_node=8, memory_bytes_per_node=1 << 34, name="lab", source="Slurm", partition="big", excluded_nodes=("wafer",)
 )
-FOUND = cluster.SlurmNodes(cluster=SLURMS, alike=("n1", "n2", "n3", "n4"))
+FOUND = SlurmNodes(cluster=SLURMS, alike=("n1", "n2", "n3", "n4"))
 LAB = "nodes: 4\ncpus_per_node: 64\nmemory_per_node: 128GiB\n"
 
 
@@ -36,7 +37,7 @@ def on_slurm(monkeypatch: pytest.MonkeyPatch) -> type[NodesOfSlurm]:
     """A login node of another kind than the nodes of its Slurm."""
     monkeypatch.setattr(NodesOfSlurm, "opened", 0)
     monkeypatch.setattr(NodesOfSlurm, "model", "AMD EPYC 7702P")
-    monkeypatch.setattr(cluster, "discover", lambda partition, exclude: FOUND)
+    monkeypatch.setattr(engine, "discover", lambda partition, exclude: FOUND)
     monkeypatch.setattr(engine, "SlurmLauncher", NodesOfSlurm)
     monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(hostname="login", cpu_budget=2))
     return NodesOfSlurm

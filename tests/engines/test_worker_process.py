@@ -88,7 +88,8 @@ def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.Mo
         return {1: [2, 3], 3: [4]}
 
     monkeypatch.setattr(memory_watch, "_children_of_all", looked)
-    tree = ProcessTree(lambda: clock.now_s)
+    monkeypatch.setattr("time.monotonic", lambda: clock.now_s)
+    tree = ProcessTree()
     for _ in range(100):
         assert sorted(tree.descendants(1)) == [2, 3, 4]
         clock.now_s += 0.01
@@ -144,7 +145,8 @@ def test_shares_are_added_up_in_a_twentieth_of_the_time_at_most(monkeypatch: pyt
 
     monkeypatch.setattr(memory_watch, "rss_bytes", lambda pid: 1000)
     monkeypatch.setattr(memory_watch, "pss_bytes", weigh)
-    watch = MemoryWatch(os.getpid(), SimpleNamespace(descendants=lambda pid: ()), lambda: clock.now_s)  # type: ignore[arg-type]
+    monkeypatch.setattr("time.monotonic", lambda: clock.now_s)
+    watch = MemoryWatch(os.getpid(), SimpleNamespace(descendants=lambda pid: ()))  # type: ignore[arg-type]
     for _ in range(100):
         clock.now_s += 0.01
         assert not watch.is_above(500)

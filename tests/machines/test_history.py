@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.machines import history
 from cs_input_analyzer.machines.history import FILE, RUNS, known, remember
 from cs_input_analyzer.planning.capacity import at_quiet_level, with_known_loops
 from cs_input_analyzer.records import Measurement, QuietLoop
@@ -25,24 +26,29 @@ def launched(layout: str, loop_s: float, undisturbed_s: float, rate: float = 100
     return make_measurement(layout, noise=noise, workers=(make_worker(rate, noise=noise, cpu_s_per_sample=1 / rate),))
 
 
-def test_the_fastest_of_the_last_runs_is_known_by_the_cpus_in_use(tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_folder", lambda: tmp_path)
+
+
+def test_the_fastest_of_the_last_runs_is_known_by_the_cpus_in_use() -> None:
     host = make_host()
-    assert known(host, tmp_path).quiet_loops == ()
-    remember(host, [launched("1x1x1", 2e-4, 1e-4), launched("1x1x2", 2e-4, 1.5e-4)], None, tmp_path)
-    remember(host, [launched("1x1x1", 2e-4, 1.2e-4), launched("1x2x1", 2e-4, 1.4e-4)], None, tmp_path)
-    assert known(host, tmp_path).quiet_loops == (QuietLoop(1, 1e-4), QuietLoop(2, 1.4e-4))
+    assert known(host).quiet_loops == ()
+    remember(host, [launched("1x1x1", 2e-4, 1e-4), launched("1x1x2", 2e-4, 1.5e-4)], None)
+    remember(host, [launched("1x1x1", 2e-4, 1.2e-4), launched("1x2x1", 2e-4, 1.4e-4)], None)
+    assert known(host).quiet_loops == (QuietLoop(1, 1e-4), QuietLoop(2, 1.4e-4))
 
 
-def test_what_runs_got_of_the_quiet_level_is_known_but_of_those_without_a_model(tmp_path: Path) -> None:
+def test_what_runs_got_of_the_quiet_level_is_known_but_of_those_without_a_model() -> None:
     for kept_ratio in (0.5, None, *(0.9,) * (RUNS - 2), 0.8):
-        remember(make_host(), [], kept_ratio, tmp_path)
-    assert known(make_host(), tmp_path).kept_ratios == (*(0.9,) * (RUNS - 2), 0.8)  # the first is forgotten
+        remember(make_host(), [], kept_ratio)
+    assert known(make_host()).kept_ratios == (*(0.9,) * (RUNS - 2), 0.8)  # the first is forgotten
 
 
 @pytest.mark.parametrize("other", [{"cpu_model": "another"}, {"python_version": "3.99.1"}, {"hostname": "b"}, {"cpus": 3}])
-def test_another_host_is_another_host(other: dict[str, Any], tmp_path: Path) -> None:
-    remember(make_host(), [launched("1x1x1", 2e-4, 1e-4)], None, tmp_path)
-    assert known(replace(make_host(), **other), tmp_path).quiet_loops == ()
+def test_another_host_is_another_host(other: dict[str, Any]) -> None:
+    remember(make_host(), [launched("1x1x1", 2e-4, 1e-4)], None)
+    assert known(replace(make_host(), **other)).quiet_loops == ()
 
 
 @pytest.mark.parametrize(
@@ -53,10 +59,10 @@ def test_another_host_is_another_host(other: dict[str, Any], tmp_path: Path) -> 
         ([1e-4, 1.5e-4] + [1.6e-4] * 8, 1.6e-4),  # one lucky run among many
     ],
 )
-def test_the_lower_quartile_of_the_last_runs_counts(runs_s: list[float], known_s: float, tmp_path: Path) -> None:
+def test_the_lower_quartile_of_the_last_runs_counts(runs_s: list[float], known_s: float) -> None:
     for loop_s in runs_s:
-        remember(make_host(), [launched("1x1x1", 2e-4, loop_s)], None, tmp_path)
-    assert known(make_host(), tmp_path).quiet_loops == (QuietLoop(1, known_s),)
+        remember(make_host(), [launched("1x1x1", 2e-4, loop_s)], None)
+    assert known(make_host()).quiet_loops == (QuietLoop(1, known_s),)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +71,9 @@ def test_the_lower_quartile_of_the_last_runs_counts(runs_s: list[float], known_s
 def test_a_damaged_file_counts_as_none_and_is_replaced(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
     host = make_host()
-    assert known(host, tmp_path).quiet_loops == ()
-    remember(host, [launched("1x1x1", 2e-4, 1e-4)], None, tmp_path)
-    assert known(host, tmp_path).quiet_loops == (QuietLoop(1, 1e-4),)
+    assert known(host).quiet_loops == ()
+    remember(host, [launched("1x1x1", 2e-4, 1e-4)], None)
+    assert known(host).quiet_loops == (QuietLoop(1, 1e-4),)
 
 
 @given(loop_s=st.one_of(st.floats(max_value=0), st.just(math.nan), st.just(math.inf)))
@@ -78,24 +84,24 @@ def test_no_number_that_is_none_is_kept(loop_s: float) -> None:
         QuietLoop(1, loop_s)
 
 
-def test_a_folder_that_cannot_be_written_is_told_to_the_caller(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_told_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
+    monkeypatch.setattr(history, "_folder", lambda: tmp_path / "file")
     with pytest.raises(OSError):  # noqa: PT011
-        remember(make_host(), [], None, tmp_path / "file")
-    assert known(make_host(), tmp_path / "file").quiet_loops == ()
+        remember(make_host(), [], None)
+    assert known(make_host()).quiet_loops == ()
 
 
 def test_runs_that_end_at_once_leave_a_file_that_can_be_read(tmp_path: Path) -> None:
     host = make_host()
     threads = [
-        threading.Thread(target=remember, args=(host, [launched("1x1x1", 1.0, loop_s)], None, tmp_path))
-        for loop_s in (1e-4, 2e-4) * 8
+        threading.Thread(target=remember, args=(host, [launched("1x1x1", 1.0, loop_s)], None)) for loop_s in (1e-4, 2e-4) * 8
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert known(host, tmp_path).quiet_loops[0].cpu_s in (1e-4, 2e-4)
+    assert known(host).quiet_loops[0].cpu_s in (1e-4, 2e-4)
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 

@@ -83,12 +83,13 @@ def test_many_files_are_sampled_evenly(disk: Path, monkeypatch: pytest.MonkeyPat
     assert len(opened_files) == 20
 
 
-def test_a_deadline_leaves_what_was_asked_so_far(disk: Path) -> None:
+def test_a_deadline_leaves_what_was_asked_so_far(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = written(disk, *([20_000] * 10))
     now = iter(range(100))
-    assert cached_ratio(paths, deadline_s=3, clock=lambda: float(next(now))) == 0
-    assert cached_ratio(paths, deadline_s=0, clock=lambda: 1.0) is None
-    assert evict(paths, deadline_s=0, clock=lambda: 1.0) is False
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
+    assert cached_ratio(paths, deadline_s=3) == 0
+    assert cached_ratio(paths, deadline_s=0) is None
+    assert evict(paths, deadline_s=0) is False
 
 
 def test_nothing_to_tell_is_none(tmp_path: Path) -> None:
@@ -145,11 +146,12 @@ def test_warming_reads_everything_once(disk: Path) -> None:
     assert cached_ratio(paths) == pytest.approx(1, abs=0.02)
 
 
-def test_warming_stops_at_the_deadline(disk: Path) -> None:
+def test_warming_stops_at_the_deadline(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, now = written(disk, 40 * MIB), iter(range(100))
-    warm(paths, 0.0, lambda: float(next(now)))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
+    warm(paths, 0.0)
     assert cached_ratio(paths) == 0
-    warm(paths, 10.0, lambda: float(next(now)))
+    warm(paths, 10.0)
     assert 0 < cached_ratio(paths) < 1
 
 

@@ -17,7 +17,6 @@ from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
 from cs_input_analyzer.machines.cluster.slurm_text import (
     NodeFacts,
     PartitionFacts,
-    is_accelerator,
     is_usable,
     nodes_from_text,
     partitions_from_text,
@@ -48,8 +47,7 @@ def node(name: str = "n1", **changes: Any) -> NodeFacts:
         cpus=16,
         threads_per_core=1,
         memory_bytes=64 << 30,
-        features=("cpu",),
-        gres=(),
+        is_accelerator=False,
         states=frozenset({"IDLE"}),
         partitions=("main",),
     )
@@ -76,7 +74,7 @@ def found(*nodes: NodeFacts, **changes: Any) -> SlurmNodes:
 def test_text_of_every_version_tells_the_same(version: str) -> None:
     (facts,) = nodes_from_text(TEXTS[version].format(state="IDLE"))
     assert (facts.name, facts.cpus, facts.threads_per_core, facts.memory_bytes) == ("c1", 64, 2, 256000 * MIB)
-    assert (facts.features, facts.gres, facts.partitions) == (("milan", "ib"), (), ("main", "long"))
+    assert (facts.is_accelerator, facts.partitions) == (False, ("main", "long"))
     assert is_usable(facts)
 
 
@@ -99,7 +97,7 @@ ACCELERATORS = ("cs:1", "wse:1", "cs2:1", "gpu:2,cs:1(S:0)", "cs_system:1", "CS-
 @pytest.mark.parametrize("gres", [*ACCELERATORS, "(null)", "gpu:a100:4(S:0-1)", "craynetwork:4", "nic:cs:1", "csmall:1"])
 def test_the_accelerators_node_is_known_by_its_resource(gres: str) -> None:
     (facts,) = nodes_from_text(TEXTS["22.05"].format(state="IDLE").replace("Gres=(null)", f"Gres={gres}"))
-    assert is_accelerator(facts) is (gres in ACCELERATORS)
+    assert facts.is_accelerator is (gres in ACCELERATORS)
 
 
 def test_partitions_and_their_limits() -> None:
@@ -136,7 +134,7 @@ def test_what_can_be_used_is_counted_and_the_rest_named() -> None:
         node("n2", states=frozenset({"ALLOCATED"})),
         node("n3", states=frozenset({"IDLE", "DRAIN"})),
         node("n4", states=frozenset({"DOWN", "NOT_RESPONDING"})),
-        node("wafer", gres=("cs",)),
+        node("wafer", is_accelerator=True),
         node("other", partitions=("long",)),
         node("n5"),
         exclude=("n5",),
@@ -168,7 +166,7 @@ DOWN = frozenset({"DOWN"})
         (node("x", states=DOWN, cpus=8), True),
         (node("x", states=DOWN, threads_per_core=2), True),
         (node("x", states=DOWN, memory_bytes=1 << 30), True),
-        (node("x", states=DOWN, gres=("cs",)), True),
+        (node("x", states=DOWN, is_accelerator=True), True),
         (node("x", states=frozenset({"FUTURE"}), cpus=0), False),  # a name that Slurm refuses
         (node("x", cpus=8, partitions=("long",)), False),  # not there to be given
     ],

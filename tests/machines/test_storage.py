@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def fill_cache(paths: list[str]) -> None:
 
 
 def probed(paths: list[str], cache: CacheChoice, streams: tuple[int, ...] = (1, 2), seconds: float = 10.0) -> Storage:
-    return probe_storage(paths, cache=cache, dataset_bytes=123, deadline_s=time.monotonic() + seconds, streams=streams)
+    return probe_storage(paths, cache=cache, dataset_bytes=123, seconds=seconds, streams=streams)
 
 
 # --- which file system -------------------------------------------------------------------------------------------------------
@@ -166,27 +165,30 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Seen:
 def test_nothing_is_read_twice_and_rates_are_what_was_read(
     files: list[str], streams: int, reads: list[tuple[int, int, int]]
 ) -> None:
-    window = read_window(pieces_of(dict.fromkeys(files, MIB), 8), streams, 60, "as-is", time.monotonic)
+    window = read_window(pieces_of(dict.fromkeys(files, MIB), 8), streams, 60, "as-is")
     assert len(set(reads)) == len(reads)
     assert (window.rate.streams, window.rate.read_bytes, window.hangs) == (streams, READ_BYTES, False)
     assert sum(piece.length for piece in window.read) == sum(count for *_, count in reads)
     assert sum(count for *_, count in reads) == 16 * MIB or streams > 1
 
 
-def test_the_rate_is_bytes_over_the_time_of_the_clock(files: list[str]) -> None:
+def test_the_rate_is_bytes_over_the_time_of_the_clock(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(10**6))
-    window = read_window([Piece(path=files[0], offset=0, length=MIB)], 1, 10**5, "warm", lambda: float(next(now)))
+    with monkeypatch.context() as patched:
+        patched.setattr("time.monotonic", lambda: float(next(now)))
+        window = read_window([Piece(path=files[0], offset=0, length=MIB)], 1, 10**5, "warm")
     assert window.rate.bytes_per_s == pytest.approx(MIB / next(now), rel=0.3)  # each look at the clock took a second
     assert (window.rate.latency_s, window.rate.cache_state) == (1, "warm")
-    small = read_window([Piece(path=files[1], offset=0, length=1000)], 1, 60, "as-is", time.monotonic)
+    small = read_window([Piece(path=files[1], offset=0, length=1000)], 1, 60, "as-is")
     assert small.rate.read_bytes == 1000
     for streams in (0, 2):  # none, or more than there are pieces, is no measurement
-        assert read_window(pieces_of({files[0]: MIB}, 1), streams, 1, "as-is", time.monotonic).rate is None
+        assert read_window(pieces_of({files[0]: MIB}, 1), streams, 1, "as-is").rate is None
 
 
-def test_a_window_ends_in_time(files: list[str]) -> None:
+def test_a_window_ends_in_time(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter(range(10**6))
-    window = read_window(pieces_of(dict.fromkeys(files, MIB), 1), 1, 20, "as-is", lambda: float(next(now)))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(now)))
+    window = read_window(pieces_of(dict.fromkeys(files, MIB), 1), 1, 20, "as-is")
     assert 0 < sum(piece.length for piece in window.read) < 16 * MIB
     assert next(now) < 60
 
@@ -228,9 +230,9 @@ def test_cold_windows_really_read_the_disk(files: list[str], disk: Path, monkeyp
     before: list[float | None] = []
     real = storage.read_window
 
-    def watched(pieces: Any, streams: int, seconds: float, state: CacheChoice, clock: Any, **options: Any) -> Any:
+    def watched(pieces: Any, streams: int, seconds: float, state: CacheChoice, **options: Any) -> Any:
         before.append(cached_ratio([piece.path for piece in pieces]))
-        return real(pieces, streams, seconds, state, clock, **options)
+        return real(pieces, streams, seconds, state, **options)
 
     monkeypatch.setattr(storage, "read_window", watched)
     fill_cache(files)
@@ -251,7 +253,7 @@ def test_looking_as_is_leaves_the_cache_as_it_was(files: list[str], disk: Path, 
 
 
 def test_what_could_not_be_evicted_is_not_called_cold(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_cache, "_drop", lambda *_: None)
+    monkeypatch.setattr(page_cache, "drop", lambda path: None)
     for path in files:
         Path(path).read_bytes()
     found = probed(files, "cold")
@@ -269,8 +271,8 @@ def test_bad_files_are_passed_over(files: list[str], tmp_path: Path) -> None:
     assert [rate.streams for rate in found.reads] == [1, 2]
     late = probed(files, "as-is", seconds=-1.0)
     assert (late.reads, late.dataset_bytes) == ((), 123)
-    assert probe_storage(bad, cache="as-is", dataset_bytes=1, deadline_s=0.0) is None
-    assert probe_storage([], cache="cold", dataset_bytes=1, deadline_s=0.0) is None
+    assert probe_storage(bad, cache="as-is", dataset_bytes=1, seconds=0.0) is None
+    assert probe_storage([], cache="cold", dataset_bytes=1, seconds=0.0) is None
 
 
 def test_files_that_vanish_shrink_or_fail_cost_no_other(files: list[str], reads: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,10 +287,10 @@ def test_files_that_vanish_shrink_or_fail_cost_no_other(files: list[str], reads:
         return real(fd, buffers, offset)
 
     monkeypatch.setattr(raw_reads.os, "preadv", preadv)
-    window = read_window(pieces_of(dict.fromkeys(files, MIB), 1), 1, 60, "as-is", time.monotonic)
+    window = read_window(pieces_of(dict.fromkeys(files, MIB), 1), 1, 60, "as-is")
     assert window.rate is not None
     assert sum(count for *_, count in reads) == sum(piece.length for piece in window.read) == 12 * MIB + 300_000
-    assert read_window(pieces_of(dict.fromkeys(["/nowhere"], 9 * MIB), 2), 2, 60, "as-is", time.monotonic).rate is None
+    assert read_window(pieces_of(dict.fromkeys(["/nowhere"], 9 * MIB), 2), 2, 60, "as-is").rate is None
 
 
 @pytest.mark.slow

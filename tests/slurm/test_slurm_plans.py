@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.machines.cluster import discover
+from cs_input_analyzer.machines.cluster.slurm import discover
 from cs_input_analyzer.planning.launch_lines import launch_lines
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from tests.builders import make_cluster, make_plan

@@ -247,11 +247,15 @@ def test_a_pass_in_one_order_of_the_files_stands_for_no_other(lengths: tuple[int
     assert in_turn.status == ("proven" if lengths[0] == 1 else "refused"), in_turn
 
 
-def ticking(per_element: float) -> Callable[[], float]:
-    ticks = iter(range(10**9))
-    return lambda: next(ticks) * per_element
+@pytest.fixture
+def ticking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that goes on by so much whenever it is read."""
+    ticks = count()
+    monkeypatch.setattr("time.monotonic", lambda: next(ticks) * request.param)
 
 
+@pytest.mark.parametrize("ticking", [0.01], indirect=True)
+@pytest.mark.usefixtures("ticking")
 def test_the_first_ones_do_not_stand_for_what_another_cycle_gives_later() -> None:
     """Four files, of each 256 records at a time: the fifth file comes into it after a thousand records."""
 
@@ -261,8 +265,8 @@ def test_the_first_ones_do_not_stand_for_what_another_cycle_gives_later() -> Non
         )
         return read.take(9000).shuffle(16).batch(4)
 
-    assert prove(build(4), build(4).prefetch(2), seconds=1, clock=ticking(0.01)).reason == "the first ones, in order"
-    found = prove(build(4), build(8), seconds=1, clock=ticking(0.01))
+    assert prove(build(4), build(4).prefetch(2), seconds=1).reason == "the first ones, in order"
+    found = prove(build(4), build(8), seconds=1)
     assert found.status == "refused", found
     assert found.elements < 256
 
@@ -358,11 +362,13 @@ def test_a_service_is_declined_by_name() -> None:
     assert "tf.data service" in found.reason
 
 
+@pytest.mark.parametrize("ticking", [0.01], indirect=True)
+@pytest.mark.usefixtures("ticking")
 def test_a_part_of_a_shuffled_pass_proves_nothing() -> None:
     """The clock runs out before the pass is over: one that is compared as a whole may not pass for proven."""
     dataset = Dataset.range(400).flat_map(lambda value: Dataset.from_tensors(value).repeat(40)).shuffle(400)
     wider = edited(dataset, ("interleave", "flat_map", 4))
-    found = prove(dataset, wider, seconds=1, clock=ticking(0.01))
+    found = prove(dataset, wider, seconds=1)
     assert found.status == "refused"
     assert "whole pass" in found.reason
 
@@ -396,9 +402,11 @@ def test_the_users_own_dataset_is_not_moved() -> None:
     assert [batch.numpy().tolist() for batch in dataset] == [batch.numpy().tolist() for batch in fresh]
 
 
+@pytest.mark.parametrize("ticking", [1.0], indirect=True)
+@pytest.mark.usefixtures("ticking")
 def test_too_few_elements_prove_nothing() -> None:
     dataset = numbers().repeat().batch(4)
-    found = prove(dataset, edited(dataset, ("insert-prefetch", "batch", None)), seconds=2, clock=ticking(1.0))
+    found = prove(dataset, edited(dataset, ("insert-prefetch", "batch", None)), seconds=2)
     assert found.status == "refused"
     assert "came to be compared in the time there was" in found.reason
     assert found.elements < 4

@@ -20,18 +20,15 @@ Flags win over whatever they name.
 
 from __future__ import annotations
 
-import platform
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
+from cs_input_analyzer.machines.cluster.slurm import discover
+from cs_input_analyzer.machines.mounts import packaged
 from cs_input_analyzer.machines.node_speed import (
     checked_ratio,
     is_same_model,
@@ -45,18 +42,6 @@ from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estima
 from wafer_model import WaferModelError
 from wafer_model.foreign import text_of, yaml_of
 from wafer_model.names import find_name
-
-__all__ = [
-    "FLAGS",
-    "SLURM",
-    "SlurmNodes",
-    "discover",
-    "from_file",
-    "preset",
-    "preset_names",
-    "resolve",
-    "this_host",
-]
 
 REQUIRED = ("nodes", "cpus_per_node", "memory_per_node")
 RATES = ("network_per_node", "storage_bandwidth", "memory_bandwidth")
@@ -73,6 +58,8 @@ FLAGS = (
     "memory_bandwidth_bytes_per_s_per_node",
 )
 SPEED_FLAGS = ("node_speed_ratio", "node_reference")
+
+PRESETS = "cluster/presets.yaml"
 
 LOCAL = "local"
 SLURM = "slurm"
@@ -122,7 +109,7 @@ def _chosen(options: Options, host: Host) -> tuple[Cluster, Estimate | None]:
     if choice is None or choice == LOCAL:
         return this_host(host), None
     if choice not in preset_names() and (Path(choice).suffix in (".yaml", ".yml", ".json") or Path(choice).is_file()):
-        return _read_file(Path(choice), host.python_version)
+        return read_file(Path(choice), host.python_version)
     otherwise = f"; `{LOCAL}` is this host, `{SLURM}` what Slurm has, and a file ends in .yaml"
     try:
         return preset(find_name(choice, preset_names(), "preset", otherwise=otherwise)), None
@@ -145,17 +132,12 @@ def this_host(host: Host) -> Cluster:
     )
 
 
-def from_file(path: Path) -> Cluster:
-    """The cluster in a YAML file; the speed of its nodes only where the file states the ratio.
+def read_file(path: Path, python_version: str) -> tuple[Cluster, Estimate | None]:
+    """The cluster in a YAML file, and the rate of the reference loop on a node where the file holds it.
 
     Raises:
         UsageError: the file cannot be read, is not YAML, holds an unknown key, misses a required one, or a value that is no number.
     """
-    return _read_file(path, platform.python_version())[0]
-
-
-def _read_file(path: Path, python_version: str) -> tuple[Cluster, Estimate | None]:
-    """The cluster, and the rate of the reference loop on a node where the file holds it."""
     where = f"the cluster file {path}"
     try:
         data: object = yaml_of(text_of(path))
@@ -175,21 +157,15 @@ def _read_file(path: Path, python_version: str) -> tuple[Cluster, Estimate | Non
 
 def preset_names() -> tuple[str, ...]:
     """The clusters known by name."""
-    return tuple(_presets())
+    return tuple(packaged(PRESETS))
 
 
 def preset(name: str) -> Cluster:
     """A published cluster; its numbers and their sources are in `presets.yaml`."""
-    entry = _presets()[name]
+    entry = packaged(PRESETS)[name]
     values = {key: field["value"] for key, field in entry.items() if isinstance(field, dict)}
     source = f"preset {name}: {entry['source']}"
     return _checked(_from_mapping(values, f"the preset {name}", name, source))
-
-
-def _presets() -> dict[str, dict[str, object]]:
-    text = (files(__package__) / "presets.yaml").read_text(encoding="utf-8")
-    loaded: dict[str, dict[str, object]] = yaml.safe_load(text)
-    return loaded
 
 
 def _from_mapping(data: object, where: str, name: str, source: str) -> Cluster:

@@ -12,7 +12,6 @@ from cs_input_analyzer.machines.cluster import slurm_commands
 from cs_input_analyzer.machines.cluster.slurm_text import (
     NodeFacts,
     PartitionFacts,
-    is_accelerator,
     is_usable,
     nodes_from_text,
     partitions_from_text,
@@ -101,7 +100,7 @@ def cluster_of(
     of_kind = [
         node
         for node in members
-        if not is_accelerator(node) and (node.cpus, node.threads_per_core) == kind and node.memory_bytes >= memory
+        if not node.is_accelerator and (node.cpus, node.threads_per_core) == kind and node.memory_bytes >= memory
     ]
     taken = {node.name for node in of_kind if node.name not in exclude}
     excluded = tuple(node.name for node in members if node.name not in taken and "FUTURE" not in node.states)
@@ -130,7 +129,7 @@ def _sorted_out(members: Sequence[NodeFacts], exclude: Sequence[str]) -> tuple[l
     for node in members:
         if node.name in exclude:
             out["named by --exclude-nodes"] += 1
-        elif is_accelerator(node):
+        elif node.is_accelerator:
             out[f"the accelerator's own ({node.name})"] += 1
         elif not is_usable(node):
             out[f"{' and '.join(sorted(node.states)).lower().replace('_', ' ')} ({node.name})"] += 1

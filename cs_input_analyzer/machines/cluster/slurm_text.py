@@ -25,14 +25,14 @@ _ACCELERATOR = re.compile(r"(cs|csx|wse|wafer|cerebras)[-_]?(system)?[-_]?\d*", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """One node as Slurm has it. `states`: words in capitals, as `IDLE`, `DRAIN`; `cpus`: those that jobs can have."""
+    """One node as Slurm has it. `states`: words in capitals, as `IDLE`, `DRAIN`; `cpus`: those that jobs can have;
+    `is_accelerator`: it has a generic resource, or a feature, that is named for the wafer."""
 
     name: str
     cpus: int
     threads_per_core: int | None
     memory_bytes: int
-    features: tuple[str, ...]
-    gres: tuple[str, ...]
+    is_accelerator: bool
     states: frozenset[str]
     partitions: tuple[str, ...]
 
@@ -53,11 +53,6 @@ def is_usable(node: NodeFacts) -> bool:
     return not node.states & UNUSABLE
 
 
-def is_accelerator(node: NodeFacts) -> bool:
-    """Whether this is the accelerator's own node: it has a generic resource, or a feature, that is named for it."""
-    return any(_ACCELERATOR.fullmatch(name) for name in (*node.gres, *node.features))
-
-
 def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
     """`scontrol --oneliner show node`, every version."""
     found = []
@@ -66,14 +61,14 @@ def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
         memory = _number(fields.get("RealMemory"))
         if cpus is None or memory is None:
             continue
+        own = (*_gres(fields.get("Gres")), *_words(fields.get("AvailableFeatures") or fields.get("Features")))
         found.append(
             NodeFacts(
                 name=fields["NodeName"],
                 cpus=cpus,
                 threads_per_core=_number(fields.get("ThreadsPerCore")),
                 memory_bytes=(memory - (_number(fields.get("MemSpecLimit")) or 0)) * MEBIBYTE,
-                features=_words(fields.get("AvailableFeatures") or fields.get("Features")),
-                gres=_gres(fields.get("Gres")),
+                is_accelerator=any(map(_ACCELERATOR.fullmatch, own)),
                 states=frozenset(_states(fields.get("State", "UNKNOWN"))),
                 partitions=_words(fields.get("Partitions")),
             )

@@ -31,7 +31,8 @@ _KINDS: Mapping[EditKind, _Kind] = {
     "insert-cache": (kinds.insert_cache, kinds.insert_cache_source),
     "vectorize": (vectorize.graph, vectorize.source),
     "swap": (swap.graph, swap.source),
-    "use-private-threads": (kinds.use_private_threads, kinds.no_source),
+    # The options of a dataset stand in no one place of the source.
+    "use-private-threads": (kinds.use_private_threads, lambda *_: None),
 }
 
 

@@ -61,9 +61,9 @@ def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
         return _Cut(tensor, elements_of(node))
     reading = [name for name in functions_of(node) if _reads(text, [name])]
     if len(reading) == 1 and kind in OPENS:
-        return _cut_inside(text, body, node, tensor, reading[0])
+        return _cut_inside(text, node, tensor, reading[0])
     if len(reading) == 1 and kind in MAPS:
-        return _cut_map(text, body, node, tensor, reading[0])
+        return _cut_map(text, node, tensor, reading[0])
     if reading:
         raise _CannotCutError
     if not is_dataset_op(node.op):
@@ -73,7 +73,7 @@ def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
     if not cuts:
         is_read = any(one.op == _READS_WHOLE_FILE for one in body.needed([node.name]))
         return _Cut(tensor, elements_of(node)) if is_read else None
-    return next(iter(cuts.values())) if len(cuts) == 1 else _cut_join(body, node, tensor, sources, cuts)
+    return next(iter(cuts.values())) if len(cuts) == 1 else _cut_join(node, tensor, sources, cuts)
 
 
 def _reads(text: GraphText, functions: Iterable[str]) -> bool:
@@ -81,7 +81,7 @@ def _reads(text: GraphText, functions: Iterable[str]) -> bool:
     return any(node.op == _READS_WHOLE_FILE or kind_of(node.op) in FILE_READERS for node in text.called_by(functions))
 
 
-def _cut_inside(text: GraphText, body: Body, node: Any, tensor: str, function: str) -> _Cut:
+def _cut_inside(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
     """Cuts what the function of an `interleave` or `flat_map` returns."""
     inner = text.own_copy(function)
     ((key, result),) = inner.function.ret.items()
@@ -89,10 +89,10 @@ def _cut_inside(text: GraphText, body: Body, node: Any, tensor: str, function: s
     if cut is None:
         raise _CannotCutError
     _end(inner, {key: cut.tensor})
-    return _calling(body, node, tensor, function, inner, cut.elements)
+    return _calling(node, tensor, function, inner, cut.elements)
 
 
-def _cut_map(text: GraphText, body: Body, node: Any, tensor: str, function: str) -> _Cut:
+def _cut_map(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
     """A `map` that reads whole files gives their contents, and does nothing else."""
     import tensorflow as tf
 
@@ -105,7 +105,7 @@ def _cut_map(text: GraphText, body: Body, node: Any, tensor: str, function: str)
     for result in results:
         inner.function.signature.output_arg.add(name=result, type=tf.string.as_datatype_enum)
     _end(inner, results)
-    return _calling(body, node, tensor, function, inner, (tf.TensorSpec((), tf.string),) * len(names))
+    return _calling(node, tensor, function, inner, (tf.TensorSpec((), tf.string),) * len(names))
 
 
 def _end(inner: Body, results: Mapping[str, str]) -> None:
@@ -117,29 +117,27 @@ def _end(inner: Body, results: Mapping[str, str]) -> None:
     del inner.function.signature.control_output[:]
 
 
-def _calling(body: Body, node: Any, tensor: str, function: str, inner: Body, elements: Elements) -> _Cut:
+def _calling(node: Any, tensor: str, function: str, inner: Body, elements: Elements) -> _Cut:
     """The op with another function, which makes it give these elements."""
-    copy = body.edited(node.name)
-    rename_functions(copy, {function: inner.function.signature.name})
-    set_elements(copy, elements)
+    rename_functions(node, {function: inner.function.signature.name})
+    set_elements(node, elements)
     return _Cut(tensor, elements)
 
 
-def _cut_join(body: Body, node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cut]) -> _Cut:
+def _cut_join(node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cut]) -> _Cut:
     """Several inputs read: all are cut, and joined as before."""
     kind = kind_of(node.op)
-    copy = body.edited(node.name)
     joined = [cuts[index].tensor if index in cuts else source for index, source in enumerate(sources)]
     if kind == "Zip":
         elements = tuple(spec for cut in cuts.values() for spec in cut.elements)
         joined = [cut.tensor for cut in cuts.values()]
-        copy.attr["N"].i = len(joined)
+        node.attr["N"].i = len(joined)
     elif kind in _MERGES and len(cuts) == len(sources) - (kind == "DirectedInterleave"):
         elements = _common([cut.elements for cut in cuts.values()])
     else:
         raise _CannotCutError
-    set_values(copy.input, joined)
-    set_elements(copy, elements)
+    set_values(node.input, joined)
+    set_elements(node, elements)
     return _Cut(tensor, elements)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph import constant_of, functions_of, named_inputs, node_name
+from cs_input_analyzer.pipeline.graph import constant_of, named_inputs, node_name, with_called
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, is_dataset_op, kind_of
 
 # TensorSpecs of an element's tensors, in flattening order.
@@ -39,6 +39,7 @@ def says_elements(node: Any) -> bool:
 
 
 def set_elements(node: Any, elements: Elements) -> None:
+    node.attr.pop("_output_shapes", None)
     set_values(node.attr["output_types"].list.type, [spec.dtype.as_datatype_enum for spec in elements])
     set_values(node.attr["output_shapes"].list.shape, [spec.shape.as_proto() for spec in elements])
 
@@ -73,12 +74,6 @@ class Body:
     def tensor(self, name: str, output: str = "handle") -> str:
         """How an input names the (first) output of a node here."""
         return name if self.function is None else f"{name}:{output}:0"
-
-    def edited(self, name: str) -> Any:
-        """A copy of a node, now in its place, to be changed where the node is still another body's as well."""
-        self.nodes[name] = deepcopy(self.nodes[name])
-        self.nodes[name].attr.pop("_output_shapes", None)
-        return self.nodes[name]
 
     def needed(self, names: Iterable[str]) -> list[Any]:
         """The nodes that these depend on, they included, in the body's order."""
@@ -207,13 +202,8 @@ class GraphText:
 
     def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
         """Every node of these functions and of all that they call, datasets inside them included."""
-        seen, pending = set(), list(functions)
-        while pending:
-            name = pending.pop()
-            if name not in seen and name in self.functions:
-                seen.add(name)
-                yield from self.functions[name].node_def
-                pending += [called for node in self.functions[name].node_def for called in functions_of(node)]
+        for function in with_called(functions, self.functions):
+            yield from function.node_def
 
     def written(self) -> Any:
         """A GraphDef of what this has become."""

@@ -196,8 +196,3 @@ def use_private_threads(work: Work, edit: Edit) -> None:
     if edit.value is None:
         raise EditError("a private thread pool needs a number of threads")
     work.private_threads = number_of(edit)
-
-
-def no_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """The options of a dataset stand in no one place of the source."""
-    return None

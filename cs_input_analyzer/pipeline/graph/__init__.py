@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from cs_input_analyzer.pipeline.graph.lines import (
     SOURCE_NUMBER,
-    Source,
     SourceLog,
     is_library,
     is_users_own,
     recorded_sources,
     where_built,
 )
-from cs_input_analyzer.pipeline.graph.nodes import constant_of, functions_of, graph_def_of, named_inputs, node_name
-from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, op_places, ops_of, top_nodes
+from cs_input_analyzer.pipeline.graph.nodes import (
+    constant_of,
+    functions_of,
+    graph_def_of,
+    named_inputs,
+    node_name,
+    with_called,
+)
+from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, op_places, ops_of
 from cs_input_analyzer.pipeline.graph.read import (
-    counted_for_each,
-    element_components,
     file_set,
     files_by_reader,
     read_graph,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 # What TensorFlow makes of a host without a device, which `tf.py_function` asks for, where it strips devices: nothing runs there.
@@ -49,6 +49,18 @@ def functions_of(node: Any) -> list[str]:
     """The names of the functions that a node calls."""
     names = [value.func.name for value in node.attr.values() if value.HasField("func")]
     return names + [function.name for value in node.attr.values() for function in value.list.func]
+
+
+def with_called(names: Iterable[str], functions: Mapping[str, Any]) -> list[Any]:
+    """The functions of these names, and those that they call, each once."""
+    found: dict[str, Any] = {}
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in found and name in functions:
+            found[name] = functions[name]
+            pending += [called for node in functions[name].node_def for called in functions_of(node)]
+    return list(found.values())
 
 
 def named_inputs(node: Any) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, Source, number_in_metadata
-from cs_input_analyzer.pipeline.graph.nodes import constant_of, functions_of, named_inputs, node_name
+from cs_input_analyzer.pipeline.graph.nodes import constant_of, functions_of, named_inputs, node_name, with_called
 from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, is_dataset_op, kind_of, method_of
 from cs_input_analyzer.pipeline.source.statements import code_at
 from cs_input_analyzer.records import Op, Scalar
@@ -50,11 +50,6 @@ def reader_of(graph_def: Any, lines: Mapping[int, Source], numbers: Mapping[str,
         if node.op == "_Retval":
             reader.read(node.input[0], nodes)
     return reader
-
-
-def top_nodes(graph_def: Any) -> dict[str, str]:
-    """Op name, as in `ops_of`, -> name of its node in the GraphDef; the ops at the top of the pipeline only, sources first."""
-    return {op: place.node for op, place in op_places(graph_def).items() if place.function is None and place.within is None}
 
 
 class OpPlace(NamedTuple):
@@ -126,7 +121,7 @@ class _Reader:
         functions = self._functions_of(node)
         for function in functions:
             self._read_function(function, name)
-        bodies = self._with_called(functions)
+        bodies = with_called(functions_of(node), self.functions)
         called = Counter(node.op for body in bodies for node in body.node_def if node.op not in ("Const", "Identity", "NoOp"))
         within = [node for body in bodies for node in body.node_def]
         given = [nodes[key] for key in map(node_name, node.input) if key in nodes]
@@ -176,17 +171,6 @@ class _Reader:
                 self.read(node.name, nodes, scope)
         results = [self.read(tensor, nodes, scope) for tensor in function.ret.values()]
         return next((name for name in results if name is not None), None)
-
-    def _with_called(self, functions: list[Any]) -> list[Any]:
-        """The functions, and those that they call, each once."""
-        found: dict[str, Any] = {}
-        pending = list(functions)
-        while pending:
-            function = pending.pop()
-            if function.signature.name not in found:
-                found[function.signature.name] = function
-                pending += [other for node in function.node_def for other in self._functions_of(node)]
-        return list(found.values())
 
 
 def _constant_bytes(nodes: Iterable[Any]) -> int:

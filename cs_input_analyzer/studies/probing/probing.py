@@ -170,8 +170,7 @@ class Probing:
         storage = probe_storage(
             paths,
             cache=self.results.cache if reading_s else "as-is",
-            deadline_s=began_s + reading_s,
-            clock=self._launcher.now_s,
+            seconds=reading_s,
             streams=STREAMS if reading_s else (),
             dataset_bytes=files.bytes,
         )

@@ -5,12 +5,10 @@ Workers whose target is a script run it up to there; `worker.script_run` runs it
 
 # ruff: noqa: F401  (imported for others)
 
-from cs_input_analyzer.planning.train_command import is_python
 from cs_input_analyzer.worker.capture.entry_points import LOOKED_FOR
 from cs_input_analyzer.worker.capture.imports import innermost, missing_advice, standing_in
 from cs_input_analyzer.worker.capture.interceptor import Interceptor
 from cs_input_analyzer.worker.capture.script import (
-    NotReachedError,
     Script,
     beside_scripts,
     captured,
