@@ -87,13 +87,15 @@ def _rates(
         is_evicted = is_cold and evict([piece.path for piece in part], deadline_s=deadline_s) is not False
         window = read_window(part, count, seconds_each, "cold" if is_evicted else "as-is")
         places = [(piece.path, piece.offset) for piece in window.read]
-        touched += [(*place, lengths[place]) for place in places if place in lengths]
-        _drop_all(touched)
+        touched += [(*known, lengths[known]) for known in places if known in lengths]
+        for place in touched:
+            drop(*place)
         if window.rate is not None:
             rates.append(window.rate)
         if window.hangs:
             return tuple(rates)
-    _drop_all(touched)  # read-ahead that was still on its way
+    for place in touched:  # read-ahead that was still on its way
+        drop(*place)
     if is_cold:  # the windows filled it; who measures next asked for a cold cache
         evict([piece.path for piece in pieces])
     return tuple(rates)
@@ -109,11 +111,6 @@ def _looked_at(pieces: Sequence[Piece], deadline_s: float) -> dict[Piece, bool]:
 
     with ThreadPoolExecutor(THREADS) as pool:
         return {piece: found for piece, found in zip(pieces, pool.map(look, pieces), strict=True) if found is not None}
-
-
-def _drop_all(parts: Iterable[tuple[str, int, int]]) -> None:
-    for part in parts:
-        drop(*part)
 
 
 def _dealt(pieces: tuple[Piece, ...], streams: Sequence[int], *, is_own: bool) -> list[tuple[Piece, ...]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.lineage import reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SHUFFLES, SOURCES, kinds_with
-from cs_input_analyzer.pipeline.op_traits import number_of
+from cs_input_analyzer.pipeline.op_traits import method_of, number_of
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
 _OPENS = OPENS | {"GroupByWindow"}
@@ -52,17 +52,20 @@ def samples_per_element_of(
     the graph leaves two readings and one of these is the second."""
     if said is not None:
         return SamplesPerElement(value=said, source="--samples-per-element")
+    hints = dict.fromkeys(params_sizes, "batch_size of the params")
+    if demand_size is not None:
+        hints.setdefault(demand_size, "--batch-size")
     element = _leaving(ops)
     window = element.over_window
     if element.clash:
         return _branches(element.clash, spec)
     if window is not None or element.is_window:
-        return _of_windows(element, spec, params_sizes, demand_size)
+        return _of_windows(element, spec, hints)
     if element.batches:
         return _of_batches(element.batches, spec)
     if element.apart is not None and element.elsewhere is None:
         return SamplesPerElement(value=1, source=f"{_call(element.apart)} takes batches apart")
-    return _without_batching(element, spec, params_sizes, demand_size)
+    return _without_batching(element, spec, hints)
 
 
 def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
@@ -269,9 +272,7 @@ def _branches(sizes: Sequence[int | None], spec: Sequence[Component]) -> Samples
     return SamplesPerElement(value=None, source=why, readings=readings)
 
 
-def _of_windows(
-    element: _Element, spec: Sequence[Component], params_sizes: Sequence[int], demand_size: int | None
-) -> SamplesPerElement:
+def _of_windows(element: _Element, spec: Sequence[Component], hints: Mapping[int, str]) -> SamplesPerElement:
     """A batch made of a window is one sample of several steps, or as many samples."""
     one = element.size
     shared, _ = _first_dimension(spec)
@@ -280,12 +281,10 @@ def _of_windows(
     size = _size(element.over_window) if element.over_window is not None else shared
     if one is None or size is None:
         return SamplesPerElement(value=None, source="a window may be one sample or several, and its size is not in the graph")
-    return _either(one, one * size, f"a window of {size} may be one sample or {size}", params_sizes, demand_size)
+    return _either(one, one * size, f"a window of {size} may be one sample or {size}", hints)
 
 
-def _without_batching(
-    element: _Element, spec: Sequence[Component], params_sizes: Sequence[int], demand_size: int | None
-) -> SamplesPerElement:
+def _without_batching(element: _Element, spec: Sequence[Component], hints: Mapping[int, str]) -> SamplesPerElement:
     """Nothing in the graph batches: a sample, or a batch that was made outside it, as the dimensions tell."""
     nothing = "no op of the pipeline batches"
     if any(component.shape == () for component in spec if component.kind != "none"):
@@ -293,26 +292,24 @@ def _without_batching(
     shared, count = _first_dimension(spec)
     if element.elsewhere is not None:
         why = f"{_call(element.elsewhere)} gives what was put there, samples or batches"
-        return _either(1, shared, why, params_sizes, demand_size)
+        return _either(1, shared, why, hints)
     if _is_open(spec):
         return SamplesPerElement(
             value=None, source=f"{nothing}, and the first dimension is of unknown size: it may be that of a batch", readings=(1,)
         )
     if shared is not None and count > 1:
         why = f"{nothing}, and all components have a first dimension of {shared}: that of a batch, or of each sample"
-        return _either(1, shared, why, params_sizes, demand_size)
+        return _either(1, shared, why, hints)
     shapes = next((str(list(component.shape)) for component in spec if component.shape), "")
     return SamplesPerElement(value=1, source=f"assumed: {nothing}, so that one {shapes or 'element'} is one sample")
 
 
-def _either(one: int, other: int | None, why: str, params_sizes: Sequence[int], demand_size: int | None) -> SamplesPerElement:
-    """One of two readings, where they are the same, or the params or the demand name the second."""
+def _either(one: int, other: int | None, why: str, hints: Mapping[int, str]) -> SamplesPerElement:
+    """One of two readings, where they are the same, or the params or the demand name the second. `hints`: who names which size."""
     if other is None or one == other:
         return SamplesPerElement(value=one if other is not None else None, source=why, readings=() if other is not None else (one,))
-    if other in params_sizes:
-        return SamplesPerElement(value=other, source=f"batch_size of the params, which is a dimension of the element ({why})")
-    if other == demand_size:
-        return SamplesPerElement(value=other, source=f"--batch-size, which is a dimension of the element ({why})")
+    if other in hints:
+        return SamplesPerElement(value=other, source=f"{hints[other]}, which is a dimension of the element ({why})")
     return SamplesPerElement(value=None, source=why, readings=(one, other))
 
 
@@ -331,6 +328,5 @@ def _is_open(spec: Sequence[Component]) -> bool:
 def _call(op: Op) -> str:
     """`batch(256), input.py:12`."""
     size = op.parameters.get("batch_sizes", op.parameters.get("batch_size", ""))
-    name = op.name.rstrip("0123456789").rstrip("_") if op.name[-1:].isdigit() else op.name
     text = ", ".join(map(str, size)) if isinstance(size, tuple) else str(size)
-    return f"{name}({text})" + (f", {op.source}" if op.source else "")
+    return f"{method_of(op)}({text})" + (f", {op.source}" if op.source else "")

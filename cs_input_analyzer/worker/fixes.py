@@ -91,7 +91,7 @@ def try_fixes(
         candidates=candidates,
         deadline_s=began_s + seconds,
         rebuild=rebuild,
-        outcomes=untold(len(candidates)),
+        outcomes=outcomes_of((), len(candidates)),
     )
     fixes = [index for index, candidate in enumerate(candidates) if not candidate.only_run]
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
@@ -335,12 +335,7 @@ class _Trial:
         self.tell(kept=tuple(kept), gain=gain if kept else None, elements=elements, of=of)
 
 
-def untold(count: int) -> Outcomes:
-    """Of so many candidates, before any was run."""
-    return Outcomes(each=(Outcome(),) * count)
-
-
 def outcomes_of(events: Sequence[Mapping[str, Any]], count: int) -> Outcomes:
     """What the events of a process say of its `count` candidates, wherever they end."""
     told = [event for event in events if event["event"] == EVENT]
-    return TypeAdapter(Outcomes).validate_python(told[-1]) if told else untold(count)
+    return TypeAdapter(Outcomes).validate_python(told[-1]) if told else Outcomes(each=(Outcome(),) * count)

@@ -141,7 +141,8 @@ class _Tree:
         upper.chmod(stat.S_IMODE(os.stat(path).st_mode))
         if not self._is_superusers and path not in SYSTEMS_OWN:
             _fill_with_folders_of_others(path, upper)
-        data = f"lowerdir={_quoted(path)},upperdir={upper},workdir={work}{self._options}"
+        quoted = re.sub(r"([\\,:])", r"\\\1", path)
+        data = f"lowerdir={quoted},upperdir={upper},workdir={work}{self._options}"
         try:
             _mount("overlay", self.root + path, "overlay", data=data)
             self.overlaid.append(path)
@@ -245,10 +246,6 @@ def _unshare() -> None:
 
 def _is_first_user_namespace() -> bool:
     return Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
-
-
-def _quoted(path: str) -> str:
-    return re.sub(r"([\\,:])", r"\\\1", path)
 
 
 def _mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:

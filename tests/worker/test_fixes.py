@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from cs_input_analyzer.records import Edit, Estimate
-from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes, untold
+from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
 from cs_input_analyzer.worker.journal import Candidate
 
 pytestmark = pytest.mark.tf
@@ -21,10 +21,11 @@ tf: Any = pytest.importorskip("tensorflow")
 @pytest.mark.parametrize("told", [0, 1, 2])
 def test_what_was_told_last_reads_back_whatever_came_after_it(told: int) -> None:
     gain = Estimate(estimate=1.5, low=1.2, high=1.9, count=5)
-    begun = Outcomes(each=(Outcome(), Outcome()), running=1)
+    untold = Outcomes(each=(Outcome(), Outcome()))
+    begun = replace(untold, running=1)
     timed = Outcomes(each=(Outcome(is_proven=True, elements=40, gain=gain), Outcome(reason="no")), kept=(0,), gain=gain, of=9)
     events = [{"event": "fixes", **json.loads(json.dumps(asdict(one)))} for one in (begun, timed)]
-    assert outcomes_of([{"event": "memory"}, *events[:told], {"event": "done"}], 2) == (untold(2), begun, timed)[told]
+    assert outcomes_of([{"event": "memory"}, *events[:told], {"event": "done"}], 2) == (untold, begun, timed)[told]
 
 
 def candidate(*edits: tuple[Any, str, int | None]) -> Candidate:

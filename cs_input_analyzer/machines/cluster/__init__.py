@@ -179,8 +179,8 @@ def _from_mapping(data: object, where: str, name: str, source: str) -> Cluster:
         raise UsageError(f"{where} misses {', '.join(missing)}")
     if all(data.get(key) is not None for key in SPEEDS):
         raise UsageError(f"{where} holds both {' and '.join(SPEEDS)}: both say how fast a node's CPU is, give one of them")
-    network, storage, memory = (None if data.get(key) is None else str(data[key]) for key in RATES)
     try:
+        network, storage, memory = (None if data.get(key) is None else parse_bytes_per_s(str(data[key])) for key in RATES)
         return Cluster(
             nodes=_whole(data, "nodes"),
             cpus_per_node=_whole(data, "cpus_per_node"),
@@ -188,10 +188,10 @@ def _from_mapping(data: object, where: str, name: str, source: str) -> Cluster:
             name=str(data.get("name") or name),
             threads_per_core=None if data.get("threads_per_core") is None else _whole(data, "threads_per_core"),
             cpu_model=None if data.get("cpu_model") is None else str(data["cpu_model"]),
-            network_bytes_per_s_per_node=None if network is None else parse_bytes_per_s(network),
-            storage_bytes_per_s=None if storage is None else parse_bytes_per_s(storage),
+            network_bytes_per_s_per_node=network,
+            storage_bytes_per_s=storage,
             speed_ratio=None if data.get("node_speed") is None else checked_ratio(parse_estimate(str(data["node_speed"]))),
-            memory_bandwidth_bytes_per_s_per_node=None if memory is None else parse_bytes_per_s(memory),
+            memory_bandwidth_bytes_per_s_per_node=memory,
             source=f"{source} ({data['source']})" if data.get("source") else source,
         )
     except UsageError as error:

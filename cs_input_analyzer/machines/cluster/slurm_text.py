@@ -61,7 +61,9 @@ def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
         memory = _number(fields.get("RealMemory"))
         if cpus is None or memory is None:
             continue
-        own = (*_gres(fields.get("Gres")), *_words(fields.get("AvailableFeatures") or fields.get("Features")))
+        # Of resources the names alone: `cs:1,gpu:a100:4(S:0-1)` -> cs gpu.
+        resources = [word.split(":")[0] for word in _words(re.sub(r"\([^)]*\)", "", fields.get("Gres", "")))]
+        own = (*resources, *_words(fields.get("AvailableFeatures") or fields.get("Features")))
         found.append(
             NodeFacts(
                 name=fields["NodeName"],
@@ -109,11 +111,6 @@ def _number(text: str | None) -> int | None:
 
 def _words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip() not in ("", "(null)"))
-
-
-def _gres(text: str | None) -> tuple[str, ...]:
-    """Names alone: `cs:1,gpu:a100:4(S:0-1)` -> cs gpu."""
-    return tuple(dict.fromkeys(word.split(":")[0] for word in _words(re.sub(r"\([^)]*\)", "", text or ""))))
 
 
 def _states(text: str) -> Iterator[str]:

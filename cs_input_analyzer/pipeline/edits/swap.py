@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from cs_input_analyzer.pipeline.edits.graph_text import Body, elements_of, set_elements
+from cs_input_analyzer.pipeline.edits.graph_text import elements_of, set_elements
 from cs_input_analyzer.pipeline.edits.statement import moved_up
 from cs_input_analyzer.pipeline.edits.work import (
     EditError,
@@ -28,13 +27,16 @@ _PAIRS = (("Map", "Shuffle"), ("Repeat", "Cache"), ("Cache", "Take"), ("Cache", 
 def graph(work: Work, edit: Edit) -> None:
     body, node = work.find(edit.op)
     source = body.input_of(node)
-    pair = (_plain(kind_of(source.op)), _plain(kind_of(node.op))) if source is not None else None
+    pair = tuple(kind_of(one.op).removeprefix("Parallel") for one in (source, node)) if source is not None else None
     if pair not in _PAIRS:
         can = ", ".join(f"{second.lower()} before {first.lower()}" for first, second in _PAIRS)
         raise EditError(f"{edit.op} cannot go before what it reads from; what can: {can}")
     refuse_several_readers(body, source)
     if "Cache" in pair:
-        _refuse_freezing(work, body, edit.op, source if pair[0] == "Cache" else node)
+        if body.argument(source if pair[0] == "Cache" else node, "filename") != b"":
+            raise EditError(f"{edit.op} or its neighbour keeps elements in a file, which holds them as they are now")
+        # The cache becomes complete where it was not before: all that reaches it must be the same in each pass.
+        refuse_unrepeatable(edit.op, upstream(work.op(edit.op), work.ops))
     if "Map" in pair:
         map_, name = (source, f"the map before {edit.op}") if pair[0] == "Map" else (node, edit.op)
         refuse_state(work, name, map_, "change places")
@@ -58,14 +60,3 @@ def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
     if op.kind == "Cache" and freezes_only_mixing(op, upstream(op, ops), ops):
         return None
     return moved_up(op, ops, code)
-
-
-def _plain(kind: str) -> str:
-    return kind.removeprefix("Parallel")
-
-
-def _refuse_freezing(work: Work, body: Body, op: str, cache: Any) -> None:
-    """Where a cache becomes complete that was not before, all that reaches it must be the same in each pass."""
-    if body.argument(cache, "filename") != b"":
-        raise EditError(f"{op} or its neighbour keeps elements in a file, which holds them as they are now")
-    refuse_unrepeatable(op, upstream(work.op(op), work.ops))

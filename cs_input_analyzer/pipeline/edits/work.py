@@ -99,11 +99,16 @@ def inputs_with(node: Any, *more: str) -> list[str]:
 
 def insert_after(body: graph_text.Body, node: Any, op: str, inputs: Sequence[str]) -> None:
     """A new op that gives what `node` gives, to all who read from `node`."""
+    given = elements_given(node)
+    new = body.add(op, [body.tensor(node.name), *inputs])
+    graph_text.set_elements(new, given)
+    body.redirect(node.name, body.tensor(new.name), keep=[new.name])
+
+
+def elements_given(node: Any) -> graph_text.Elements:
     if not graph_text.says_elements(node):
         raise EditError(f"TensorFlow does not say what elements {kind_of(node.op)} gives")
-    new = body.add(op, [body.tensor(node.name), *inputs])
-    graph_text.set_elements(new, graph_text.elements_of(node))
-    body.redirect(node.name, body.tensor(new.name), keep=[new.name])
+    return graph_text.elements_of(node)
 
 
 def elements_before(body: graph_text.Body, node: Any) -> graph_text.Elements:
@@ -111,9 +116,7 @@ def elements_before(body: graph_text.Body, node: Any) -> graph_text.Elements:
     source = body.input_of(node)
     if source is None:
         raise EditError("what it reads comes from outside its function")
-    if not graph_text.says_elements(source):
-        raise EditError(f"TensorFlow does not say what elements {kind_of(source.op)} gives")
-    return graph_text.elements_of(source)
+    return elements_given(source)
 
 
 def exchange(body: graph_text.Body, first: Any, second: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 # What TensorFlow makes of a host without a device, which `tf.py_function` asks for, where it strips devices: nothing runs there.
@@ -10,14 +10,13 @@ _STRIPPED_HOST = "/device::0"
 _MAX_LIST_VALUES = 8
 
 
-def graph_def_of(dataset: Any, evaluated: Callable[[Any], bytes] = lambda tensor: tensor.numpy()) -> Any:
-    """The GraphDef of a dataset; `evaluated` gives the value of a tensor where TensorFlow does not execute eagerly. The
-    first version of the op takes stateful functions too, which the second refuses."""
+def graph_def_of(dataset: Any) -> Any:
+    """The GraphDef of a dataset. The first version of the op takes stateful functions too, which the second refuses."""
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.ops import gen_dataset_ops
 
     serialized = gen_dataset_ops.dataset_to_graph(dataset._variant_tensor, allow_stateful=True, strip_device_assignment=True)
-    graph_def = graph_pb2.GraphDef.FromString(evaluated(serialized))
+    graph_def = graph_pb2.GraphDef.FromString(serialized.numpy())
     for function in graph_def.library.function:
         for node in function.node_def:
             if node.device == _STRIPPED_HOST:

@@ -15,7 +15,7 @@ from cs_input_analyzer.pipeline.graph.sizes import Sized, existing, folder_of
 from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
 from cs_input_analyzer.pipeline.samples import samples_per_element_of
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
-from cs_input_analyzer.records import Component, FileSet, PipelineGraph, SamplesPerElement
+from cs_input_analyzer.records import Component, FileSet, PipelineGraph
 
 _MAX_FILES = 1_000_000
 
@@ -45,7 +45,8 @@ def read_graph(
     samples = samples_per_element_of(ops, spec, said=said, params_sizes=params_sizes, demand_size=demand_size)
     return PipelineGraph(
         target=target,
-        batch_size=counted_for_each(samples),
+        # Where each element is looked at, there is no one number; where nobody knows, an element counts as one.
+        batch_size=None if samples.counted_in is not None else samples.value or 1,
         samples_per_element=samples,
         element_spec=spec,
         ops=ops,
@@ -54,11 +55,6 @@ def read_graph(
         is_infinite=cardinality == int(tf.data.INFINITE_CARDINALITY),
         redirected=redirected,
     )
-
-
-def counted_for_each(samples: SamplesPerElement) -> int | None:
-    """Samples to count for every element alike; None where each is looked at. Where nobody knows, an element counts as one."""
-    return None if samples.counted_in is not None else samples.value or 1
 
 
 def element_components(element_spec: Any) -> tuple[Component, ...]:

@@ -67,11 +67,6 @@ class Interceptor:
         self._leave = leave
         self._passes: dict[tuple[str, str], int] = {}
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether data have been asked for: what the script does now is done without them."""
-        return bool(self._passes) and not self.is_over
-
     def reach(self, kind: CaptureKind, call: str, taken: Taken | str, mode: Mode = "train") -> None:
         """The script would take data here. A text in place of them says why they cannot be analyzed. May end it."""
         self._end_forked_child()
@@ -120,7 +115,7 @@ class Interceptor:
 
     def guard(self, what: str) -> None:
         """Ends the script where it does something that it may do only before it takes data."""
-        if self.is_closed:
+        if self._passes and not self.is_over:
             self.stop(f"it was about to {what} at {where_built().line or 'an unknown line'}")
 
 
