@@ -130,8 +130,8 @@ def pipeline_table(analysis: Analysis) -> Table:
     return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, chart="pipeline")
 
 
-def functions_table(analysis: Analysis) -> Table | None:
-    """Which functions the input function has and lacks; None for runs that were saved before this was asked."""
+def functions_table(analysis: Analysis) -> Table:
+    """Which functions the input function has and lacks; without a row for runs that were saved before this was asked."""
     columns = (
         text("function", "what an input function should do", "name"),
         text("set", "whether it does", lambda use: YES_OR_NO[use.is_set]),
@@ -139,8 +139,6 @@ def functions_table(analysis: Analysis) -> Table | None:
         text("advised", "the fix of a finding", lambda use: use.advised or MISSING),
         text("source", "the first line that has it", lambda use: short_source(use.source) if use.source else None),
     )
-    if not analysis.functions:
-        return None
     return table_of("Functions of the input function", columns, analysis.functions)
 
 

@@ -98,8 +98,6 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
     from rich.table import Table as Grid
     from rich.text import Text
 
-    if not table.rows:
-        return
     if table.heading:
         heading_on(console, table.title, is_apart=False)
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")

@@ -115,10 +115,7 @@ def _shortened(text: str, width: int, most: int | None) -> str:
     """As much of a text as `most` lines of that width hold."""
     if most is None:
         return text
-    return (
-        "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
-        or text[:width]
-    )
+    return "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
 
 
 def _card(console: Console, card: Card) -> None:

@@ -19,9 +19,7 @@ def to_markdown(document: Document, *, full: bool = False) -> str:
     lines = [f"## {_plain(document.headline or document.title)}", "", _code(document.name)]
     lines += [line for notice in document.notices for line in ("", f"**{_plain(notice)}**")]
     for section in document.shown(full=full):
-        body = [line for part in section.parts for line in _part(part)]
-        if body:
-            lines += ["", f"### {_plain(section.title)}", *body]
+        lines += ["", f"### {_plain(section.title)}", *(line for part in section.parts for line in _part(part))]
     if document.closing:
         lines += ["", _plain(document.closing[0]), *_block("\n".join(document.closing[1:]))]
     return re.sub("\n{3,}", "\n\n", "\n".join(lines)) + "\n"
