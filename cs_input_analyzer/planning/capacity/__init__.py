@@ -21,10 +21,17 @@ from __future__ import annotations
 from cs_input_analyzer.planning.capacity.fitting import fit, with_sending
 from cs_input_analyzer.planning.capacity.prediction import dataset_bytes_per_node, predict
 from cs_input_analyzer.planning.capacity.probes import first_probes, next_probe
-from cs_input_analyzer.planning.capacity.quiet import at_other_hours, at_quiet_level, slowed_log, with_known_loops
+from cs_input_analyzer.planning.capacity.quiet import (
+    OTHERS_ERROR_RATIO,
+    at_other_hours,
+    at_quiet_level,
+    slowed_log,
+    with_known_loops,
+)
 from cs_input_analyzer.planning.capacity.scaling import scaling_of
 
 __all__ = [
+    "OTHERS_ERROR_RATIO",
     "at_other_hours",
     "at_quiet_level",
     "dataset_bytes_per_node",

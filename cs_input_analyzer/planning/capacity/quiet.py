@@ -21,8 +21,8 @@ from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, Quie
 from cs_input_analyzer.stats.estimates import NORMAL_95, from_log, log_error, student_t, total
 
 FELT_EXPONENT, FELT_ERROR = 0.75, 0.15
-# Of what others had, such a share is not known to have been the worker's loss: one standard deviation. Where they had more than half
-# of the CPUs, rates at the quiet level were off by 13 to 29 % (docs/measurements.md).
+# Of what others had, such a share is not known to have been the worker's loss: one standard deviation. Where they had more than
+# half of the CPUs, rates at the quiet level were off by 13 to 29 % (docs/measurements.md).
 OTHERS_ERROR_RATIO = 0.2
 # A worker that was left less says nothing of a quiet host.
 MOST_TAKEN_RATIO = 0.9
@@ -44,8 +44,12 @@ def with_known_loops(launch: Measurement, known: Sequence[QuietLoop]) -> Measure
     return replace(launch, workers=workers, noise=compared(launch.noise))
 
 
-def at_quiet_level(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """The same launches at the rates and the CPU times that their workers would have had; as they are where nothing was seen."""
+def at_quiet_level(measurements: Sequence[Measurement], *, is_compared: bool = False) -> tuple[Measurement, ...]:
+    """The same launches at the rates and the CPU times that their workers would have had; as they are where nothing was seen.
+
+    Args:
+        is_compared: with others that the same correction is made to: what is not known of it is no part of the intervals.
+    """
     fastest_s: dict[int, float] = {}
     for launch in measurements:
         for worker in launch.workers:
@@ -54,19 +58,19 @@ def at_quiet_level(measurements: Sequence[Measurement]) -> tuple[Measurement, ..
                 cpus = launch.layout.cpus_per_node
                 fastest_s[cpus] = min(loop_s, fastest_s.get(cpus, math.inf))
     return tuple(
-        _launch(launch, min((s for cpus, s in fastest_s.items() if cpus >= launch.layout.cpus_per_node), default=None))
+        _launch(launch, min((s for cpus, s in fastest_s.items() if cpus >= launch.layout.cpus_per_node), default=None), is_compared)
         for launch in measurements
     )
 
 
-def _launch(launch: Measurement, undisturbed_s: float | None) -> Measurement:
-    workers = tuple(_quiet(worker, launch.layout, undisturbed_s) for worker in launch.workers)
+def _launch(launch: Measurement, undisturbed_s: float | None, is_compared: bool) -> Measurement:
+    workers = tuple(_quiet(worker, launch.layout, undisturbed_s, is_compared) for worker in launch.workers)
     rates = [worker.samples_per_s for worker in workers if worker.samples_per_s is not None]
     is_as_it_was = workers == launch.workers or not rates
     return launch if is_as_it_was else replace(launch, workers=workers, samples_per_s=total(rates))
 
 
-def _quiet(worker: WorkerResult, layout: Layout, undisturbed_s: float | None) -> WorkerResult:
+def _quiet(worker: WorkerResult, layout: Layout, undisturbed_s: float | None, is_compared: bool) -> WorkerResult:
     rate, noise = worker.samples_per_s, worker.noise
     if rate is None or rate.estimate <= 0 or noise is None:
         return worker
@@ -74,7 +78,11 @@ def _quiet(worker: WorkerResult, layout: Layout, undisturbed_s: float | None) ->
     taken = _taken(used_ratio, noise, undisturbed_s)
     if taken.left_ratio == 1 and not taken.slow_log:
         return worker
-    error = taken.busy_ratio * math.hypot(FELT_ERROR * taken.slow_log, OTHERS_ERROR_RATIO * math.log(taken.left_ratio))
+    error = (
+        0.0
+        if is_compared
+        else taken.busy_ratio * math.hypot(FELT_ERROR * taken.slow_log, OTHERS_ERROR_RATIO * math.log(taken.left_ratio))
+    )
     own_error = log_error(rate) if noise.quiet_error_log is None else min(noise.quiet_error_log, log_error(rate))
     return replace(
         worker,

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cs_input_analyzer.planning.capacity import at_quiet_level, slowed_log, with_known_loops
+from cs_input_analyzer.planning.capacity import OTHERS_ERROR_RATIO, at_quiet_level, slowed_log, with_known_loops
 from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, RateChange, RateDirection
 from cs_input_analyzer.stats.estimates import from_log, log_error, student_t
 from cs_input_analyzer.units import counted
@@ -60,7 +60,7 @@ def _at_quiet_level(pair: Pair) -> Pair:
     """As it is where one of the runs does not hold what its host was disturbed by: then both rates are of busy hosts, or none."""
     if slowed_log(pair.old) is None or slowed_log(pair.new) is None:
         return pair
-    return replace(pair, old=at_quiet_level(pair.old), new=at_quiet_level(pair.new))
+    return replace(pair, old=at_quiet_level(pair.old, is_compared=True), new=at_quiet_level(pair.new, is_compared=True))
 
 
 def not_compared(old: Analysis, new: Analysis) -> tuple[str, ...]:
@@ -149,14 +149,10 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(value / len(values) for value in values)
 
 
-# What others did is taken away from a rate but for such a part of it.
-CORRECTED_RATIO = 0.2
-
-
 def disturbance_log(pair: Pair) -> float:
     """Standard deviation that it adds to the logarithm of the ratio; 0 where both hosts were alike, or it was not recorded."""
     old, new = (slowed_log(side) for side in (pair.old, pair.new))
-    return 0.0 if old is None or new is None else CORRECTED_RATIO * abs(old - new)
+    return 0.0 if old is None or new is None else OTHERS_ERROR_RATIO * abs(old - new)
 
 
 # --- rates -----------------------------------------------------------------------------------------------------------
