@@ -78,12 +78,8 @@ def _quiet(worker: WorkerResult, layout: Layout, undisturbed_s: float | None, is
     taken = _taken(used_ratio, noise, undisturbed_s)
     if taken.left_ratio == 1 and not taken.slow_log:
         return worker
-    error = (
-        0.0
-        if is_compared
-        else taken.busy_ratio * math.hypot(FELT_ERROR * taken.slow_log, OTHERS_ERROR_RATIO * math.log(taken.left_ratio))
-    )
     own_error = log_error(rate) if noise.quiet_error_log is None else min(noise.quiet_error_log, log_error(rate))
+    error = math.hypot(own_error, 0.0 if is_compared else taken.error_log)
     return replace(
         worker,
         samples_per_s=from_log(math.log(rate.estimate / taken.kept_ratio), NORMAL_95 * math.hypot(own_error, error), rate.count),
@@ -102,6 +98,11 @@ class _Taken(NamedTuple):
     @property
     def speed_ratio(self) -> float:
         return math.exp(-FELT_EXPONENT * self.slow_log)
+
+    @property
+    def error_log(self) -> float:
+        """What is not known of that, one standard deviation of the logarithm of the rate at the quiet level."""
+        return self.busy_ratio * math.hypot(FELT_ERROR * self.slow_log, OTHERS_ERROR_RATIO * math.log(self.left_ratio))
 
     @property
     def kept_ratio(self) -> float:
