@@ -169,5 +169,5 @@ def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], No
     written = subprocess.run(command, capture_output=True, text=True, env=environment)
     if written.returncode != 0:
         lines = written.stderr.strip().splitlines() or ["no word why"]
-        raise LaunchError(f"the sample data could not be written to {folder}: {lines[-1]}")
+        raise LaunchError(f"the sample data could not be written to {folder}: {lines[-1]}; XDG_CACHE_HOME names another folder")
     return Path(written.stdout.splitlines()[-1].strip())

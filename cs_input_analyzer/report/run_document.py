@@ -110,9 +110,11 @@ def _closing(analysis: Analysis, file: str) -> tuple[str, ...]:
 
 
 def next_command(analysis: Analysis, file: str) -> str:
-    """What helps most: a demand, a fix, a trial of the launch, or the launch itself."""
-    if analysis.consumption is None or analysis.recommendation is None:
+    """What helps most: a demand, nodes that a launch fits, a fix, a trial of the launch, or the launch itself."""
+    if analysis.consumption is None:
         return f"cs_input_analyzer plan {file} --demand SAMPLES_PER_S"
+    if analysis.recommendation is None:
+        return f"cs_input_analyzer plan {file} --nodes N --cpus-per-node N --memory-per-node SIZE"
     if analysis.verdict == "input_bound" and any(finding.edits for finding in analysis.findings):
         return f"cs_input_analyzer tune {shlex.quote(one_line(analysis.pipeline.target))}"
     if analysis.validation is None:

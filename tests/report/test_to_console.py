@@ -198,3 +198,12 @@ def test_ops_inside_another_are_indented() -> None:
     assert re.search(r"^  tf_record ", report, re.MULTILINE)
     assert re.search(r"^interleave ", report, re.MULTILINE)
     assert "Cost of each op" not in report
+
+
+def test_what_to_type_next_closes_the_gap_that_is_there() -> None:
+    without_demand, without_room = (
+        words(to_console(make_analysis(recommendation=None, verdict="unknown", confidence=None, **given), full=False))
+        for given in ({"consumption": None}, {})
+    )
+    assert "plan RUN.json --demand SAMPLES_PER_S" in without_demand
+    assert "plan RUN.json --nodes N --cpus-per-node N --memory-per-node SIZE" in without_room
