@@ -25,7 +25,7 @@ ELEMENTS = {
 
 
 def in_graph(dataset: tf.data.Dataset) -> Callable[[int], float]:
-    iterator, loop = iter(dataset), sampling_loop(dataset.element_spec)
+    iterator, loop = iter(dataset), sampling_loop()
     loop(iterator, 10)
 
     def run(batches: int) -> float:

@@ -140,7 +140,7 @@ def stamp_and_call_s(rounds: int = 15, batches: int = 5000) -> tuple[float, floa
     and seconds of a call of the loop that takes no batch, by the clock and of the CPU."""
     dataset = tf.data.Dataset.from_tensors((tf.constant(0), tf.constant(0))).repeat()
     iterator = iter(dataset)
-    without, stamped = bare_loop(iterator), sampling_loop(dataset.element_spec)
+    without, stamped = bare_loop(iterator), sampling_loop()
     added, calls, calls_cpu = [], [], []
     for turn in range(rounds + 1):
         began_s = time.perf_counter()

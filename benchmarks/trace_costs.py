@@ -59,7 +59,7 @@ def traced(files: list[str], place: str, cpu_us: float, batches: int) -> dict[st
 
     dataset = pipeline(files, place, busy(cpu_us=cpu_us))
     iterator = iter(dataset)
-    loop = sampling_loop(dataset.element_spec)
+    loop = sampling_loop()
     loop(iterator, batches)
     began_s = time.perf_counter()
     loop(iterator, batches)

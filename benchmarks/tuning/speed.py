@@ -91,7 +91,7 @@ def _measure(order: dict[str, Any]) -> Speeds:
         "autotune": _with_all_that_apply(dataset, autotune_everywhere(pipeline)),
     }
     batch = pipeline.batch_size or 1
-    loop = sampling_loop(dataset.element_spec)
+    loop = sampling_loop()
     iterators = {name: iter(variant) for name, variant in variants.items()}
     seen: dict[str, list[float]] = {
         **{name: [] for name in VARIANTS},

@@ -110,7 +110,7 @@ def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max
     iterator = iter(dataset)
     if samples.counted_in is not None:
         samples = counted_here(next(iterator, ()), samples)
-    loop = sampling_loop(dataset.element_spec, counted_in=samples.counted_in, rows=samples.rows)
+    loop = sampling_loop(counted_in=samples.counted_in, rows=samples.rows)
     loop(iterator, 0, 0.0)  # traces it
     stamps_s: list[float] = []
     held: list[int] = []

@@ -185,7 +185,7 @@ class _Trial:
         """Each by itself against the original; longer, as long as none gains."""
         if not self.proven:
             return
-        self.watch = Stopwatch(self.dataset.element_spec)
+        self.watch = Stopwatch()
         self.original = timed(self.dataset)
         why = self._why_not_filled()
         for index, edited in self.proven.items():

@@ -64,8 +64,8 @@ def is_conclusive(gain: Estimate | None, most: float | None = None) -> bool:
 class Stopwatch:
     """Times blocks of datasets of one element spec; the loop in the graph is traced once for all of them."""
 
-    def __init__(self, element_spec: Any) -> None:
-        self._loop = sampling_loop(element_spec)
+    def __init__(self) -> None:
+        self._loop = sampling_loop()
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
         """Reads so many elements, for what a pipeline keeps of them; False when the time was up before."""

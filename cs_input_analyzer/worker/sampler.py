@@ -52,7 +52,7 @@ class Sampling:
 def sample(journal: JournalWriter, given: Sampling) -> None:
     """Samples the pipeline; a pass that ends begins again."""
     counted_in, rows = given.samples.counted_in, given.samples.rows
-    loop = sampling_loop(given.dataset.element_spec, counted_in=counted_in, rows=rows)
+    loop = sampling_loop(counted_in=counted_in, rows=rows)
     loop(given.iterator, 0)  # traces it now: in the window it would be a pause, and a burst after it
     sampler = _Sampler(journal=journal, given=given, loop=loop, iterator=given.iterator)
     sampler.begin()

@@ -64,7 +64,7 @@ def sample_readers(journal: JournalWriter, dataset: Any) -> None:
         records = max(1, min(SOURCE_BATCH, SOURCE_BATCH_BYTES // max(1, bytes_of(first))))
         del first
         source = source.repeat().batch(records).prefetch(2)
-        loop, iterator = sampling_loop(source.element_spec), iter(source)
+        loop, iterator = sampling_loop(), iter(source)
         loop(iterator, 1)  # traces, and fills what is to be filled
         read = loop(iterator, until_s=time.time() + SOURCE_S)
         if read.error is not None or read.ended:

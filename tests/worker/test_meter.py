@@ -177,7 +177,7 @@ def metered(build: Callable[[Any], Any], batches: int = 60, passes: int = 1) -> 
     with graph.recorded_sources() as log:
         dataset = build(tf.data.Dataset)
     meter = CostMeter(ops=graph.read_graph(dataset, log, target="t").ops)
-    loop = sampling_loop(dataset.element_spec)
+    loop = sampling_loop()
     iterator = iter(dataset)
     loop(iterator, 1)
     meter.poll(iterator)
