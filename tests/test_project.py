@@ -14,6 +14,8 @@ from urllib.parse import unquote
 import click
 import pytest
 
+from tests.functional.running import loaded_after
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -50,23 +52,7 @@ def test_no_function_is_too_long(root: Path) -> None:
 
 # --- what importing costs --------------------------------------------------------------------------------------------------
 
-# Run in a fresh interpreter: pytest's own may hold TensorFlow already, from another test. `runpy` is `python -m`.
-LOADED_AFTER = """
-import runpy, sys
-try:
-    {statement}
-except SystemExit as end:
-    assert not end.code, end.code
-print("\\nLOADED", *sorted(name for name in sys.modules if name.partition(".")[0] in {heavy}))
-"""
-HEAVY = {"tensorflow", "keras", "scipy", "pandas"}
-
-
-def loaded_after(statement: str, root: Path) -> list[str]:
-    code = LOADED_AFTER.format(statement=statement, heavy=HEAVY)
-    run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout.rpartition("LOADED")[2].split()
+HEAVY = ("tensorflow", "keras", "scipy", "pandas")
 
 
 @pytest.mark.parametrize(
@@ -74,15 +60,15 @@ def loaded_after(statement: str, root: Path) -> list[str]:
     [["--help"], ["--version"], ["analyze", "--help"], ["demo", "--help"], ["report", "--help"], ["tf-config", "--help"]],
     ids=" ".join,
 )
-def test_help_loads_nothing_heavy(arguments: list[str], root: Path) -> None:
-    call = f"sys.argv[1:] = {arguments!r}; runpy.run_module('cs_input_analyzer', run_name='__main__', alter_sys=True)"
-    assert loaded_after(call, root) == []
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    call = f"sys.argv[1:] = {arguments!r}; import runpy; runpy.run_module('cs_input_analyzer', run_name='__main__', alter_sys=True)"
+    assert loaded_after(call, *HEAVY) == set()
 
 
-def test_import_loads_nothing_heavy(root: Path) -> None:
+def test_import_and_watching_a_list_load_nothing_heavy() -> None:
     """And what is loaded is seen."""
-    call = "import cs_input_analyzer, wafer_model, sample_pipelines.sharding; sys.modules['keras.seen'] = None"
-    assert loaded_after(call, root) == ["keras.seen"]
+    call = "import cs_input_analyzer as csia, wafer_model, sample_pipelines.sharding; list(csia.InputMonitor([[1, 2]] * 300, 2))"
+    assert loaded_after(f"{call}; sys.modules['keras.seen'] = None", *HEAVY) == {"keras"}
 
 
 def test_every_public_name_is_there_and_explained() -> None:

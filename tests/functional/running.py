@@ -186,6 +186,16 @@ def ran(words: Sequence[str], folder: Path = ROOT, timeout_s: float = 180.0, **e
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
+def loaded_after(statement: str, *packages: str) -> set[str]:
+    """Which of these packages a fresh interpreter holds after a statement that says nothing on stderr: pytest's own may hold
+    TensorFlow already, from another test."""
+    ending = "except SystemExit as end:\n    assert not end.code, end.code"
+    loaded = "print('LOADED', *{name.partition('.')[0] for name in sys.modules})"
+    done = ran([sys.executable, "-c", f"import sys\ntry:\n    {statement}\n{ending}\n{loaded}"], timeout_s=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    return set(done.stdout.rpartition("LOADED")[2].split()) & set(packages)
+
+
 def sleeps_left() -> list[psutil.Process]:
     """Programs `sleep` that tests of this process have started, once they had time to go."""
     _, left = psutil.wait_procs([process for process in psutil.process_iter() if _is_sleep(process)], timeout=2 * VANISH_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,7 @@ from builders import make_analysis, make_bare_analysis, make_launch_lines, make_
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.report import ENDINGS, FORMATS, Format, format_of, load, render, write_text_atomically
-
-HEAVY = ("tensorflow", "pandas", "pydantic", "jinja2", "rich", "numpy")
-
-
-def loaded_after(code: str, root: Path) -> list[str]:
-    probe = f"{code}\nimport sys\nprint(*sorted(set(sys.modules) & set({HEAVY!r})))"
-    run = subprocess.run([sys.executable, "-c", probe], cwd=root, capture_output=True, text=True, timeout=60, check=True)
-    return run.stdout.split()
+from tests.functional.running import loaded_after
 
 
 def test_every_ending_names_a_format() -> None:
@@ -74,9 +66,10 @@ def test_a_saved_report_renders_again_to_the_same_text(tmp_path: Path, format: F
         assert render(again, other) == render(make_analysis(), other)
 
 
-def test_importing_loads_nothing_heavy_and_reading_neither_tensorflow_nor_a_renderer(root: Path, tmp_path: Path) -> None:
+def test_importing_loads_nothing_heavy_and_reading_neither_tensorflow_nor_a_renderer(tmp_path: Path) -> None:
+    heavy = ("tensorflow", "pandas", "pydantic", "jinja2", "rich", "numpy")
     code = "import cs_input_analyzer.report, cs_input_analyzer.report.to_json, cs_input_analyzer.report.to_html"
-    assert loaded_after(f"{code}, cs_input_analyzer.report.to_csv, cs_input_analyzer.report.to_console", root) == []
+    assert loaded_after(f"{code}, cs_input_analyzer.report.to_csv, cs_input_analyzer.report.to_console", *heavy) == set()
     path = tmp_path / "run.json"
     path.write_text(render(make_analysis(), "json"))
-    assert loaded_after(f"from cs_input_analyzer.report import load; load({str(path)!r})", root) == ["pydantic"]
+    assert loaded_after(f"from cs_input_analyzer.report import load; load({str(path)!r})", *heavy) == {"pydantic"}

@@ -32,7 +32,7 @@ def test_a_checkpoint_and_the_burst_after_it_are_no_starvation(tmp_path: Path, w
 def test_the_steps_after_a_pause_show_what_it_was(tmp_path: Path, after_s: float, stalls: int, cause: str) -> None:
     """Steps that come faster than before were made during it; where they do not, its time is lost."""
     found = logs.inspected(tmp_path, logs.smoothed_log([2.0] * 20 + [60.0] + [after_s] * 34 + [2.0] * 20))
-    assert found.stall_count == stalls
+    assert (found.verdict, found.stall_count) == ("unknown", stalls)
     assert [stall.cause for stall in found.stalls] == [cause]
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
+import pkgutil
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wafer_model
+from tests.functional.running import loaded_after
 from wafer_model import Estimate, WaferModelError, from_compile_report, from_performance, from_rate, from_step_time
 from wafer_model.compile_report import CompileReport
 from wafer_model.performance_json import Performance
@@ -66,13 +67,8 @@ def test_an_estimate_outside_its_interval_or_without_end_cannot_be_made(low: flo
 
 
 def test_no_module_of_it_needs_tensorflow_the_analyzer_or_a_clock() -> None:
-    code = (
-        "import pkgutil, importlib, sys, wafer_model\n"
-        "for found in pkgutil.iter_modules(wafer_model.__path__): importlib.import_module('wafer_model.' + found.name)\n"
-        "print({m.split('.')[0] for m in sys.modules} & {'cs_input_analyzer', 'tensorflow', 'keras', 'scipy', 'rich', 'click'})"
-    )
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert found.stdout.strip() == "set()"
+    modules = ", ".join(f"wafer_model.{found.name}" for found in pkgutil.iter_modules(wafer_model.__path__))
+    assert loaded_after(f"import {modules}", "cs_input_analyzer", "tensorflow", "keras", "scipy", "rich", "click") == set()
 
 
 @pytest.mark.parametrize(
