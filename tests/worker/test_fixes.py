@@ -73,7 +73,7 @@ class FakeWatch:
         self.done: list[tuple[str, Any, int]] = []
         self.can_fill = can_fill
 
-    def __call__(self, element_spec: Any) -> FakeWatch:
+    def __call__(self) -> FakeWatch:
         return self
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
