@@ -110,7 +110,7 @@ def _analyze(
     """`known`: whose rate the demand is, where it says more than `--demand` can."""
     from cs_input_analyzer import api
 
-    output = Output.taken(choices, mistakes())
+    output = Output.taken(choices)
     options = options_of(target, params_file, overrides, choices)
     is_named = any(word.startswith("--json") for word in sys.argv[1:])  # `demo` saves its run without being asked
     command = typed_command(*(() if is_named or "json" not in output.files else ("--json", output.files["json"])))

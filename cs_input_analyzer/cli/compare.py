@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.command import Command
+from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, check_trusted
 from cs_input_analyzer.cli.terminal import complain
 from cs_input_analyzer.errors import UsageError
@@ -48,6 +48,7 @@ def compare(old_file: str, new_file: str, percent: float | None, measure: bool, 
     if percent is not None and not (math.isfinite(percent) and 0 <= percent < 100):
         raise UsageError(f"--fail-if-slower {percent:g}: percent of the old rate, from 0 to below 100, for example 5")
     output = Output.taken(choices)
+    mistakes().raise_any()
     if measure:
         old, new = report.load(old_file), report.load(new_file)  # once: what is run is what was shown
         for file, run in ((old_file, old), (new_file, new)):

@@ -8,9 +8,8 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import one_layout
-from cs_input_analyzer.cli.command import Command
+from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import Output
-from cs_input_analyzer.errors import Mistakes
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Layout
@@ -39,9 +38,8 @@ def inspect_run(path: str, current: tuple[Layout, ...] | None, run_file: str | N
     from cs_input_analyzer import run_logs as reading
     from cs_input_analyzer.choices import current_from
 
-    found_wrong = Mistakes()
-    layout, output = one_layout(current, found_wrong), Output.taken(choices, found_wrong)
-    found_wrong.raise_any()
+    layout, output = one_layout(current, mistakes()), Output.taken(choices)
+    mistakes().raise_any()
     analysis = report.load(run_file) if run_file is not None else None
     output.deliver(reading.inspect_run(Path(path), current=layout or current_from(os.environ), analysis=analysis))
     return 0

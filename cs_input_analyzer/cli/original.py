@@ -88,7 +88,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
         return 0
     check_begins_with_python(words)
     found_wrong, script = mistakes(), None
-    output = Output.taken(choices, found_wrong)
+    output = Output.taken(choices)
     with found_wrong:
         choices["nodes"] = _nodes(available_nodes, choices)
     choices["train_command"] = choices["train_command"] or shlex.join(trained(words))

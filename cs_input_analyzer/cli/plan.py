@@ -26,7 +26,7 @@ def plan(run_file: str, **choices: Any) -> int:
     from cs_input_analyzer import report as reports
 
     found_wrong = mistakes()
-    output = Output.taken(choices, found_wrong)
+    output = Output.taken(choices)
     choices["current"] = one_layout(choices["current"], found_wrong)
     source_of = click.get_current_context().get_parameter_source
     typed = {name: choice for name, choice in choices.items() if source_of(name) is ParameterSource.COMMANDLINE}

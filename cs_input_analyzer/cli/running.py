@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cs_input_analyzer.cli.command import mistakes
 from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, is_tty, print_on_stderr, print_text, width
-from cs_input_analyzer.errors import AnalyzerError, Mistakes, UsageError
+from cs_input_analyzer.errors import AnalyzerError, UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
@@ -67,18 +68,15 @@ class Output:
     fail_on: str | None = None
 
     @classmethod
-    def taken(cls, choices: dict[str, Any], mistakes: Mistakes | None = None) -> Output:
-        """Taken out of the choices of a command; files that cannot be written are noted, or raised where nothing notes them."""
+    def taken(cls, choices: dict[str, Any]) -> Output:
+        """Taken out of the choices of a command; files that cannot be written are noted among its mistakes."""
         from cs_input_analyzer.report import FORMATS
         from cs_input_analyzer.report.files import check_writable
 
         files = {form: file for form in FORMATS if (file := choices.pop(f"{form}_file", None))}
-        noted = Mistakes() if mistakes is None else mistakes
         for path in files.values():
-            with noted:
+            with mistakes():
                 check_writable(path)
-        if mistakes is None:
-            noted.raise_any()
         taken = {name: choices.pop(name, None) for name in ("quiet", "verbose", "full", "fail_on")}
         return cls(files, bool(taken["quiet"]), bool(taken["verbose"]), bool(taken["full"]), taken["fail_on"])
 

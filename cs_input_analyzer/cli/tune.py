@@ -45,7 +45,7 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     from cs_input_analyzer.studies.tune import analyze_and_patch
 
     found_wrong = mistakes()
-    output = Output.taken(choices, found_wrong)
+    output = Output.taken(choices)
     if patch_file is not None:
         with found_wrong:
             check_writable(patch_file)

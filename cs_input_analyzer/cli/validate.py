@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.command import Command
+from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import Output, check_trusted
 from cs_input_analyzer.cli.terminal import print_on_stderr
 from cs_input_analyzer.errors import UsageError
@@ -40,6 +40,7 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     run = reports.load(run_file)
     check_trusted("validate", run_file, run.pipeline.target, target, yes)
     output = Output.taken(choices)
+    mistakes().raise_any()
     found = output.measured(
         choices["max_seconds"],
         lambda progress: api.validate(run, layouts=layouts or (), progress=progress, **choices),

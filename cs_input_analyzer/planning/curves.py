@@ -4,9 +4,7 @@ A report formats records and computes nothing, so what a picture needs beside th
 launches around the plan, how batch times scatter, how the accelerator is fed from moment to moment. The same run gives the same
 numbers, today's or a saved one.
 
-The feeding is that of the simulation: measured batches of the workers, replayed through their buffers. A checkpoint of the real run
-is not known here, so a pause as long as a tenth of the picture is put in its middle, and said to be assumed: it shows how far the
-buffers carry, and how long it takes until the feeding is what it was.
+The feeding is that of the simulation: measured batches of the workers, replayed through their buffers.
 """
 
 from __future__ import annotations
@@ -125,7 +123,6 @@ BINS = 90
 # Steps of the picture: enough in each bin to be a rate, few enough for a tenth of a second.
 LEAST_STEPS, MOST_STEPS, ROUNDS = 1800, 12_000, 60
 MOST_WORKERS = 200
-PAUSE_RATIO = 0.1
 WARMUP_RATIO = 0.25
 
 
@@ -135,16 +132,14 @@ class FeedingCurve:
 
     Attributes:
         edges_s: where they begin and end, one more than there are.
-        taken_samples_per_s: what the accelerator got; `wanted_…`: what it would have taken (0 while it pauses).
+        taken_samples_per_s: what the accelerator got; `wanted_…`: what it would have taken.
         depth: batches that one worker holds.
         simulated_workers: as many of the plan's input workers as were replayed, at their joint rate.
     """
 
     edges_s: tuple[float, ...]
     taken_samples_per_s: tuple[float, ...]
-    wanted_samples_per_s: tuple[float, ...]
-    pause_begin_s: float
-    pause_end_s: float
+    wanted_samples_per_s: float
     depth: int
     simulated_workers: int
 
@@ -168,31 +163,17 @@ def feeding_curve(analysis: Analysis, traces_s: Sequence[Sequence[float]]) -> Fe
         shapes, workers=workers, batches=steps // workers + 1, replications=1, seed=analysis.options.seed
     ) * (workers * batch / supply)
     step_s, depth = batch / demand, simulate.depth_of(analysis.pipeline)
-    gaps = np.full(steps, step_s)
-    first = int(WARMUP_RATIO * steps)
-    middle = (first + steps) // 2
-    gaps[middle] += PAUSE_RATIO * (steps - first) * max(step_s, batch / supply)
-    taken = simulate.taken_s(production, gaps, depth=depth)[0]
-    return _curve(taken[first:], middle - first, float(gaps[middle]), step_s, batch, depth, workers)
-
-
-def _curve(taken: Floats, middle: int, pause_s: float, step_s: float, batch: int, depth: int, workers: int) -> FeedingCurve:
+    taken = simulate.taken_s(production, np.full(steps, step_s), depth=depth)[0, int(WARMUP_RATIO * steps) :]
     times = taken - taken[0]
-    # It stops when the step before the pause is over.
-    begin, end = float(times[middle - 1]) + step_s, float(times[middle - 1]) + pause_s
     edges = np.linspace(0.0, float(times[-1]), BINS + 1)
-    width = float(edges[1])
     # A batch is taken bit by bit while its step lasts: rates of stretches shorter than some steps would jump without a cause.
     moments = np.stack([times, times + step_s], axis=1).ravel()
     counted = np.stack([np.arange(len(times)), np.arange(1, len(times) + 1)], axis=1).ravel()
     batches = np.diff(np.interp(edges, np.maximum.accumulate(moments), counted))
-    paused = np.clip(np.minimum(edges[1:], end) - np.maximum(edges[:-1], begin), 0.0, width) / width
     return FeedingCurve(
         edges_s=tuple(edges.tolist()),
-        taken_samples_per_s=tuple((batches * batch / width).tolist()),
-        wanted_samples_per_s=tuple(((1 - paused) * batch / step_s).tolist()),
-        pause_begin_s=begin,
-        pause_end_s=end,
+        taken_samples_per_s=tuple((batches * batch / edges[1]).tolist()),
+        wanted_samples_per_s=demand,
         depth=depth,
         simulated_workers=workers,
     )

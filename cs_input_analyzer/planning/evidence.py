@@ -93,9 +93,7 @@ def node_local_folder(path: str) -> str | None:
 
 def cpus_of_task(case: Case) -> int | None:
     """CPUs of one task of the plan; without one, of the widest worker that was measured."""
-    if case.plan is not None:
-        return case.plan.cpus_per_task
-    return max((measurement.layout.cpus_per_task for measurement in case.measurements), default=None)
+    return widest_cpus(case) if case.plan is None else case.plan.cpus_per_task
 
 
 def workers_of(case: Case) -> int | None:

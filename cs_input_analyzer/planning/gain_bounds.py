@@ -6,6 +6,7 @@ what it can gain, however much it takes away (Amdahl's law). A serial op that it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from cs_input_analyzer.pipeline.lineage import upstream
@@ -28,20 +29,17 @@ _OVERLAPPING = frozenset({"parallelize", "interleave", "set-cycle-length", "inse
 def most_gain(case: Case, edits: Sequence[Edit]) -> float | None:
     """The largest ratio of rates, edited / original, that the costs allow in workers of the profile's size; None where they say
     nothing about it."""
-    profile, rate = case.profile, _rate_of(case)
-    if profile is None or rate is None or not profile.cpu_s_per_sample:
+    profile = case.profile
+    if profile is None or not profile.cpu_s_per_sample:
         return None
+    # Of one worker of the profile's size, alone on the host: the low end, as the bound is to be safe.
+    alike = [m for m in case.measurements if m.layout.tasks == 1 and m.layout == profile.layout]
+    lows = [worker.samples_per_s.low for m in alike for worker in m.measured_workers if worker.samples_per_s]
+    rate = min((low for low in lows if low > 0), default=math.inf)
     if rate * profile.cpu_s_per_sample > profile.layout.cpus_per_task * ROW_ERROR_RATIO:
-        return None  # more CPU than there was: these costs are not those of this rate
+        return None  # no rate is known, or more CPU than there was: these costs are not those of this rate
     limits = list(_by_computing(case, profile, edits, rate))
     return max(1.0, min(limits) / rate) * PROCESS_RATIO if limits else None
-
-
-def _rate_of(case: Case) -> float | None:
-    """Samples/s of one worker of the profile's size, alone on the host: the low end, as the bound is to be safe."""
-    alike = [m for m in case.measurements if m.layout.tasks == 1 and case.profile and m.layout == case.profile.layout]
-    lows = [worker.samples_per_s.low for m in alike for worker in m.measured_workers if worker.samples_per_s]
-    return min((low for low in lows if low > 0), default=None)
 
 
 def _by_computing(case: Case, profile: Profile, edits: Sequence[Edit], rate: float) -> Iterator[float]:

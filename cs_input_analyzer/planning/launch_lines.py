@@ -154,8 +154,11 @@ def _srun(plan: LaunchPlan, cluster: Cluster, options: Options, command: list[st
 def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, command: list[str]) -> str:
     extra = _words(options.sbatch_args or "", "--sbatch-args")
     components = _components(plan, cluster, options, extra)
+    tasks = plan.single_task_nodes + (plan.nodes - plan.single_task_nodes) * plan.tasks_per_node
+    nodes = f"{counted(plan.nodes, 'node')} ({plan.single_task_nodes} with a single task)"
+    arithmetic = f"{nodes}, {counted(tasks, 'task')}, {plan.input_workers} of them stream"
     lines = ["#!/bin/bash"]
-    lines += [f"# Feeds the accelerator from {_one_line(target)}", f"# on {_one_line(cluster.name)}: {_arithmetic(plan)}."]
+    lines += [f"# Feeds the accelerator from {_one_line(target)}", f"# on {_one_line(cluster.name)}: {arithmetic}."]
     for index, component in enumerate(components):
         if index:
             lines.append("#SBATCH hetjob")
@@ -177,12 +180,6 @@ def _in_each_task(options: Options, command: list[str]) -> list[str]:
         mounts = ["-B", ",".join(options.mount_dirs)] if options.mount_dirs else []
         command = ["singularity", "exec", *mounts, options.container, *command]
     return ["bash", "-c", _WITH_TF_CONFIG, "bash", *command]
-
-
-def _arithmetic(plan: LaunchPlan) -> str:
-    tasks = plan.single_task_nodes + (plan.nodes - plan.single_task_nodes) * plan.tasks_per_node
-    nodes = f"{counted(plan.nodes, 'node')} ({plan.single_task_nodes} with a single task)"
-    return f"{nodes}, {counted(tasks, 'task')}, {plan.input_workers} of them stream"
 
 
 def _directive(word: str) -> str:

@@ -53,13 +53,17 @@ def without_launcher(words: Sequence[str], option: str) -> list[str]:
 def trained(words: Sequence[str]) -> list[str]:
     """The command as one that trains, whatever it names: `--mode=validate_only` becomes `--mode=train`, `--compile_only` goes."""
     kept = [word for word in words if not (word.startswith("-") and _plain(word.partition("=")[0]) in NOT_TRAINING)]
-    found = []
-    for place, word in enumerate(kept):
+    found, before = [], ""
+    for word in kept:
         option, equals, value = word.partition("=")
+        is_alone = word in NOT_TRAINING and not (before.startswith("-") and "=" not in before)  # it can be nothing else
         if _is_mode(option) and equals and _plain(value) in NOT_TRAINING_MODES:
             found.append(f"{option}=train")
+        elif is_alone or (_is_mode(before) and _plain(word) in NOT_TRAINING_MODES):
+            found.append("train")
         else:
-            found.append("train" if _is_mode_word(kept, place) else word)
+            found.append(word)
+        before = word
     return found
 
 
@@ -101,11 +105,3 @@ def _plain(word: str) -> str:
 def _is_mode(word: str) -> bool:
     """`--mode`, `-mode`, `--run_mode`: not `--model_dir`, not `--precision_mode`."""
     return word.startswith("-") and _plain(word) in ("mode", "run_mode")
-
-
-def _is_mode_word(words: Sequence[str], place: int) -> bool:
-    """Whether this word is the mode: after `--mode`, or alone, and then only one that can be nothing else."""
-    before = words[place - 1] if place else ""
-    if _is_mode(before):
-        return _plain(words[place]) in NOT_TRAINING_MODES
-    return words[place] in NOT_TRAINING and not (before.startswith("-") and "=" not in before)

@@ -87,7 +87,6 @@ def _place(case: Case) -> tuple[str | None, int, bool | None, str | None]:
     return directory, nodes, *((storage.is_shared, storage.file_system) if storage is not None else (None, None))
 
 
-READERS = ("TFRecord", "TextLine", "FixedLengthRecord", "CSV")
 ENCODED = frozenset({"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeAndCropJpeg", "DecodeGif", "DecodeWebP"})
 LARGE_RATIO = 0.2
 CPU_BOUND: tuple[StationKind, ...] = ("CPU", "serial op", "fixed parallelism", "readers")
@@ -108,7 +107,7 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
 
     Silent where the trade is the right way round, and for records of encoded images that are not compressed again.
     """
-    readers = [op for op in case.pipeline.ops if op.kind in READERS and isinstance(op.parameters.get("compression_type"), str)]
+    readers = [op for op in case.pipeline.ops if isinstance(op.parameters.get("compression_type"), str)]
     packed = [op for op in readers if op.parameters["compression_type"]]
     is_encoded = any(ENCODED.intersection(op.function_ops) for op in case.pipeline.ops)
     storage = bottleneck(case, ("storage bandwidth",))
@@ -173,7 +172,6 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
     yield finding(reader, message, fix, evidence, is_warning=is_bad)
 
 
-TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 IN_MEMORY = ("tmpfs", "ramfs")
 
 
@@ -192,7 +190,7 @@ def dataset_in_tmp(case: Case) -> Iterator[Finding]:
     (directory, nodes, is_shared, file_system), files = _place(case), case.pipeline.files
     if files is None or directory is None or nodes > 1 or is_shared:
         return
-    folder = next((folder for folder in TEMPORARY if f"{directory}/".startswith(f"{folder}/")), None)
+    folder = node_local_folder(directory)
     if folder is None:
         return
     is_memory = file_system in IN_MEMORY or folder == "/dev/shm"

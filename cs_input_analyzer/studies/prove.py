@@ -92,7 +92,7 @@ def prove_fixes(
         nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing.results), probing.results.cpu_budget))
     )
     candidates = tuple(fix.bounded(most_gain(fix.candidate.edits, layout.cpus_per_task)) for fix in candidates)
-    found = _in_worker((*candidates, *checks), probing, layout)
+    found = in_worker([fix.candidate for fix in (*candidates, *checks)], probing, layout)
     if not found.outcomes:
         probing.seconds.leave_out(f"what the fixes gain: {found.why}")
         return replace(untried(findings, f"not measured: {found.why}"), is_interrupted=found.is_interrupted)
@@ -182,7 +182,7 @@ def _checked(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class Found:
     """By candidate what the worker reported of it; `kept` ones were put together last."""
 
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
@@ -192,27 +192,28 @@ class _Found:
     is_interrupted: bool = False
 
 
-def _in_worker(candidates: Sequence[_Fix], probing: Probing, layout: Layout) -> _Found:
+def in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout) -> Found:
+    """What one fresh worker finds out about candidates in the time that is left."""
     try:
-        launched = probing.measure_fixes([one.candidate for one in candidates], layout)
+        launched = probing.measure_fixes(candidates, layout)
     except LaunchError as error:
-        return _Found(why=str(error))
+        return Found(why=str(error))
     except KeyboardInterrupt:
-        return _Found(is_interrupted=True)
+        return Found(is_interrupted=True)
     if launched is None:
-        return _Found()
+        return Found()
     told = launched.outcomes
     if told is None:
-        return _Found(why="this launcher does not try fixes")
+        return Found(why="this launcher does not try fixes")
     outcomes = {index: outcome for index, outcome in enumerate(told.each) if outcome != Outcome()}
-    found = _Found(outcomes=outcomes, kept=told.kept, together=told if told.kept else None, is_interrupted=launched.is_interrupted)
+    found = Found(outcomes=outcomes, kept=told.kept, together=told if told.kept else None, is_interrupted=launched.is_interrupted)
     if told.is_over or told.was_late or launched.is_interrupted:
         return found
     ended = told.ended or launched.measurement.workers[0].message or "nobody saw how"
     if told.running is None:  # it was not at a fix: the pipeline itself failed this time
         why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {ended}"
         return replace(found, why=why)
-    name = candidates[told.running].candidate.name
+    name = candidates[told.running].name
     lost = replace(
         outcomes.get(told.running, Outcome()),
         is_proven=False,

@@ -38,7 +38,13 @@ def measured_in_turns(
     chosen = layouts or _common(runs, host)
     while len(chosen) > 1 and not layouts and 2 * shortest_round_s(chosen, launcher) > max_seconds:
         chosen = chosen[:-1]
-    _check(chosen, host, launcher, max_seconds)
+    if not chosen:
+        raise UsageError("the runs have no launch in common that fits this host; say what to launch: --layouts 1x1x1,1x2x1")
+    for layout in chosen:
+        problem = misfit(layout, host)
+        if problem is not None:
+            raise UsageError(f"--layouts {layout}: {problem}")
+    check_round(chosen, launcher, max_seconds, sides=2)
     sides = [
         Probing(run.pipeline.target, None, replace(run.options, max_seconds=max_seconds), host, launcher, progress, "validate")
         for run in runs
@@ -66,13 +72,3 @@ def _common(runs: tuple[Analysis, Analysis], host: Host) -> tuple[Layout, ...]:
     """Launches on one node that both have measured whole and that fit this host, by rising size."""
     pairs = [pair for pair in pairs_of(*runs) if pair.num_workers == pair.layout.tasks]
     return tuple(dict.fromkeys(pair.layout for pair in pairs if misfit(pair.layout, host) is None))
-
-
-def _check(layouts: Sequence[Layout], host: Host, launcher: Launcher, max_seconds: float) -> None:
-    if not layouts:
-        raise UsageError("the runs have no launch in common that fits this host; say what to launch: --layouts 1x1x1,1x2x1")
-    for layout in layouts:
-        problem = misfit(layout, host)
-        if problem is not None:
-            raise UsageError(f"--layouts {layout}: {problem}")
-    check_round(layouts, launcher, max_seconds, sides=2)

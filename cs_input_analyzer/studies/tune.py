@@ -7,18 +7,17 @@ The user's files are read and never written.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from cs_input_analyzer.engines import Launcher
-from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.pipeline.source.patch import SourcePatch, make_patch, unified_diff
 from cs_input_analyzer.records import Analysis, Finding, Fixes, Patch
 from cs_input_analyzer.studies.analyze import Job, Progress, analyze
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.seconds import LAUNCH_OVERHEAD_S, LEAST_FIXES_S
-from cs_input_analyzer.studies.prove import texts_of
+from cs_input_analyzer.studies.prove import in_worker, texts_of
 from cs_input_analyzer.worker.fixes import Outcome
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -97,20 +96,7 @@ def _by_hand(finding: Finding, why: str) -> str:
 
 def _checked(source: SourcePatch, fixes: Fixes, probing: Probing) -> tuple[Outcome, bool]:
     """What a worker says of the patched copy, and whether Ctrl-C ended that."""
-    changed: Mapping[str, str] = {file.path: file.after for file in source.files}
-    candidate = Candidate(name="the patched copy", edits=(), texts=tuple(changed.items()))
-    try:
-        launched = probing.measure_fixes([candidate], fixes.layout)
-    except LaunchError as error:
-        return Outcome(reason=str(error)), False
-    except KeyboardInterrupt:
-        return Outcome(reason="the run was interrupted"), True
-    if launched is None or launched.outcomes is None:
-        return Outcome(reason="no time was left to try it" if launched is None else "this launcher does not try fixes"), False
-    (outcome,) = launched.outcomes.each
-    if outcome == Outcome():
-        if launched.outcomes.was_late:
-            return Outcome(reason="no time was left to try it"), launched.is_interrupted
-        said = launched.failure.message if launched.failure else launched.outcomes.ended or "it ended before it was through"
-        outcome = Outcome(reason=f"the worker that tried it was lost: {said}")
-    return outcome, launched.is_interrupted
+    texts = tuple((file.path, file.after) for file in source.files)
+    found = in_worker([Candidate(name="the patched copy", edits=(), texts=texts)], probing, fixes.layout)
+    why = "the run was interrupted" if found.is_interrupted else found.why
+    return found.outcomes.get(0, Outcome(reason=why)), found.is_interrupted

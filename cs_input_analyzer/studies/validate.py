@@ -201,7 +201,13 @@ def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> 
     if plan is None:
         raise UsageError("this run recommends no launch; say what to try with --layouts, for example --layouts 1x1x1,1x2x1")
     part = _streaming_part(plan, trial.nodes)
-    base = _largest_that_fits(trial, model, part)
+    cpus = min(part.cpus_per_task, trial.host.cpu_budget)
+    sizes = range(min(part.tasks_per_node, trial.host.cpu_budget // cpus), 0, -1)
+    parts = [replace(part, tasks_per_node=tasks, cpus_per_task=cpus) for tasks in sizes]
+    base = next((layout for layout in parts if _problem(trial, model, layout) is None), None)
+    if base is None:
+        why = _problem(trial, model, parts[-1])
+        raise UsageError(f"not even one worker of the recommended launch fits this host: it {why}")
     fitting = [layout for layout in _neighbours(base) if _problem(trial, model, layout) is None]
     kept = list(fitting)
     while kept and shortest_round_s([base, *kept], launcher) > trial.max_seconds:
@@ -220,16 +226,6 @@ def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> 
 def _streaming_part(plan: LaunchPlan, nodes: int) -> Layout:
     """The tasks of the plan that stream, on as many of its nodes as there are here."""
     return replace(plan.streaming, nodes=min(nodes, plan.streaming.nodes))
-
-
-def _largest_that_fits(trial: Trial, model: CapacityModel, part: Layout) -> Layout:
-    cpus = min(part.cpus_per_task, trial.host.cpu_budget)
-    for tasks in range(min(part.tasks_per_node, trial.host.cpu_budget // cpus), 0, -1):
-        layout = replace(part, tasks_per_node=tasks, cpus_per_task=cpus)
-        problem = _problem(trial, model, layout)
-        if problem is None:
-            return layout
-    raise UsageError(f"not even one worker of the recommended launch fits this host: it {problem}")
 
 
 def _neighbours(base: Layout) -> Iterator[Layout]:

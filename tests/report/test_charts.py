@@ -105,15 +105,6 @@ def test_memory_stands_beside_its_limit() -> None:
     assert len(table.rows) == 1 + len(run.recommendation.alternatives)
 
 
-def test_nothing_is_taken_in_the_middle_of_the_pause() -> None:
-    chart = charts_of(usual_run())["timeline"]
-    rows = values(chart, "line")
-    (pause,) = values(chart, "rect")
-    length = rows[1]["time"] - rows[0]["time"]
-    inside = [row for row in rows if pause["begin"] + length < row["time"] < pause["end"] - length]
-    assert {row["taken"] for row in inside} == {0.0}
-
-
 def test_a_model_of_nonsense_draws_nothing() -> None:
     plan = make_plan(predicted_samples_per_s=make_estimate(1e308))
     nonsense = usual_run(capacity=make_capacity_model(workers=(), contention=()), recommendation=plan)

@@ -38,7 +38,9 @@ def trying(patched: Callable[[], Outcome] = lambda: PASSED) -> FakeLauncher:
 
     def tell(candidates: Sequence[Candidate]) -> Outcomes:
         if candidates[0].texts and not candidates[0].only_run:
-            return Outcomes(each=(patched(),), is_over=True)
+            outcome = patched()
+            is_over = outcome != Outcome()
+            return Outcomes(each=(outcome,), is_over=is_over, running=None if is_over else 0, ended="it ended")
         each = tuple(Outcome(is_proven=True, elements=100, gain=make_estimate(2.0)) for _ in candidates)
         kept = tuple(index for index, candidate in enumerate(candidates) if candidate.edits)
         return Outcomes(each=each, kept=kept, gain=make_estimate(2.1), elements=100, is_over=True)
@@ -143,7 +145,7 @@ def test_a_file_that_cannot_be_patched_is_said(file: Path, monkeypatch: pytest.M
     ("outcome", "said"),
     [
         (Outcome(reason="element 3 differs"), "element 3 differs"),
-        (Outcome(), "the worker that tried it was lost"),
+        (Outcome(), "the worker was lost while it ran with it"),
         (LaunchError("the disk is full"), "the disk is full"),
         (KeyboardInterrupt(), "interrupted"),
     ],

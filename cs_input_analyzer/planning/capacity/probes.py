@@ -45,15 +45,11 @@ def next_probe(model: CapacityModel, cluster: Cluster, cpu_budget: int) -> Layou
         layout: predict(deterministic, here, layout, single_task_nodes=0, feed="first-come", has_chief=False).samples_per_s
         for layout in layouts
     }
-    open_ = [layout for layout in layouts if not _is_measured(model, layout) and layout.tasks_per_node <= MOST_TASKS]
+    measured = {(point.tasks, point.cpus) for point in model.contention} | {(1, point.cpus) for point in model.workers}
+    few = [layout for layout in layouts if layout.tasks_per_node <= MOST_TASKS]
+    open_ = [layout for layout in few if (layout.tasks_per_node, layout.cpus_per_task) not in measured]
     if not open_:
         return None
     next_one = max(open_, key=lambda layout: (rates[layout].high, -layout.cpus_per_task))
     others = max((rates[layout].estimate for layout in layouts if layout != next_one), default=0.0)
     return next_one if rates[next_one].high > others else None
-
-
-def _is_measured(model: CapacityModel, layout: Layout) -> bool:
-    tasks, cpus = layout.tasks_per_node, layout.cpus_per_task
-    together = {(point.tasks, point.cpus) for point in model.contention}
-    return (tasks, cpus) in together or (tasks == 1 and cpus in {point.cpus for point in model.workers})

@@ -38,7 +38,10 @@ def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scali
     points = tuple(_point(nodes, launches) for nodes, launches in sorted(by_nodes.items()))
     first, last = points[0], points[-1]
     kept_ratio = quotient(last.samples_per_s, first.samples_per_s).scaled(first.nodes / last.nodes)
-    medians = {nodes: _median_rate(launches) for nodes, launches in by_nodes.items()}
+    medians = {
+        nodes: median(worker.samples_per_s.estimate for m in launches for worker in m.workers if worker.samples_per_s is not None)
+        for nodes, launches in by_nodes.items()
+    }
     ceiling = None
     if kept_ratio.high < SCALES_RATIO and _is_storage(points, medians):
         # The most that nodes read at once: they waited for it, so more of them would get no more.
@@ -103,10 +106,6 @@ def _is_storage(points: Sequence[ScalingPoint], medians: Mapping[int, float]) ->
     took_s, takes_s = (point.workers / point.samples_per_s.estimate for point in (first, last))
     busier_s = (1 - last.wait_ratio) * takes_s - (1 - first.wait_ratio) * took_s
     return takes_s > took_s and busier_s <= (1 - WAITED_SHARE_RATIO) * (takes_s - took_s)
-
-
-def _median_rate(launches: Sequence[Measurement]) -> float:
-    return median(worker.samples_per_s.estimate for m in launches for worker in m.workers if worker.samples_per_s is not None)
 
 
 def _note(points: Sequence[ScalingPoint], kept: Estimate, ceiling: Estimate | None) -> str:

@@ -45,12 +45,9 @@ def model_error_log(extrapolation: float) -> float:
 
 def _extrapolation(model: CapacityModel, tasks: int, cpus: int) -> float:
     ratio = max(1.0, cpus / model.largest_cpus_probed, model.workers[0].cpus / cpus)
-    return max(ratio, tasks * cpus / _busy_probed(model, cpus)) if tasks > 1 else ratio
-
-
-def _busy_probed(model: CapacityModel, cpus: int) -> int:
-    """CPUs that the probes filled at once: with workers together, or with the one worker where only lone workers ran."""
-    return max((min(point.tasks * point.cpus, model.host_cpus) for point in model.contention), default=cpus)
+    # CPUs that the probes filled at once: with workers together, or with the one worker where only lone workers ran.
+    filled = max((min(point.tasks * point.cpus, model.host_cpus) for point in model.contention), default=cpus)
+    return max(ratio, tasks * cpus / filled) if tasks > 1 else ratio
 
 
 def shape_error_log(model: CapacityModel, tasks: int, cpus: int) -> float:

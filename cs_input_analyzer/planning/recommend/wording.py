@@ -5,7 +5,6 @@ from __future__ import annotations
 from cs_input_analyzer.planning.recommend.launches import Choice, limit_on, on_nodes
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance
-from cs_input_analyzer.records import Prediction
 from cs_input_analyzer.units import counted, format_probability, format_rate, format_ratio
 
 PER_NODE = "samples/s per node"
@@ -41,11 +40,7 @@ def _fewer(problem: PlanningProblem, choice: Choice) -> str:
     best = on_nodes(problem, fewer)
     if best is None:
         return f"No launch runs on {counted(fewer, 'node')}, single-task nodes counted."
-    return f"One node fewer {_would(problem, best)}"
-
-
-def _would(problem: PlanningProblem, fewer: Prediction) -> str:
     if problem.needed is None:
-        return f"would guarantee only {format_rate(fewer.samples_per_s.low / fewer.layout.nodes, PER_NODE)}."
-    sure = format_probability(chance(fewer.samples_per_s, problem.needed))
-    return f"would do so with a probability of only {sure} ({limit_on(problem, fewer)})."
+        return f"One node fewer would guarantee only {format_rate(best.samples_per_s.low / fewer, PER_NODE)}."
+    sure = format_probability(chance(best.samples_per_s, problem.needed))
+    return f"One node fewer would do so with a probability of only {sure} ({limit_on(problem, best)})."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from cs_input_analyzer.planning.curves import FeedingCurve, GapBin, feeding_curve, gap_bins, wanted_gap_s
+from cs_input_analyzer.planning.curves import GapBin, feeding_curve, gap_bins, wanted_gap_s
 from cs_input_analyzer.records import Analysis, Measurement, WorkerResult
 from cs_input_analyzer.report.charts.view import (
     SECONDS,
@@ -129,7 +129,7 @@ def _rate_layers(rows: list[Row], transient_s: float) -> list[Spec]:
 
 
 def timeline(analysis: Analysis) -> Chart | None:
-    """Supply and demand from moment to moment, with a pause as a checkpoint makes one."""
+    """Supply and demand from moment to moment."""
     measured, plan = shown_measurement(analysis), analysis.recommendation
     if measured is None or plan is None:
         return None
@@ -140,23 +140,20 @@ def timeline(analysis: Analysis) -> Chart | None:
         {
             "time": (begin_s + end_s) / 2,
             "taken": taken,
-            "wanted": wanted,
+            "wanted": curve.wanted_samples_per_s,
             "when": f"{format_seconds(begin_s)} to {format_seconds(end_s)}",
             "got": format_rate(taken),
-            "would take": format_rate(wanted),
+            "would take": format_rate(curve.wanted_samples_per_s),
         }
-        for (begin_s, end_s), taken, wanted in zip(
-            pairwise(curve.edges_s), curve.taken_samples_per_s, curve.wanted_samples_per_s, strict=True
-        )
+        for (begin_s, end_s), taken in zip(pairwise(curve.edges_s), curve.taken_samples_per_s, strict=True)
     ]
     few, all_of_them = format_count(curve.simulated_workers), format_count(plan.input_workers)
     return Chart(
         name="timeline",
         title="Feeding the accelerator",
         caption="What the accelerator would take, and what it gets: measured batches of the workers, replayed through buffers "
-        f"of {format_count(curve.depth)} batches each. Where the areas part, it waits for input. The pause in the middle is as a "
-        "checkpoint makes one; its length is assumed.",
-        layers=_feed_layers(rows, curve),
+        f"of {format_count(curve.depth)} batches each. Where the areas part, it waits for input.",
+        layers=_feed_layers(rows),
         height=HEIGHT,
         table=shown("Feeding the accelerator", rows[::POINTS_PER_ROW], "when", "got", "would take"),
         key=tuple(FEED_COLORS.items()),
@@ -164,13 +161,12 @@ def timeline(analysis: Analysis) -> Chart | None:
     )
 
 
-def _feed_layers(rows: list[Row], curve: FeedingCurve) -> list[Spec]:
+def _feed_layers(rows: list[Row]) -> list[Spec]:
     x = field("time", axis=axis("time, warm-up left out", SECONDS), scale={"nice": False})
     y = field("wanted", axis=axis("samples/s"), scale={"zero": True})
     color, tips = coloured(FEED_COLORS), tooltip("when", "got", "would take")
     wanted, taken = ([{**row, "what": what} for row in rows] for what in ("wanted", "taken"))
-    layers = [
+    return [
         layer(wanted, "area", {"opacity": 0.35, "interpolate": "step"}, x=x, y=y, color=color, tooltip=tips),
         layer(taken, "line", {"strokeWidth": 2, "interpolate": "step"}, x=x, y=field("taken"), color=color, tooltip=tips),
     ]
-    return [*layers, *stretch(curve.pause_begin_s, curve.pause_end_s, "checkpoint (assumed)", x)]

@@ -41,7 +41,8 @@ def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> t
     before, after = ({op.name: op for op in run.ops if op.self_cpu_s_per_sample is not None} for run in (old, new))
     costs = {name: (_cost_s(before.get(name)), _cost_s(after.get(name))) for name in before.keys() | after.keys()}
     names = sorted(costs, key=lambda name: (-max(cost or 0.0 for cost in costs[name]), name))
-    spread = pooled([_log_costs(side) for pair in pairs for side in (pair.old, pair.new)], 0.0)
+    sides = [[worker.cpu_s_per_sample for m in side for worker in m.workers] for pair in pairs for side in (pair.old, pair.new)]
+    spread = pooled([[math.log(cost) for cost in side if cost is not None and cost > 0] for side in sides], 0.0)
     t, is_alike = spread.t(len(names) + 1), old.layout == new.layout
     whole = (old.cpu_s_per_sample, new.cpu_s_per_sample)
     unsure_s = ATTRIBUTION_RATIO * math.hypot(whole[0] or 0.0, whole[1] or 0.0)
@@ -83,12 +84,6 @@ def _noise_s(both: Both, spread: Spread, t: float, unsure_s: float, busy: float)
     relative = math.sqrt(spread.variance + RUN_SPREAD_RATIO**2)
     noise_s = t * math.hypot(relative * old, relative * new, busy * max(old, new), unsure_s)
     return noise_s if math.isfinite(noise_s) else None
-
-
-def _log_costs(launches: Sequence[Measurement]) -> list[float]:
-    """Of all processes of launches alike."""
-    costs = [worker.cpu_s_per_sample for launch in launches for worker in launch.workers]
-    return [math.log(cost) for cost in costs if cost is not None and cost > 0]
 
 
 def _cost_s(op: OpCost | None) -> float | None:
