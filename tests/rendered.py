@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Any
 
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report import render
+from cs_input_analyzer.report import render, render_table
 
 
 def to_html(run: Analysis) -> str:
@@ -14,3 +16,7 @@ def to_html(run: Analysis) -> str:
 
 def to_console(run: Analysis, *, full: bool = True, **shape: Any) -> str:
     return render(run, "console", full=full, **shape)
+
+
+def table_rows(run: Analysis, table: str = "workers") -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(render_table(run, table), newline="")))

@@ -94,6 +94,7 @@ def test_a_stream_that_is_closed_changes_no_exit_code(command: str, code: int, r
     done = ran(["sh", "-c", f"{sys.executable} -m cs_input_analyzer {command.replace('RUN', run_file)}"], root)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
+    assert ("standard output is closed" in done.stderr) == (command == "rules >&-")
 
 
 DEAD_TERMINAL = """

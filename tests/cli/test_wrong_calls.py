@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -160,23 +161,47 @@ LINES: dict[tuple[str, ...], str] = {
     ("wafer", "bert_large"): "Missing option '--batch-size'",
     ("inspect-run", "none"): "none",
     ("explain", "CSI999"): "there is no rule 'CSI999'",
-    ("run.py", "--mode", "train"): "type cs_input_analyzer python run.py --mode train",
+    ("python",): "which script",
+    ("--demand", "5"): "which script",
     ("python", "none.py"): "there is no file none.py",
+    ("--mount_dirs", "/a,/b", "python", "none.py"): "there is no file none.py",
+    ("--no-such-option", "python", __file__): "No such option",
+    ("--avail_nodes", "2", "--nodes", "3", "python", __file__): "give one of them",
+    ("--available_nodes", "many", "python", __file__): "many",
     ("--capture", "0", "python", __file__): "--capture 0",
     ("--available-nodes", "0", "python", __file__): "--available-nodes 0",
+    # a script without its Python is told what to type
+    ("run.py", "--mode", "train"): "type cs_input_analyzer python run.py --mode train",
+    ("--nodes", "4", "run.py", "a b"): "type cs_input_analyzer --nodes 4 python run.py 'a b'",
+    ("csrun_wse", "--total-nodes", "3", "python-ws", "run.py"): "type cs_input_analyzer python-ws run.py",
+    ("--nodes", "4", "csrun_cpu", "python", "run.py"): "type cs_input_analyzer --nodes 4 python run.py",
+    **dict.fromkeys((("srun", "-N", "2", "./x"), ("run.pyc",), ("csrun_wse",)), "No such command"),
 }
+# Defaults of a site that are no numbers.
+SITES = {"DEF_NODES": ("five", "²", "99999999"), "DEF_TASKS": ("0",)}
 
 
 @pytest.mark.parametrize("arguments", LINES, ids=lambda arguments: " ".join(arguments).replace(str(Path(__file__).parent), "")[:60])
 def test_a_wrong_line_is_told_in_one_line_before_anything_starts(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(sys, "argv", ["cs_input_analyzer", *arguments])
     assert main(arguments) == UsageError.exit_code
     out, err = capsys.readouterr()
     told = [line for line in err.splitlines() if line.startswith("cs_input_analyzer: ")]
     assert LINES[arguments] in told[-1]
     assert len(told) == 1
     assert out == ""
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in SITES.items() for value in values])
+def test_a_wrong_default_of_the_site_is_told_by_its_name(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, value)
+    for arguments in (ANALYZE, ("python", __file__)):
+        assert main(arguments) == UsageError.exit_code
+        assert f"{name}={value}: " in capsys.readouterr().err
 
 
 def test_all_that_is_wrong_with_a_line_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from input_functions import blocks_after_a_while, task_index
+from input_functions import task_index
 
 Dataset = tf.data.Dataset
 
@@ -78,9 +78,6 @@ def killed_as_second_worker() -> Any:
     counted = _counter()
     dataset = _numbers()
     return dataset if task_index() != 1 else dataset.map(lambda x: tf.ensure_shape(tf.numpy_function(die, [x], tf.int64), [8]))
-
-
-blocks_later = blocks_after_a_while
 
 
 def _numbers() -> Any:

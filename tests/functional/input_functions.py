@@ -119,11 +119,11 @@ def generator_blocks() -> Any:
     return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
 
 
-def blocks_after_a_while(count: int = 60) -> Any:
-    """So many elements, one in some hundredth of a second; then nothing more for ever."""
+def blocks_after_a_while() -> Any:
+    """Sixty elements, one in some hundredth of a second; then nothing more for ever."""
 
     def generate() -> Any:
-        for index in range(count):
+        for index in range(60):
             time.sleep(0.01)
             yield index
         threading.Event().wait()

@@ -102,17 +102,6 @@ def big_but_bounded(outcome: Outcome) -> None:
     assert outcome.peak_bytes < 250e6
 
 
-def kept_until_it_blocked(outcome: Outcome) -> None:
-    worker = first_worker(outcome)
-    assert (worker["status"], worker["message"]) == ("deadline", "ended by us at its deadline while sampling")
-    assert has_rate(worker)
-    assert worker["samples_per_s"]["estimate"] < 110  # a hundredth of a second each
-    assert 0 < worker["steady_state"]["batches"] < 60
-    rows = {op["name"]: op for op in outcome.run["profile"]["ops"]}
-    assert rows["from_generator"]["wait_s_per_sample"] > 0.001  # what it cost was written on the way
-    assert finding(outcome, "CSI502")
-
-
 def second_killed(outcome: Outcome) -> None:
     killed = "killed by signal 9"
     _, second = two_workers(outcome, "lost", f"{killed} while sampling.*memory", f"worker 1 of layout 1x2x1 .*{killed}")
@@ -148,7 +137,6 @@ CASES = (
         holds=printed_and_saved,
     ),
     hostile("elements of 300 MB", "huge_elements", 0, *("--set", "megabytes=300"), holds=big_but_bounded),
-    hostile("blocks later", "blocks_later", 0, *("--max-seconds", "20"), holds=kept_until_it_blocked),
     hostile("the second worker is killed", "killed_as_second_worker", 0, *TWO_WORKERS, holds=second_killed),
 )
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from benchmarks import slowfs
-from benchmarks.known_truth.suite import CASES, CPUS, Case, files_of, is_named_first
+from benchmarks.known_truth.suite import CASES, CPUS, files_of, is_named_first
 from cs_input_analyzer import analyze
 
 pytestmark = [
@@ -18,15 +18,10 @@ pytestmark = [
 ]
 
 
-def case(function: str) -> Case:
-    (one,) = [case for case in CASES if case.function == function]
-    return one
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("function", ["python", "one_file_after_the_other"])
 def test_the_planted_bottleneck_is_named_first(function: str) -> None:
-    planted = case(function)
+    (planted,) = [case for case in CASES if case.function == function]
     if planted.slow and slowfs.missing() is not None:
         pytest.skip(f"no slow file system here: {slowfs.missing()}")
     with files_of(planted) as params:

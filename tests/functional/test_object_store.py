@@ -46,17 +46,11 @@ def serving_http(objects: Mapping[str, bytes], latency_s: float = 0.0) -> Iterat
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    with _listening(Handler) as port:
-        yield f"http://127.0.0.1:{port}"
-
-
-@contextmanager
-def _listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield server.server_address[1]
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()

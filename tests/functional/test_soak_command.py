@@ -24,15 +24,11 @@ def train_input_fn():
 """
 
 
-def written(folder: Path) -> str:
-    (folder / "users").mkdir(parents=True)
-    (folder / "users" / "data.py").write_text(FILLS)
-    return "data.py:train_input_fn"
-
-
 def test_an_interrupted_soak_keeps_what_it_has(tmp_path: Path) -> None:
+    (tmp_path / "users").mkdir()
+    (tmp_path / "users" / "data.py").write_text(FILLS)
     stop = Stop(number=signal.SIGINT, text="following the memory", wait_s=12.0)
-    arguments = ["analyze", written(tmp_path), *QUICK, "--max-seconds", "10", "--soak", "10m", "--full"]
+    arguments = ["analyze", "data.py:train_input_fn", *QUICK, "--max-seconds", "10", "--soak", "10m", "--full"]
     outcome = run_cli(arguments, tmp_path, stop=stop)
     assert outcome.code == 130
     assert outcome.run["interrupted"] is True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from page_runs import busy_worker, run_of_a_long_pipeline, run_of_many_workers, usual_run
 from pages import Page, shape, without_library
 from record_strategies import analyses
+from rendered import table_rows
 from rich.cells import cell_len
 
 from cs_input_analyzer.records import Analysis
@@ -84,10 +83,6 @@ def counts(run: Analysis) -> dict[str, int]:
     }
 
 
-def rows(run: Analysis, table: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(render_table(run, table), newline="")))
-
-
 def drawn(run: Analysis) -> dict[str, str]:
     """What each picture is drawn of; no number in it is infinite."""
     return {name: json.dumps(chart.spec, allow_nan=False, ensure_ascii=False) for name, chart in charts_of(run).items()}
@@ -100,7 +95,7 @@ def test_any_analysis_has_every_report_and_comes_back_as_it_was(analysis: Analys
     drawn(analysis)
     render(analysis, "md", full=True)
     assert json.loads(render(analysis, "summary"))["verdict"] == analysis.verdict
-    assert {name: len(rows(analysis, name)) for name in TABLES} == counts(analysis)
+    assert {name: len(table_rows(analysis, name)) for name in TABLES} == counts(analysis)
     page = render(analysis, "html")
     assert Page(page).kinds in (["run", None], ["run", "charts", "library", None])
     again = from_json(render(analysis, "json"), origin="x")
@@ -149,8 +144,8 @@ def test_no_text_acts_in_any_report_and_none_is_lost(name: str, harmless: dict[s
     assert (len(log), log[0], log[-1]) == (len(plain_log), OPENS, CLOSES)
     assert all(line.startswith(("INFO:root:", "WARNING:root:", "ERROR:root:")) for line in log)
     tables = {table: render_table(run, table) for table in TABLES}
-    assert {table: len(rows(run, table)) for table in TABLES} == counts(run)
-    assert not any(re.match(r"\s*[=+@]", cell) for table in TABLES for row in rows(run, table) for cell in row.values())
+    assert {table: len(table_rows(run, table)) for table in TABLES} == counts(run)
+    assert not any(re.match(r"\s*[=+@]", cell) for table in TABLES for row in table_rows(run, table) for cell in row.values())
     pictures = drawn(run)
     assert {each: json.loads(spec)["layer"][0]["mark"] for each, spec in pictures.items()} == {
         each: json.loads(spec)["layer"][0]["mark"] for each, spec in harmless["drawn"].items()

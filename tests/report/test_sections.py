@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 from html import unescape
 from typing import Any, get_args
@@ -200,7 +199,7 @@ def test_nothing_is_called_the_bottleneck_that_is_not_near_its_limit(used: float
 def test_an_op_that_nobody_knows_is_named_plainly() -> None:
     analysis = make_analysis()
     strange = Op(name="kafka", kind="Kafka", parameters={})
-    known = dataclasses.replace(analysis, pipeline=dataclasses.replace(analysis.pipeline, ops=(*analysis.pipeline.ops, strange)))
+    known = replace(analysis, pipeline=replace(analysis.pipeline, ops=(*analysis.pipeline.ops, strange)))
     assert pipeline_table(known).remarks[0].startswith("`kafka` is of another library (kind Kafka)")
     assert pipeline_table(analysis).remarks == ()
 

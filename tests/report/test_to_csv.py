@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
 from pathlib import Path
 
@@ -12,17 +10,14 @@ import pytest
 from builders import make_analysis, make_measurement, make_steady_state, make_worker
 from hostile import hostile
 from page_runs import usual_run
+from rendered import table_rows
 
 from cs_input_analyzer.api import load_analysis
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.records import Analysis, Finding, Op, OpCost
+from cs_input_analyzer.records import Finding, Op, OpCost
 from cs_input_analyzer.report import render, render_table
 from cs_input_analyzer.report.to_csv import TABLES, frames, to_csv
 from cs_input_analyzer.report.wording import visible
-
-
-def rows(analysis: Analysis, table: str = "workers") -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(render_table(analysis, table), newline="")))
 
 
 @pytest.mark.parametrize(("record", "table"), [(Op, "ops"), (OpCost, "costs"), (Finding, "findings")])
@@ -33,14 +28,14 @@ def test_every_field_has_its_column(record: type, table: str) -> None:
 
 def test_numbers_arrive() -> None:
     run = usual_run()
-    plan, costs = run.recommendation, rows(run, "costs")
+    plan, costs = run.recommendation, table_rows(run, "costs")
     assert [row["self_cpu_s_per_sample"] for row in costs] == [str(op.self_cpu_s_per_sample) for op in run.profile.ops]
-    first, *others = rows(run, "launches")
+    first, *others = table_rows(run, "launches")
     assert (first["role"], first["layout"]) == ("recommended", str(plan.layout))
     assert float(first["predicted_samples_per_s.low"]) == plan.predicted_samples_per_s.low
     assert [row["layout"] for row in others] == [str(other.layout) for other in plan.alternatives]
-    assert [json.loads(row["evidence"]) for row in rows(run, "findings")] == [dict(item.evidence) for item in run.findings]
-    unmeasured = rows(run, "findings")[0]
+    assert [json.loads(row["evidence"]) for row in table_rows(run, "findings")] == [dict(item.evidence) for item in run.findings]
+    unmeasured = table_rows(run, "findings")[0]
     assert (unmeasured["measured_gain.estimate"], unmeasured["op"]) == ("", "")
     assert frames(run)["costs"]["self_cpu_s_per_sample"].sum() == pytest.approx(
         sum(op.self_cpu_s_per_sample or 0 for op in run.profile.ops)
@@ -50,13 +45,13 @@ def test_numbers_arrive() -> None:
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " +"])
 def test_a_formula_is_text_and_plain_text_and_negative_numbers_are_left_alone(start: str) -> None:
     text = f"{start}1+1"
-    assert {row["node"] for row in rows(hostile(make_analysis(), text))} == {f"'{visible(text)}"}
-    assert {row["node"] for row in rows(make_analysis())} == {"probe-01"}
+    assert {row["node"] for row in table_rows(hostile(make_analysis(), text))} == {f"'{visible(text)}"}
+    assert {row["node"] for row in table_rows(make_analysis())} == {"probe-01"}
     assert "'" not in to_csv(make_analysis())
 
 
 def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
-    good, lost = rows(make_analysis(measurements=(make_measurement("1x2x3", (900.0, None)),)))
+    good, lost = table_rows(make_analysis(measurements=(make_measurement("1x2x3", (900.0, None)),)))
     assert good["peak_rss_bytes"].isdigit()
     empty = ("peak_rss_bytes", "samples_per_s.estimate", "steady_state.blocks", "noise.others_ratio")
     assert {lost[name] for name in empty} == {""}
@@ -66,7 +61,7 @@ def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
 @pytest.mark.parametrize(("moved", "cell"), [(None, ""), ((), "0"), (("map.n", "prefetch.m"), "2")])
 def test_a_list_inside_a_cell_is_counted(moved: tuple[str, ...] | None, cell: str) -> None:
     worker = make_worker(900.0, steady_state=make_steady_state(moved=moved))
-    (row,) = rows(make_analysis(measurements=(make_measurement("1x1x1", workers=(worker,)),)))
+    (row,) = table_rows(make_analysis(measurements=(make_measurement("1x1x1", workers=(worker,)),)))
     assert row["steady_state.moved_count"] == cell
     assert "steady_state.moved" not in row
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,7 @@ def test_the_error_of_a_validation_is_written_and_not_read() -> None:
 
 @pytest.mark.parametrize("measured", [0.0, 5e-324])
 def test_no_error_where_there_is_no_base_for_one(measured: float) -> None:
-    (row, _) = make_validation().rows
-    row = type(row)(
-        layout=row.layout,
-        role=row.role,
-        predicted_samples_per_s=row.predicted_samples_per_s,
-        measured_samples_per_s=Estimate.exact(measured),
-    )
+    row = replace(make_validation().rows[0], measured_samples_per_s=Estimate.exact(measured))
     analysis = make_analysis(validation=make_validation(rows=(row,)))
     assert "error_ratio" not in json.loads(to_json(analysis))["validation"]["rows"][0]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -174,50 +173,6 @@ def test_a_target_that_is_mangled(target: str) -> None:
         parse_script(target)
 
 
-@pytest.mark.parametrize(
-    ("typed", "environment", "says"),
-    [
-        ("--no-such-option python run.py", {}, "No such option"),
-        ("--avail_nodes 2 --nodes 3 python run.py", {}, "give one of them"),
-        ("--available_nodes many python run.py", {}, "many"),
-        ("--mount_dirs /a,/b python nowhere.py", {}, "no file nowhere.py"),
-        ("--capture 0 python run.py", {}, "--capture 0"),
-        ("python", {}, "which script"),
-        ("--demand 5", {}, "which script"),
-        # a default of the site that is no number
-        ("python run.py", {"DEF_NODES": "five"}, "DEF_NODES=five: "),
-        ("python run.py", {"DEF_TASKS": "0"}, "DEF_TASKS=0: "),
-        ("analyze run.py:f", {"DEF_NODES": "²"}, "DEF_NODES=²: "),
-        ("analyze run.py:f", {"DEF_NODES": "99999999"}, "DEF_NODES=99999999: "),
-        # a script without its Python is told what to type
-        ("run.py --mode train", {}, "type cs_input_analyzer python run.py --mode train\n"),
-        ("--nodes 4 run.py 'a b'", {}, "type cs_input_analyzer --nodes 4 python run.py 'a b'\n"),
-        ("csrun_wse --total-nodes 3 python-ws run.py", {}, "type cs_input_analyzer python-ws run.py\n"),
-        ("--nodes 4 csrun_cpu python run.py", {}, "type cs_input_analyzer --nodes 4 python run.py\n"),
-        *((typed, {}, "No such command") for typed in ("srun -N 2 ./x", "run.pyc", "csrun_wse")),
-    ],
-)
-def test_wrong_use_is_told_and_ends_with_2(
-    typed: str,
-    environment: dict[str, str],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "run.py").write_text("raise SystemExit('it ran')")
-    monkeypatch.chdir(tmp_path)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    arguments = shlex.split(typed)
-    monkeypatch.setattr(sys, "argv", ["cs_input_analyzer", *arguments])
-    assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert says in told.err
-    assert "Traceback" not in told.err
-    assert told.out == ""
-
-
 def test_help_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["python", "--help"]) == 0
     told = capsys.readouterr().out
@@ -313,11 +268,6 @@ def test_a_script_is_captured_where_it_takes_data(users: Path, first_batch: Firs
         assert first in first_batch(replace(one, number=number), mode, *packages)
 
 
-def test_a_package_that_is_missing_is_told_with_the_option(users: Path) -> None:
-    with pytest.raises(InputFunctionError, match=r"No module named 'many_accelerators'.*give --stand-in many_accelerators"):
-        find_captures(script("style_of_2019.py"), SECONDS)
-
-
 ACCELERATORS = """
 import sys
 import many_accelerators.keras as many
@@ -347,18 +297,19 @@ def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("way", "says"),
+    ("words", "says"),
     [
-        ("exit", "give --params"),
-        ("nothing", "looked for: train"),
-        ("raise", "KeyError: 'train_input'"),
-        ("die", "signal 9"),
-        ("numpy", "numpy.ndarray, no tf.data.Dataset"),
+        ("odd_ends.py exit", "give --params"),
+        ("odd_ends.py nothing", "looked for: train"),
+        ("odd_ends.py raise", "KeyError: 'train_input'"),
+        ("odd_ends.py die", "signal 9"),
+        ("odd_ends.py numpy", "numpy.ndarray, no tf.data.Dataset"),
+        ("style_of_2019.py", r"No module named 'many_accelerators'.*give --stand-in many_accelerators"),
     ],
 )
-def test_a_script_that_takes_no_data(users: Path, way: str, says: str) -> None:
+def test_a_script_that_takes_no_data(users: Path, words: str, says: str) -> None:
     with pytest.raises(InputFunctionError, match=says):
-        find_captures(script("odd_ends.py", way), SECONDS)
+        find_captures(script(*words.split()), SECONDS)
 
 
 def test_what_a_script_started_ends_with_it(users: Path) -> None:
