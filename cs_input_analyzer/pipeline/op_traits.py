@@ -139,12 +139,14 @@ def freezes_only_mixing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> bo
     return not is_mixed and any(gives_another_order(other, ops) for other in upstream)
 
 
-def freezing(frozen: Sequence[Op], is_mixed_after: bool) -> str:
-    """What a finding says of a cache behind ops that give another order in each pass; empty where there are none."""
-    if not frozen:
+def freezing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> str:
+    """What a finding says of a cache at `op`, after the ops `upstream`; empty where none of these gives another order in each
+    pass."""
+    names = " and ".join(dict.fromkeys(other.name for other in upstream if gives_another_order(other, ops)))
+    if not names:
         return ""
-    names = " and ".join(dict.fromkeys(op.name for op in frozen))
-    then = "the shuffle after it still mixes" if is_mixed_after else "nothing after it mixes, so put a shuffle behind the cache"
+    is_moot = freezes_only_mixing(op, upstream, ops)
+    then = "nothing after it mixes, so put a shuffle behind the cache" if is_moot else "the shuffle after it still mixes"
     return f"; it freezes the order that {names} gave in the first pass: {then}"
 
 

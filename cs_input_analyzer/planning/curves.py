@@ -68,8 +68,7 @@ def spread(first: int, last: int, most: int, wanted: Iterable[int] = ()) -> tupl
         return ()
     if last - first < most:
         return tuple(range(first, last + 1))
-    ratio = last / first
-    steps = {round(first * ratio ** (step / (most - 1))) for step in range(most)}
+    steps = {round(step) for step in np.geomspace(first, last, most)}
     return tuple(sorted({first, last} | steps | {number for number in wanted if first <= number <= last}))
 
 

@@ -51,10 +51,8 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     need, room = measured.cache_bytes_per_node(case, op), measured.free_bytes_per_node(case)
     if need is None or need > MEMORY_RATIO * room or (maps < COSTLY_RATIO and not is_slow):
         return
-    frozen = [one for one in up_to_here if traits.gives_another_order(one, ops)]
-    is_mixed = any(one.kind in SHUFFLES for one in downstream(op, ops))
     message = f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
-    fix = f"put .cache() after {op.name}{traits.freezing(frozen, is_mixed)}"
+    fix = f"put .cache() after {op.name}{traits.freezing(op, up_to_here, ops)}"
     evidence = {"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)}
     is_worth_it, edits = is_slow or (saved or 0.0) >= LARGE_RATIO, (Edit(kind="insert-cache", op=op.name),)
     yield measured.finding(op, message, fix, evidence, is_warning=is_worth_it, edits=edits)
@@ -194,9 +192,7 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
         endless = without.get(cache.name)
         if endless is not None:
             message = f"{cache.name} never sees the end of {endless.name}: it only grows, and is never read"
-            frozen = [op for op in upstream(cache, ops) if traits.gives_another_order(op, ops)]
-            is_mixed = any(op.kind in SHUFFLES for op in downstream(cache, ops))
-            fix = f"put the cache before {endless.name}{traits.freezing(frozen, is_mixed)}"
+            fix = f"put the cache before {endless.name}{traits.freezing(cache, upstream(cache, ops), ops)}"
             yield _misplaced(cache, endless, True, message, fix, (endless, cache), case)
             continue
         take = _ended_early(cache, ops, ("Take",))

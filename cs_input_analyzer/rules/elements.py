@@ -133,13 +133,7 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     known = "; ".join(fact for fact in facts if fact)
     message = f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({known})' if known else ''}"
     fix = "use TensorFlow ops, or do it when the dataset is written; until then more tasks with fewer CPUs each"
-    evidence = {
-        "python_ops": len(found),
-        "share_ratio": share,
-        "ceiling_samples_per_s": station.samples_per_s if station else None,
-        "utilization_ratio": station.utilization_ratio if station else None,
-        "is_bottleneck": is_limit,
-    }
+    evidence = {"share_ratio": share, "ceiling_samples_per_s": station.samples_per_s if station else None}
     yield finding(op, message, fix, evidence, is_warning=is_limit or (is_each_sample if share is None else share >= PYTHON_RATIO))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, node_local_folder, share_of, workers_of
-from cs_input_analyzer.records import Case, FileSet, Finding, StationKind
+from cs_input_analyzer.records import Case, FileSet, Finding, Scalar, StationKind
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio, format_seconds
 
 SKEWED_RATIO = 2.0  # largest file over mean file
@@ -126,11 +126,8 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     else:
         return
     op = (packed or readers)[0]
-    evidence = {
-        "compression_type": str(op.parameters["compression_type"]),
-        "share_ratio": share,
-        "is_storage_the_bottleneck": storage is not None,
-    }
+    evidence: dict[str, Scalar] = {"compression_type": str(op.parameters["compression_type"])}
+    evidence["is_storage_the_bottleneck"] = storage is not None
     yield finding(op, message, fix, evidence, is_warning=is_waste)
 
 

@@ -81,13 +81,7 @@ def _full(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Itera
     fix = "cache before what decodes, or to a file" if worst.op.kind == "Cache" else "give it a smaller buffer"
     if worst.op.kind == "Shuffle":
         fix += ", shuffle before what decodes, or shuffle file names"
-    evidence = {
-        "held_bytes": round(worst.held_bytes),
-        "full_bytes": round(worst.full_bytes) if worst.full_bytes is not None else None,
-        "tasks_per_node": tasks,
-        "bytes_per_node_when_full": round(need),
-        "memory_bytes_per_node": room,
-    }
+    evidence = {"held_bytes": worst.held_bytes, "full_bytes": worst.full_bytes, "bytes_per_node_when_full": round(need)}
     yield finding(worst.op, message, fix, evidence, is_warning=True)
 
 
@@ -103,10 +97,5 @@ def _growing(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> It
     fix = "look for what Python keeps: lists that grow, closures over elements"
     if grown:
         fix = f"set options.autotune.ram_budget to {free // 2 // tasks} or less (half of what the tasks leave)"
-    evidence = {
-        "rss_growth_bytes_per_min": slope,
-        "held_bytes": grown.held_bytes if grown else None,
-        "tasks_per_node": tasks,
-        "free_bytes_per_node": free,
-    }
+    evidence = {"held_bytes": grown.held_bytes if grown else None, "free_bytes_per_node": free}
     yield finding(grown.op if grown else None, message, fix, evidence, is_warning=True)

@@ -38,15 +38,10 @@ def order_forced(case: Case) -> Iterator[Finding]:
         shuffle = freeing_shuffle(op, ops)
         if shuffle is None:
             continue
-        cost = traits.cost_of(op, case.profile)
         message = f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed"
         fix = "give it deterministic=False"
-        evidence = {
-            "deterministic": str(op.parameters.get("deterministic")),
-            "shuffle": shuffle.name,
-            "wait_s_per_sample": cost.wait_s_per_sample if cost else None,
-        }
-        yield finding(op, message, fix, evidence, after=argument_set(op, ops, "deterministic", "False"))
+        after = argument_set(op, ops, "deterministic", "False")
+        yield finding(op, message, fix, {"shuffle": shuffle.name}, after=after)
 
 
 def _is_forced(op: Op, case: Case) -> bool:

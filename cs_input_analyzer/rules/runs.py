@@ -73,14 +73,7 @@ def worker_lost(case: Case) -> Iterator[Finding]:
         is_lost = any(worker.status == "lost" for worker in lost)
         message = f"worker {index} of layout {layout} was {'lost' if is_lost else 'not done in time'}{times}: {lost[0].message}"
         fix = _after_loss(lost[0])
-        evidence: dict[str, Scalar] = {
-            "worker": index,
-            "layout": layout,
-            "launches_lost": len(lost),
-            "launches": len(launches),
-            "workers_left": min(len(m.measured_workers) for m in launches),
-        }
-        yield finding(None, message, fix, evidence, is_warning=is_lost)
+        yield finding(None, message, fix, {"launches_lost": len(lost), "launches": len(launches)}, is_warning=is_lost)
 
 
 def _after_loss(worker: WorkerResult) -> str:

@@ -157,12 +157,7 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
         after = _seeded(shuffle)
         message = "each worker takes its shard of an order of its own: the shards overlap and miss files"
         fix = "list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle"
-        evidence = {
-            "seed": None,
-            "num_shards": number_of(shard, "num_shards"),
-            "workers": case.plan.input_workers if case.plan else None,
-        }
-        yield finding(shuffle, message, fix, evidence, is_warning=True, after=after)
+        yield finding(shuffle, message, fix, {"num_shards": number_of(shard, "num_shards")}, is_warning=True, after=after)
 
 
 def _seeded(shuffle: Op) -> str | None:
@@ -207,12 +202,7 @@ def late_shard(case: Case) -> Iterator[Finding]:
             fix = "let the Python code make only this worker's part of the data"
         elif is_only_way:
             fix = f"write the data into {4 * needed} files or more, and shard the list of their names"
-        evidence = {
-            "num_shards": number,
-            "workers": workers,
-            "files": files.count if files else None,
-            "share_ratio_before_shard": share_of(case, passed),
-        }
+        evidence = {"num_shards": number, "share_ratio_before_shard": share_of(case, passed)}
         yield finding(shard, message, fix, evidence, is_warning=not is_only_way)
 
 

@@ -31,6 +31,7 @@ from cs_input_analyzer.records import (
     Layout,
     Options,
     Prediction,
+    StorageBasis,
     Tool,
     VerdictName,
 )
@@ -135,30 +136,16 @@ def plan_or_why(job: Job, results: Results, gain: Estimate | None = None) -> tup
 
     `gain`: of all kept fixes, for the what-if row about them.
     """
+    cluster, options = job.cluster, job.options
+    storage: StorageBasis | None = None if cluster.measured_storage_bytes_per_s is None else "measured"
     try:
-        return _plan_for(job, results, gain), None
+        plan = recommend.recommend(results.model(), job.consumption, cluster, options, storage=storage, gain=gain)
+        lines = launch_lines(plan, cluster, options, job.target)
     except UsageError as error:
-        if job.cluster.source != recommend.THIS_HOST:
+        if cluster.source != recommend.THIS_HOST:
             raise
         return None, str(error)
-
-
-def _plan_for(job: Job, results: Results, gain: Estimate | None) -> LaunchPlan:
-    """With its launch lines."""
-    plan = recommend.recommend(
-        results.model(),
-        job.consumption,
-        job.cluster,
-        job.options,
-        storage="measured" if job.cluster.measured_storage_bytes_per_s is not None else None,
-        gain=gain,
-    )
-    return replace(
-        plan,
-        launch=launch_lines(plan, job.cluster, job.options, job.target),
-        confirmed_by=results.confirmation(plan),
-        cache_state=results.cache,
-    )
+    return replace(plan, launch=lines, confirmed_by=results.confirmation(plan), cache_state=results.cache), None
 
 
 def _with_shared_storage(job: Job, results: Results) -> Job:

@@ -92,7 +92,7 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
         findings=found,
         functions=function_table(run.pipeline, found, is_sharded=results.is_sharded),
         ignored_count=sifted.ignored_count,
-        fixes=_fixes(run.fixes, plan),
+        fixes=None if run.fixes is None else replace(run.fixes, plan=prove.effect(plan)),
         verdict=judged.verdict,
         verdict_layout=judged.layout,
         confidence=judged.confidence,
@@ -154,10 +154,6 @@ def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tupl
         else replace(old, severity=one.severity, message=one.message, evidence=one.evidence, fix=one.fix)
         for one in untried
     )
-
-
-def _fixes(fixes: Fixes | None, plan: LaunchPlan | None) -> Fixes | None:
-    return None if fixes is None else replace(fixes, plan=prove.effect(plan))
 
 
 def _validation(validation: Validation | None, plan: LaunchPlan | None) -> Validation | None:
