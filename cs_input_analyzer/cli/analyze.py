@@ -31,18 +31,7 @@ DEMAND_CHOICES = ("demand", "step_time", "wafer", "compile_report", "performance
 
 @click.command(cls=Command, notes_more=True)
 @click.argument("target")
-@shared.with_options(
-    shared.TARGET,
-    shared.STAND_INS,
-    shared.DEMAND,
-    shared.CLUSTER,
-    shared.max_seconds(60.0),
-    shared.MEASURE,
-    shared.SLURM,
-    shared.RULES,
-    shared.LAUNCH,
-    shared.OUTPUT,
-)
+@shared.with_options(shared.TARGET, shared.STAND_INS, shared.analysis(60.0), shared.RULES, shared.LAUNCH, shared.OUTPUT)
 def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **choices: Any) -> int:
     """Measure TARGET, plan a launch, and report.
 
@@ -53,16 +42,7 @@ def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **
 
 @click.command(cls=Command, notes_more=True)
 @click.option("--sample", metavar="NAME", default=DEMO_SAMPLE, show_default=True, help="Which of the sample pipelines.")
-@shared.with_options(
-    shared.DEMAND,
-    shared.CLUSTER,
-    shared.max_seconds(28.0),
-    shared.MEASURE,
-    shared.SLURM,
-    shared.SBATCH_ARGS,
-    shared.RULES,
-    shared.OUTPUT,
-)
+@shared.with_options(shared.analysis(28.0), shared.SBATCH_ARGS, shared.RULES, shared.OUTPUT)
 def demo(sample: str, **choices: Any) -> int:
     """Run the whole analysis on a small dataset that is written for it.
 

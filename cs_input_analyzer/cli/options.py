@@ -228,6 +228,13 @@ SLURM = (
     value("--queue-timeout", "queue_timeout_s", read=SECONDS, default="600", metavar="S", help="Time to wait in the queue."),
     value("--shared-dir", metavar="FOLDER", help="A folder that all nodes see; default: the current one."),
 )
+
+
+def analysis(seconds: float) -> tuple[Callable[[Function], Function], ...]:
+    """All options of a command that measures and plans, in so many seconds unless it is told otherwise."""
+    return (*DEMAND, *CLUSTER, *max_seconds(seconds), *MEASURE, *SLURM)
+
+
 SBATCH_ARGS = (value("--sbatch-args", metavar="ARGS", help="More arguments for sbatch, in launch lines and for our own job."),)
 
 LAUNCH = (

@@ -63,11 +63,7 @@ def check_begins_with_python(words: Sequence[str]) -> None:
 @click.option("--list-captures", is_flag=True, help="Only list the places where the script takes data.")
 @shared.with_options(
     shared.STAND_INS,
-    shared.DEMAND,
-    shared.CLUSTER,
-    shared.max_seconds(60.0),
-    shared.MEASURE,
-    shared.SLURM,
+    shared.analysis(60.0),
     shared.RULES,
     shared.LAUNCH[:-1],
     (shared.INPUT_CONTEXT,),

@@ -22,18 +22,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command, notes_more=True)
 @click.argument("target")
 @click.option("--write-patch", "patch_file", metavar="FILE", help="Write the patch; your own files stay as they are.")
-@shared.with_options(
-    shared.TARGET,
-    shared.STAND_INS,
-    shared.DEMAND,
-    shared.CLUSTER,
-    shared.max_seconds(90.0),
-    shared.MEASURE,
-    shared.SLURM,
-    shared.SBATCH_ARGS,
-    shared.RULES,
-    shared.FILES,
-)
+@shared.with_options(shared.TARGET, shared.STAND_INS, shared.analysis(90.0), shared.SBATCH_ARGS, shared.RULES, shared.FILES)
 def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch_file: str | None, **choices: Any) -> int:
     """Prove and measure the fixes that findings of TARGET propose; print those that gain as a patch.
 

@@ -46,8 +46,9 @@ from cs_input_analyzer.records import (
 
 # A ceiling that the measured rate exceeds by more than this is none. Errors of what ceilings are made of: element counts, a second
 # of reading alone. CPU time of Python functions also holds the runtime's, which only shows by what no op accounts for.
+# CPUs are what the kernel gave: more cannot have been used.
 REFUTED_RATIO = 1.25
-PYTHON_REFUTED_RATIO = 1.6
+REFUTED_RATIOS: Mapping[StationKind, float] = {"CPU": math.inf, "Python (GIL)": 1.6}
 # Ceilings that lie so near can be one limit seen twice. What reads and waits does so a little slower than a bare loop of reads.
 SAME_LIMIT_RATIO = 1.4
 # From this share of its CPUs on, threads of one worker stand in each other's way.
@@ -116,10 +117,13 @@ def stations_of(
     worker = _worker(pipeline, profile, measurement)
     if worker is None:
         return ()
-    found = [*_cpu(worker), *_serial(worker), *_fixed(worker), *_python(worker)]
+    # Bottleneck law with m = CPUs, D = CPU time of the whole process for one sample.
+    cpu = _Ceiling(kind="CPU", samples_per_s=worker.cpus / worker.cpu_s_per_sample, servers=worker.cpus)
+    found = [cpu, *_serial(worker), *_fixed(worker), *_python(worker)]
     if storage is not None:
         found += [*_readers(worker, storage), *_storage(worker, storage, measurement), *_fsspec(worker, storage)]
-    kept = [one for one in found if math.isfinite(one.samples_per_s) and not _is_refuted(one, worker.samples_per_s)]
+    most = [(one, one.samples_per_s * REFUTED_RATIOS.get(one.kind, REFUTED_RATIO)) for one in found]
+    kept = [one for one, bound in most if math.isfinite(one.samples_per_s) and worker.samples_per_s <= bound]
     bounds = [*_slowest_shard(worker, capacity, measurements, feed), *_causes_first(kept)]
     return tuple(_station(bound, worker.samples_per_s, profile.layout) for bound in bounds)
 
@@ -150,11 +154,6 @@ def _worker(pipeline: PipelineGraph, profile: Profile, measurement: Measurement)
 
 
 # --- inside the process -------------------------------------------------------------------------------------------------------
-
-
-def _cpu(worker: _Worker) -> Iterator[_Ceiling]:
-    """Bottleneck law with m = CPUs, D = CPU time of the whole process for one sample."""
-    yield _Ceiling(kind="CPU", samples_per_s=worker.cpus / worker.cpu_s_per_sample, servers=worker.cpus)
 
 
 def _serial(worker: _Worker) -> Iterator[_Ceiling]:
@@ -322,12 +321,6 @@ def _is_heavier(measurement: Measurement) -> bool:
 
 
 # --- order ------------------------------------------------------------------------------------------------------------------
-
-
-def _is_refuted(ceiling: _Ceiling, samples_per_s: float) -> bool:
-    """A measured rate above a ceiling says that there is none. (CPUs are what the kernel gave: more cannot have been used.)"""
-    limit = PYTHON_REFUTED_RATIO if ceiling.kind == "Python (GIL)" else REFUTED_RATIO
-    return ceiling.kind != "CPU" and samples_per_s > ceiling.samples_per_s * limit
 
 
 def _station(ceiling: _Ceiling, samples_per_s: float, layout: Layout) -> Station:

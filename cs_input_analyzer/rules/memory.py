@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cs_input_analyzer.planning.buffers import Buffer, buffers_of
-from cs_input_analyzer.planning.evidence import finding
+from cs_input_analyzer.planning.evidence import finding, free_bytes_per_node
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_bytes, format_seconds
 
@@ -66,12 +66,8 @@ def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
     yield from found[:1]
 
 
-def _used(case: Case) -> int:
-    return (case.plan.memory_bytes_per_node or 0) if case.plan else 0
-
-
 def _full(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Iterator[Finding]:
-    need = _used(case) + tasks * sum(buffer.growth_bytes for buffer in buffers)
+    need = room - free_bytes_per_node(case) + tasks * sum(buffer.growth_bytes for buffer in buffers)
     if need <= room or not buffers:
         return
     worst = max(buffers, key=lambda buffer: buffer.growth_bytes)
@@ -81,14 +77,14 @@ def _full(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Itera
     fix = "cache before what decodes, or to a file" if worst.op.kind == "Cache" else "give it a smaller buffer"
     if worst.op.kind == "Shuffle":
         fix += ", shuffle before what decodes, or shuffle file names"
-    evidence = {"held_bytes": worst.held_bytes, "full_bytes": worst.full_bytes, "bytes_per_node_when_full": round(need)}
+    evidence = {"held_bytes": round(worst.held_bytes), "full_bytes": worst.full_bytes, "bytes_per_node_when_full": round(need)}
     yield finding(worst.op, message, fix, evidence, is_warning=True)
 
 
 def _growing(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Iterator[Finding]:
     if case.soak is None:
         return
-    slope, free = case.soak.rss_growth_bytes_per_min or 0.0, max(0, room - _used(case))
+    slope, free = case.soak.rss_growth_bytes_per_min or 0.0, free_bytes_per_node(case)
     grown = next((buffer for buffer in buffers if buffer.op.name == case.soak.grown), None)
     if slope * tasks * SOON_MIN <= free or (grown is not None and grown.full_bytes is not None):  # it ends where that one is full
         return
@@ -96,6 +92,6 @@ def _growing(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> It
     message = f"the memory of a worker grows by {format_bytes(slope)} a minute, over {format_seconds(case.soak.seconds)}{cause}"
     fix = "look for what Python keeps: lists that grow, closures over elements"
     if grown:
-        fix = f"set options.autotune.ram_budget to {free // 2 // tasks} or less (half of what the tasks leave)"
-    evidence = {"held_bytes": grown.held_bytes if grown else None, "free_bytes_per_node": free}
+        fix = f"set options.autotune.ram_budget to {int(free) // 2 // tasks} or less (half of what the tasks leave)"
+    evidence = {"held_bytes": grown.held_bytes if grown else None, "free_bytes_per_node": round(free)}
     yield finding(grown.op if grown else None, message, fix, evidence, is_warning=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
 from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
 from cs_input_analyzer.planning.capacity.assumptions import WORKER_CPU
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding
+from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node
 from cs_input_analyzer.records import Case, Finding, Scalar, WorkerResult
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
@@ -104,9 +104,9 @@ def dataset_exceeds_memory(case: Case) -> Iterator[Finding]:
         return
     is_cold = plan.cache_state == "cold"
     basis = "the plan rests on cold reads" if is_cold else "but the plan rests on files in the cache, which training will not find"
-    message = f"each node reads {format_bytes(need)} and has {format_bytes(max(0, room))} left to keep them in: {basis}"
+    message = f"each node reads {format_bytes(need)} and has {format_bytes(room)} left to keep them in: {basis}"
     fix = None if is_cold else "measure with --cache cold, or give --max-seconds more time"
-    evidence = {"bytes_per_node": need, "free_bytes_per_node": max(0, room), "cache_state": plan.cache_state}
+    evidence = {"bytes_per_node": need, "free_bytes_per_node": round(room), "cache_state": plan.cache_state}
     yield finding(None, message, fix, evidence, severity="info" if is_cold else "warning")
 
 
@@ -164,13 +164,12 @@ def _own_cache(case: Case) -> Iterator[Finding]:
     yield finding(op, message, fix, evidence, is_warning=True)
 
 
-def _need_and_room(case: Case) -> tuple[float, int]:
+def _need_and_room(case: Case) -> tuple[float, float]:
     """Bytes of the files that a node reads, and those of its memory that the workers of the plan leave for them."""
-    files, plan = case.pipeline.files, case.plan
-    if files is None or plan is None:
-        return files.bytes if files is not None else 0, case.cluster.memory_bytes_per_node
-    need = dataset_bytes_per_node(files, plan, is_sharded=case.is_sharded)
-    return need, case.cluster.memory_bytes_per_node - (plan.memory_bytes_per_node or 0)
+    files, room = case.pipeline.files, free_bytes_per_node(case)
+    if files is None or case.plan is None:
+        return files.bytes if files is not None else 0, room
+    return dataset_bytes_per_node(files, case.plan, is_sharded=case.is_sharded), room
 
 
 # CPU time is counted by the scheduler's ticks, and readers run alone for a second: so far apart, neither explains the difference.

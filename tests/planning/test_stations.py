@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.planning.bottlenecks import LATENCY_RATIO, PYTHON_REFUTED_RATIO, REFUTED_RATIO, ceilings, stations_of
+from cs_input_analyzer.planning.bottlenecks import LATENCY_RATIO, REFUTED_RATIO, REFUTED_RATIOS, ceilings, stations_of
 from cs_input_analyzer.records import Estimate, Measurement, Op, Profile, Station, Storage
 from tests.builders import (
     make_capacity_model,
@@ -159,7 +159,7 @@ READ_ALONE = {"storage": reading({1: 2500, 8: 19_500}, 5000)}
 EVICTED = {"storage": COLD_READS, "measured": {"cache_state": "cold"}}
 NOT_EVICTED = {"storage": reading({1: 1025}, evicted=False), "measured": {"cache_state": "cold"}}
 CPU, READERS = "CPU", "readers"
-REFUTED_S, LOCK_REFUTED_S = 0.001 * REFUTED_RATIO, 0.001 * PYTHON_REFUTED_RATIO
+REFUTED_S, LOCK_REFUTED_S = 0.001 * REFUTED_RATIO, 0.001 * REFUTED_RATIOS["Python (GIL)"]
 SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Python (GIL)", "storage bandwidth", "storage latency"
 
 

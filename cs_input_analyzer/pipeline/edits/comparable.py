@@ -4,7 +4,6 @@ generators and caches of their own, in memory."""
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import traits
@@ -26,14 +25,12 @@ def deterministic(
     a flat tuple, `source` one that gives it its elements in the end, and `most` how many of its own that may give."""
     import tensorflow as tf
 
-    text = GraphText.of(graph_def_of(dataset))
-    traits.use_own_state(text)
-    for body in _bodies(text):
-        for node in list(body.nodes.values()):
-            if is_dataset_op(node.op):
-                _fix_order(body, node, one_pass=one_pass)
-            elif node.op in traits.DRAWS:
-                _fix_draw(body, node)
+    text, nodes = _read(dataset)
+    for body, node in nodes:
+        if is_dataset_op(node.op):
+            _fix_order(body, node, one_pass=one_pass)
+        elif node.op in traits.DRAWS:
+            _fix_draw(body, node)
     spec = dataset.element_spec
     if cut is not None:
         if source is not None and most is not None:
@@ -49,22 +46,21 @@ def timed(dataset: Any) -> Any:
     """`dataset` as it runs, but without end, and with small shuffle buffers: filling them is no part of the steady rate."""
     import tensorflow as tf
 
-    text = GraphText.of(graph_def_of(dataset))
-    traits.use_own_state(text)
-    for body in _bodies(text):
-        for node in list(body.nodes.values()):
-            if is_dataset_op(node.op):
-                _shrink_shuffle(body, node)
-                _keep_in_memory(body, node)
+    text, nodes = _read(dataset)
+    for body, node in nodes:
+        if is_dataset_op(node.op):
+            _shrink_shuffle(body, node)
+            _keep_in_memory(body, node)
     built = dataset_of(text.written(), dataset.element_spec, dataset.options())
     return built if int(dataset.cardinality()) == int(tf.data.INFINITE_CARDINALITY) else built.repeat()
 
 
-def _bodies(text: GraphText) -> Iterator[Body]:
-    """The top and every function, to be changed in place."""
-    yield text.top
-    for name in list(text.functions):
-        yield text.open(name)
+def _read(dataset: Any) -> tuple[GraphText, list[tuple[Body, Any]]]:
+    """Its graph, with state of its own, and the nodes of the top and of every function, to be changed in place."""
+    text = GraphText.of(graph_def_of(dataset))
+    traits.use_own_state(text)
+    bodies = [text.top, *(text.open(name) for name in text.functions)]
+    return text, [(body, node) for body in bodies for node in body.nodes.values()]
 
 
 def _fix_order(body: Body, node: Any, *, one_pass: bool) -> None:

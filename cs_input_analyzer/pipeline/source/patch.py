@@ -43,11 +43,6 @@ class _Span:
     end: int
     text: str
 
-    def clashes_with(self, other: _Span) -> bool:
-        if self == other:
-            return False
-        return self.begin <= other.end and other.begin <= self.end
-
 
 def make_patch(findings: Sequence[Finding], texts: Mapping[str, str]) -> SourcePatch:
     """Puts the changes of all findings into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
@@ -94,7 +89,8 @@ def _spans_of(finding: Finding, texts: Mapping[str, str], taken: Mapping[str, li
         return path, "that line is not what it was when it was measured"
     begin = statement.begin
     found = [_Span(begin + span.begin, begin + span.end, span.text) for span in _differences(finding.before, finding.after)]
-    if any(span.clashes_with(other) for span in found for other in taken.get(path, [])):
+    others = [(one, other) for one in found for other in taken.get(path, []) if one != other]
+    if any(one.begin <= other.end and other.begin <= one.end for one, other in others):
         return path, "it changes the same part of the statement as another fix"
     return path, found
 

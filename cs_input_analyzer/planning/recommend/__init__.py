@@ -82,7 +82,12 @@ def recommend(
     check_cluster(cluster, options)
     if streams_weights(consumption, options) and single_task_nodes(cluster.nodes, consumption, options) >= cluster.nodes:
         raise UsageError(_too_few_to_stream(cluster))
-    _check_memory(model, cluster)
+    need, have = (model.private_bytes or 0) + (model.shared_bytes or 0), cluster.memory_bytes_per_node
+    if need > have:
+        raise UsageError(
+            f"one input worker of this pipeline holds {format_bytes(need)}, but a node has {format_bytes(have)}: "
+            "use nodes with more memory, or smaller shuffle buffers, caches and prefetches"
+        )
     problem = PlanningProblem(model=model, consumption=consumption, cluster=cluster, options=options)
     choice = choose(problem)
     if choice is None:
@@ -174,12 +179,3 @@ def _too_few_to_stream(cluster: Cluster) -> str:
         f"{name} has {counted(cluster.nodes, 'node')}: give more by --nodes N (with --cpus-per-node N and "
         "--memory-per-node SIZE) or by --cluster"
     )
-
-
-def _check_memory(model: CapacityModel, cluster: Cluster) -> None:
-    need, have = (model.private_bytes or 0) + (model.shared_bytes or 0), cluster.memory_bytes_per_node
-    if need > have:
-        raise UsageError(
-            f"one input worker of this pipeline holds {format_bytes(need)}, but a node has {format_bytes(have)}: "
-            "use nodes with more memory, or smaller shuffle buffers, caches and prefetches"
-        )

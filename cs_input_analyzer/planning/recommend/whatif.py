@@ -8,7 +8,7 @@ from dataclasses import replace
 from cs_input_analyzer.planning.recommend.launches import EQUAL_RATIO, Choice, choose, limit_on, on_nodes
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import chance
-from cs_input_analyzer.records import CapacityModel, Estimate, WhatIf
+from cs_input_analyzer.records import Estimate, WhatIf
 from cs_input_analyzer.stats.estimates import product
 from cs_input_analyzer.units import counted, format_count, format_ratio
 
@@ -47,13 +47,10 @@ def _changes(problem: PlanningProblem, gain: Estimate | None) -> Iterator[tuple[
     if model.private_bytes:
         yield MEMORY, replace(problem, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
     if gain is not None:
-        yield FIXES, replace(problem, model=_faster(model, gain), worker_rates={})
-
-
-def _faster(model: CapacityModel, gain: Estimate) -> CapacityModel:
-    """Every worker `gain` times as fast. The ratio for shards is where a factor on all workers goes."""
-    lifted = tuple(replace(limit, samples_per_s=limit.samples_per_s * gain.estimate) for limit in model.ceilings)
-    return replace(model, shard_ratio=product(model.shard_ratio, gain), shard_replicates=(), ceilings=lifted)
+        # Every worker `gain` times as fast. The ratio for shards is where a factor on all workers goes.
+        lifted = tuple(replace(limit, samples_per_s=limit.samples_per_s * gain.estimate) for limit in model.ceilings)
+        faster = replace(model, shard_ratio=product(model.shard_ratio, gain), shard_replicates=(), ceilings=lifted)
+        yield FIXES, replace(problem, model=faster, worker_rates={})
 
 
 def _row(name: str, choice: Choice, found: Choice) -> WhatIf:

@@ -21,14 +21,15 @@ SAID_LOG = 0.02
 def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
     """Whatever is not as it must be for a difference of the rates to be one of the pipeline."""
     facts = zip(_circumstances(old), _circumstances(new), strict=True)
-    found = [Difference(name=name, old=one, new=other) for (name, one), (_, other) in facts if one != other]
+    found = [Difference(name=name, old=before, new=after) for (name, before), (_, after) in facts if before != after]
     found += [
         Difference(name=f"page cache of {pair.layout}", old=pair.old[0].cache_state, new=pair.new[0].cache_state)
         for pair in pairs
         if pair.old[0].cache_state != pair.new[0].cache_state
     ]
-    if _is_other_share(old, new):
-        found.append(Difference(name="cached share of the files", old=_cached(old), new=_cached(new)))
+    one, other = (run.storage.cached_ratio if run.storage is not None else None for run in (old, new))
+    if one is not None and other is not None and abs(one - other) > CACHED_RATIO:
+        found.append(Difference(name="cached share of the files", old=format_ratio(one), new=format_ratio(other)))
     sides = ([m for pair in pairs for m in pair.old], [m for pair in pairs for m in pair.new])
     is_known = [slowed_log(side) is not None for side in sides]
     if is_known[0] != is_known[1]:
@@ -104,15 +105,6 @@ def _params(text: str | None) -> str:
         return "none" if text is None else json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False)
     except (ValueError, RecursionError):
         return text or ""
-
-
-def _is_other_share(old: Analysis, new: Analysis) -> bool:
-    one, other = (run.storage.cached_ratio if run.storage is not None else None for run in (old, new))
-    return one is not None and other is not None and abs(one - other) > CACHED_RATIO
-
-
-def _cached(run: Analysis) -> str:
-    return format_ratio(run.storage.cached_ratio if run.storage is not None else None)
 
 
 def _disturbed(pair: Pair) -> Difference:
