@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import median
 
@@ -15,6 +16,8 @@ from cs_input_analyzer.records import Case, Op
 # Each call of these works on an element of its own, and keeps it until its turn comes.
 _CALLING = kinds_with("threads") & (kinds_with("transforms") | BATCHING)
 _HOLDING = SHUFFLES | _CALLING | {"Prefetch"}
+# As TensorFlow has it (kMaxBatchResults of map_and_batch_dataset_op.cc).
+MOST_BATCH_RESULTS = 16
 _KEEPS_SIZE = BATCHING | ((ONE_BY_ONE | ONE_FOR_ONE) - kinds_with("transforms") - kinds_with("opens") - {"Unbatch"})
 
 
@@ -121,4 +124,6 @@ def _full_bytes(op: Op, each: float, case: Case) -> float | None:
         of_node = cache_bytes_per_node(case, op)
         return of_node / (case.plan.tasks_per_node if case.plan else 1) if of_node is not None else None
     calls = number_of(op, "num_parallel_calls") or 0
+    if op.kind == "MapAndBatch":  # whose calls are for single elements
+        calls = min(MOST_BATCH_RESULTS, math.ceil(calls / (number_of(op, "batch_size") or 1)))
     return each * calls if op.kind in _CALLING and calls > 0 else None

@@ -385,6 +385,8 @@ ROWS: Rows = {
         ),
         (says("warning", op=None, message="over 10 min", fix="Python"), after_soak("Python")),
         ("", holding(shuffle(50_000), batch(), prefetch())),
+        # Calls of samples: of 16 batches at most results wait.
+        ("", holding(op("MapAndBatch", "map_and_batch", num_parallel_calls=100_000, batch_size=256))),
         ("", holding(shuffle(100_000), batch(), held=100_000)),  # what was measured holds it all
         ("", holding(op("Shuffle", "shuffle"), batch())),
         ("", after_soak("shuffle")),  # it ends where that one is full
