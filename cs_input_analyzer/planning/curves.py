@@ -47,19 +47,15 @@ def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
         Layout(nodes=count, tasks_per_node=tasks, cpus_per_task=cpus)
         for count in spread(2, cluster.nodes, MOST_CURVE_NODES, nodes_of_interest)
     ]
-    found = {prediction.input_workers: prediction for prediction in _predicted(analysis, layouts) if prediction.problem is None}
+    of_run = analysis.capacity, analysis.consumption, cluster, analysis.options
+    predictions = (predicted_launch(*of_run, layout) for layout in layouts)
+    found = {prediction.input_workers: prediction for prediction in predictions if prediction.problem is None}
     return tuple(found[workers] for workers in sorted(found))
 
 
 def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
     """Whether it reaches the demand with headroom, as plans must; None without a demand."""
     return recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
-
-
-def _predicted(analysis: Analysis, layouts: Iterable[Layout]) -> Iterable[Prediction]:
-    assert analysis.capacity is not None
-    for layout in layouts:
-        yield predicted_launch(analysis.capacity, analysis.consumption, analysis.cluster, analysis.options, layout)
 
 
 def spread(first: int, last: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:

@@ -214,10 +214,7 @@ def _assemble(
         no_plan=None if plan is not None else probing.no_plan,
         findings=tried.findings,
         fixes=tried.fixes,
-        verdict=judged.verdict,
-        verdict_layout=judged.layout,
-        confidence=judged.confidence,
-        supply=judged.supply,
+        **judged._asdict(),
         interrupted=is_interrupted,
         ignored_count=ignored_count,
         scaling=results.scaling(),
@@ -230,7 +227,7 @@ class Judged(NamedTuple):
     """The verdict, the launch that it judges with its rate, and how sure it is; None where there is no such launch."""
 
     verdict: VerdictName = "unknown"
-    layout: Layout | None = None
+    verdict_layout: Layout | None = None
     supply: Estimate | None = None
     confidence: float | None = None
 

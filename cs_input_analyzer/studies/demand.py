@@ -25,9 +25,13 @@ SOURCES = {
 def consumption_of(options: Options) -> Consumption | None:
     """The demand by the one source that was named; None without any, and of a `--wafer` model without `--batch-size`, for which the
     pipeline must be seen first. Raises UsageError for one that cannot be."""
+    from wafer_model.network_yaml import load_network
+    from wafer_model.systems import find_system, load_systems
+
     try:
-        if options.wafer is not None and options.batch_size is None:
-            _check_wafer(options, options.wafer)
+        if options.wafer is not None and options.batch_size is None:  # what can be wrong before it is known is raised here
+            load_network(options.wafer, sequence_length=options.sequence_length)
+            find_system(options.system or "CS-2", None if options.system_file is None else load_systems(Path(options.system_file)))
             return None
         return _consumption_of(options)
     except WaferModelError as error:
@@ -48,15 +52,6 @@ def with_pipelines_batch(options: Options, found: SamplesPerElement | None) -> C
     consumption = consumption_of(replace(options, batch_size=found.value))
     note = f"batch size {found.value}: what one element of the pipeline holds, as no --batch-size was given"
     return None if consumption is None else replace(consumption, notes=(*consumption.notes, note))
-
-
-def _check_wafer(options: Options, model: str) -> None:
-    """Raises what can be wrong with a network or a system before its batch size is known."""
-    from wafer_model.network_yaml import load_network
-    from wafer_model.systems import find_system, load_systems
-
-    load_network(model, sequence_length=options.sequence_length)
-    find_system(options.system or "CS-2", None if options.system_file is None else load_systems(Path(options.system_file)))
 
 
 def _consumption_of(options: Options) -> Consumption | None:

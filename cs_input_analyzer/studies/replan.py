@@ -93,10 +93,7 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
         functions=function_table(run.pipeline, found, is_sharded=results.is_sharded),
         ignored_count=sifted.ignored_count,
         fixes=None if run.fixes is None else replace(run.fixes, plan=prove.effect(plan)),
-        verdict=judged.verdict,
-        verdict_layout=judged.layout,
-        confidence=judged.confidence,
-        supply=judged.supply,
+        **judged._asdict(),
         validation=_validation(run.validation, plan),
         parent=Parent(path=path, created_at=run.created_at, command=run.command),
     )

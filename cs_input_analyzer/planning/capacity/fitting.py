@@ -264,6 +264,8 @@ def _rates_that_fall(
     are observations of one rate. It is the least-squares fit under that order (Barlow et al., "Statistical Inference under Order
     Restrictions", 1972), each process of equal weight.
     """
+    from scipy.optimize import isotonic_regression
+
     rates: dict[tuple[int, int], Vector] = {}
     for cpus in {cpus for _, cpus in by_layout}:
         keys = sorted(key for key in by_layout if key[1] == cpus)
@@ -271,15 +273,9 @@ def _rates_that_fall(
         seeds = [(LONE_SEED, cpus) if tasks == 1 else (TOGETHER_SEED, tasks, cpus) for tasks, _ in keys]
         values = np.stack([mean_rate(group, launch_spread, seed) for group, seed in zip(launches, seeds, strict=True)])
         weights = np.array([float(sum(map(len, group))) for group in launches])
-        rates |= zip(keys, _falling(values, weights), strict=True)
+        fallen = [isotonic_regression(draw, weights=weights, increasing=False).x for draw in values.T]
+        rates |= zip(keys, np.stack(fallen, axis=1), strict=True)
     return rates
-
-
-def _falling(values: Vector, weights: Vector) -> Vector:
-    """The nearest values that never rise from row to row, in each column by itself."""
-    from scipy.optimize import isotonic_regression
-
-    return np.stack([isotonic_regression(column, weights=weights, increasing=False).x for column in values.T], axis=1)
 
 
 def _worker_point(cpus: int, runs: Sequence[Sequence[WorkerResult]], values: Vector) -> WorkerPoint:

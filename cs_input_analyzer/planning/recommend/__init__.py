@@ -99,6 +99,10 @@ def recommend(
         is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
         is_declared = cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample is not None
         storage = "declared" if is_declared else "measured" if is_ours else "unverified"
+    quiet = best.samples_per_s
+    if cluster.source == THIS_HOST:  # only the host that measured is planned with as it is, and not as if nobody else used it
+        at_quiet_level = replace(model, host_ratio=Estimate.exact(1.0))
+        quiet = predicted_launch(at_quiet_level, consumption, cluster, options, best.layout).samples_per_s
     today = predict_current(model, consumption, cluster, options) if options.current is not None else None
     return LaunchPlan(
         nodes=best.layout.nodes,
@@ -111,7 +115,7 @@ def recommend(
         limited_by=choice.limited_by,
         meets_demand=choice.meets,
         probability=choice.chance,
-        quiet_samples_per_s=_at_quiet_level(problem, best),
+        quiet_samples_per_s=quiet,
         headroom_ratio=None if consumption is None else best.samples_per_s.low / consumption.samples_per_s.estimate - 1,
         memory_bytes_per_node=best.memory_bytes_per_node,
         storage=storage,
@@ -120,14 +124,6 @@ def recommend(
         why=why(problem, choice),
         what_if=what_if(problem, choice, gain=gain),
     )
-
-
-def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
-    """What a launch delivers on CPUs that nobody else uses: only on the host that measured is that not what is planned with."""
-    if problem.cluster.source != THIS_HOST:
-        return best.samples_per_s
-    quiet = replace(problem.model, host_ratio=Estimate.exact(1.0))
-    return predicted_launch(quiet, problem.consumption, problem.cluster, problem.options, best.layout).samples_per_s
 
 
 def predict_current(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> Prediction:

@@ -60,9 +60,12 @@ def choose(problem: PlanningProblem) -> Choice | None:
     if problem.needed is None:
         best = _highest(problem, is_per_node=True)
         return None if best is None else Choice(best, None, best.limited_by)
-    kept = _kept(problem)
-    if kept is not None:
-        return kept
+    before: Layout | None = problem.options.previous
+    if before is not None:
+        found = predicted(problem, before.nodes, before.tasks_per_node, before.cpus_per_task)
+        sure = _chance(problem, found)
+        if sure >= KEPT:
+            return Choice(found, sure, found.limited_by)
     fewest = _fewest_nodes(problem, lambda nodes: _chances(problem, nodes) >= ENOUGH, problem.last_nodes)
     if (fewest > 0).any():
         nodes = int(fewest[fewest > 0].min())
@@ -153,16 +156,6 @@ def _chances(problem: PlanningProblem, nodes: Ints | int) -> Floats:
 def _chance(problem: PlanningProblem, prediction: Prediction) -> float:
     assert problem.needed is not None
     return chance(prediction.samples_per_s, problem.needed) if prediction.problem is None else 0.0
-
-
-def _kept(problem: PlanningProblem) -> Choice | None:
-    """The plan of before, while it will do with some probability."""
-    layout: Layout | None = problem.options.previous
-    if layout is None:
-        return None
-    found = predicted(problem, layout.nodes, layout.tasks_per_node, layout.cpus_per_task)
-    sure = _chance(problem, found)
-    return Choice(found, sure, found.limited_by) if sure >= KEPT else None
 
 
 def _highest(problem: PlanningProblem, *, is_per_node: bool = False) -> Prediction | None:
