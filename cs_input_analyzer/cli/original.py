@@ -47,7 +47,9 @@ def check_begins_with_python(words: Sequence[str]) -> None:
     except UsageError:
         return
     if len(meant) != len(words) and is_python(meant[0]):
-        raise UsageError(f"the script's command begins with its Python: type {shlex.join([*_before(words), *meant])}")
+        typed = ["cs_input_analyzer", *sys.argv[1:]]
+        before = typed[: -len(words)] if typed[-len(words) :] == list(words) else typed[:1]
+        raise UsageError(f"the script's command begins with its Python: type {shlex.join([*before, *meant])}")
 
 
 @click.command(
@@ -104,12 +106,6 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     found = output.measured(options.max_seconds, lambda progress: _captured(script, number, options, progress, output.is_quiet))
     output.deliver(found)
     return output.exit_code(found, is_interrupted=found.interrupted)
-
-
-def _before(words: Sequence[str]) -> list[str]:
-    """What was typed in front of the script's command."""
-    typed = ["cs_input_analyzer", *sys.argv[1:]]
-    return typed[: -len(words)] if typed[-len(words) :] == list(words) else typed[:1]
 
 
 def _places(script: Any, number: int | None, options: Options, progress: Any) -> tuple[Capture, float]:

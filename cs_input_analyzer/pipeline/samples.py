@@ -250,15 +250,12 @@ def _of_batches(batches: tuple[Op, ...], spec: Sequence[Component]) -> SamplesPe
 def _counted_in(spec: Sequence[Component], outermost: Op) -> int | None:
     """The component whose first dimension is the outermost batch, where that may vary: the one with the fewest others, as labels
     have; a dimension that the op fixed and a function then moved behind another is not taken for it."""
-
-    def is_open(component: Component) -> bool:
-        shape = component.shape
-        if shape is None:
-            return True
-        return bool(shape) and shape[0] is None and not (is_fixed and _size(outermost) in shape[1:])
-
     is_fixed = outermost.parameters.get("drop_remainder") is True
-    places = [place for place, component in enumerate(spec) if component.kind != "none" and is_open(component)]
+    places = [
+        place
+        for place, component in enumerate(spec)
+        if _is_open([component]) and not (is_fixed and component.shape and _size(outermost) in component.shape[1:])
+    ]
     return min(places, key=lambda place: len(spec[place].shape or (None,) * 9), default=None)
 
 

@@ -214,12 +214,7 @@ def in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout)
         why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {ended}"
         return replace(found, why=why)
     name = candidates[told.running].name
-    lost = replace(
-        outcomes.get(told.running, Outcome()),
-        is_proven=False,
-        gain=None,
-        reason=f"the worker was lost while it ran with it: {ended}",
-    )
+    lost = Outcome(reason=f"the worker was lost while it ran with it: {ended}")
     found = replace(
         found,
         outcomes=outcomes | {told.running: lost},

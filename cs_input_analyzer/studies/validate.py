@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Literal
 
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
@@ -112,21 +111,17 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
 def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
     """One for each layout that was launched with all its workers at least once, in the order of the choice."""
     measurements = capacity.with_sending(measurements, model.sending_cpu_s_per_sample)
+    plan = trial.run.recommendation
     for layout in choice.layouts:
+        is_all = plan is not None and layout == plan.streaming
         launches = [rate for m in measurements if m.layout == layout and (rate := delivered(m, trial.run.options.feed))]
         if launches:
             yield ValidationRow(
                 layout=layout,
-                role=_role(trial.run.recommendation, layout, choice),
+                role="recommended" if is_all else "part of the plan" if layout == choice.part else "neighbour",
                 predicted_samples_per_s=_predicted(trial, model, layout).samples_per_s,
                 measured_samples_per_s=pooled(launches),
             )
-
-
-def _role(plan: LaunchPlan | None, layout: Layout, choice: _Choice) -> Literal["recommended", "part of the plan", "neighbour"]:
-    if plan is not None and layout == plan.streaming:
-        return "recommended"
-    return "part of the plan" if layout == choice.part else "neighbour"
 
 
 # --- one layout --------------------------------------------------------------------------------------------------------------
