@@ -49,14 +49,7 @@ def measured_in_turns(
         Probing(run.pipeline.target, None, replace(run.options, max_seconds=max_seconds), host, launcher, progress, "validate")
         for run in runs
     ]
-    stopped: AnalyzerError | None = None
-    done = rounds
-    try:
-        done = sides[0].measure_rounds(chosen, rounds, "the same of two runs, in turns", sides[1])
-    except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
-        stopped = error
-    except KeyboardInterrupt:
-        stopped = Interrupted("interrupted before both were measured")
+    done, stopped = measured_rounds(sides, chosen, rounds, "the same of two runs, in turns")
     for run, side in zip(runs, sides, strict=True):
         if not side.results.has_rate:
             raise stopped or InputFunctionError(f"no launch of {run.pipeline.target} had a rate")
@@ -66,6 +59,16 @@ def measured_in_turns(
         for run, side in zip(runs, sides, strict=True)
     )
     return old, new, done
+
+
+def measured_rounds(sides: Sequence[Probing], layouts: Sequence[Layout], rounds: int, why: str) -> tuple[int, AnalyzerError | None]:
+    """How many whole rounds of fresh launches there was time for, and what stopped them; what was measured before that stands."""
+    try:
+        return sides[0].measure_rounds(layouts, rounds, why, *sides[1:]), None
+    except LaunchError as error:  # the disk is full, no process can be started
+        return rounds, error
+    except KeyboardInterrupt:
+        return rounds, Interrupted("interrupted before anything was measured")
 
 
 def _common(runs: tuple[Analysis, Analysis], host: Host) -> tuple[Layout, ...]:

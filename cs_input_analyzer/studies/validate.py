@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from cs_input_analyzer.engines import Launcher
-from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, UsageError
 from cs_input_analyzer.machines.cluster import this_host
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import (
@@ -39,6 +39,7 @@ from cs_input_analyzer.studies.probing.launches import misfit
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.studies.probing.seconds import check_round, shortest_round_s
+from cs_input_analyzer.studies.remeasure import measured_rounds
 from cs_input_analyzer.units import format_ratio
 
 # Shares of cached files that differ by less are the same.
@@ -86,13 +87,7 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
     model = _model_of(trial.run)
     choice = _given(trial, model, launcher) if trial.layouts else _around_the_plan(trial, model, launcher)
     probing = Probing(trial.run.pipeline.target, None, _options(trial), trial.host, launcher, progress, role="validate")
-    stopped: AnalyzerError | None = None
-    try:
-        probing.measure_rounds(choice.layouts, trial.rounds, "a launch that was predicted")
-    except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
-        stopped = error
-    except KeyboardInterrupt:
-        stopped = Interrupted("interrupted before anything was measured")
+    _, stopped = measured_rounds([probing], choice.layouts, trial.rounds, "a launch that was predicted")
     rows = tuple(_rows(trial, model, choice, probing.results.measurements))
     missing = tuple(_missing(trial, choice.layouts, probing.results.measurements, stopped))
     if not rows:
