@@ -159,6 +159,16 @@ def test_ops_without_metadata_have_their_lines_at_the_top_and_inside_of_function
     assert all(op.source is not None for op in ops.values())
 
 
+def test_a_reduce_inside_a_function_has_its_line() -> None:
+    def build() -> Any:
+        def whole(window: Any) -> Any:
+            return window.reduce(tf.zeros([0], tf.int64), lambda seen, x: tf.concat([seen, x[None]], 0))  # joined
+
+        return Dataset.range(8).window(4).map(whole)  # by windows
+
+    with_lines(build, reduce="# joined", map="# by windows")
+
+
 PACKAGE = """
 import tensorflow as tf
 

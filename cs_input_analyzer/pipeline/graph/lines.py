@@ -51,31 +51,40 @@ class SourceLog:
 def recorded_sources() -> Iterator[SourceLog]:
     """While open, every Dataset that is built gets a serial number and its user's source line in the log. Ops without metadata have
     the number in an attribute of their own, and at the top, where TensorFlow drops those, in the Python object."""
+    import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.data.ops import dataset_ops
 
     log = SourceLog()
-    original, initialize = dataset_ops.DatasetV2._metadata, dataset_ops.DatasetV2.__init__
+    cls = dataset_ops.DatasetV2
+    original, initialize, reduce = cls._metadata, cls.__init__, cls.reduce
 
     def tagged(dataset: Any) -> Any:
         metadata = original.fget(dataset)
         metadata.name = f"{metadata.name}#csia{log.note()}".encode()
         return metadata
 
+    def number_in_graph(tensor: Any, number: int) -> None:
+        operation = None if hasattr(tensor, "numpy") else tensor.op
+        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
+            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
+
     def noted(dataset: Any, variant_tensor: Any) -> None:
         initialize(dataset, variant_tensor)
         number = log.note()
         setattr(dataset, SOURCE_NUMBER, number)
-        operation = None if hasattr(variant_tensor, "numpy") else variant_tensor.op
-        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
-            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
+        number_in_graph(variant_tensor, number)
 
-    cls = dataset_ops.DatasetV2
-    cls._metadata, cls.__init__ = property(tagged), noted
+    def reduced(dataset: Any, *args: Any, **kwargs: Any) -> Any:  # gives no Dataset
+        result = reduce(dataset, *args, **kwargs)
+        number_in_graph(tf.nest.flatten(result, expand_composites=True)[0], log.note())
+        return result
+
+    cls._metadata, cls.__init__, cls.reduce = property(tagged), noted, reduced
     try:
         yield log
     finally:
-        cls._metadata, cls.__init__ = original, initialize
+        cls._metadata, cls.__init__, cls.reduce = original, initialize, reduce
 
 
 def where_built() -> Source:
