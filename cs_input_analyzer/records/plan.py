@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from cs_input_analyzer.records.machine import Layout
 from cs_input_analyzer.records.measured import CacheChoice
+from cs_input_analyzer.records.model import Prediction
 from wafer_model import Estimate
 
 StorageBasis = Literal["measured", "declared", "unverified"]
@@ -28,7 +29,7 @@ class Alternative:
     probability: float | None = None
 
     @classmethod
-    def of(cls, plan: LaunchPlan | WhatIf, **given: Any) -> Alternative:
+    def of(cls, plan: LaunchPlan | WhatIf | Prediction, **given: Any) -> Alternative:
         """The launch of a plan, with what is `given`."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(cls) if hasattr(plan, field.name)} | given)
 

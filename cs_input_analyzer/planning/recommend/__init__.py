@@ -82,12 +82,7 @@ def recommend(
     check_cluster(cluster, options)
     if streams_weights(consumption, options) and single_task_nodes(cluster.nodes, consumption, options) >= cluster.nodes:
         raise UsageError(_too_few_to_stream(cluster))
-    need, have = (model.private_bytes or 0) + (model.shared_bytes or 0), cluster.memory_bytes_per_node
-    if need > have:
-        raise UsageError(
-            f"one input worker of this pipeline holds {format_bytes(need)}, but a node has {format_bytes(have)}: "
-            "use nodes with more memory, or smaller shuffle buffers, caches and prefetches"
-        )
+    _check_memory(model, cluster)
     problem = PlanningProblem(model=model, consumption=consumption, cluster=cluster, options=options)
     choice = choose(problem)
     if choice is None:
@@ -99,10 +94,6 @@ def recommend(
         is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
         is_declared = cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample is not None
         storage = "declared" if is_declared else "measured" if is_ours else "unverified"
-    quiet = best.samples_per_s
-    if cluster.source == THIS_HOST:  # only the host that measured is planned with as it is, and not as if nobody else used it
-        at_quiet_level = replace(model, host_ratio=Estimate.exact(1.0))
-        quiet = predicted_launch(at_quiet_level, consumption, cluster, options, best.layout).samples_per_s
     today = predict_current(model, consumption, cluster, options) if options.current is not None else None
     return LaunchPlan(
         nodes=best.layout.nodes,
@@ -115,7 +106,7 @@ def recommend(
         limited_by=choice.limited_by,
         meets_demand=choice.meets,
         probability=choice.chance,
-        quiet_samples_per_s=quiet,
+        quiet_samples_per_s=_at_quiet_level(problem, best),
         headroom_ratio=None if consumption is None else best.samples_per_s.low / consumption.samples_per_s.estimate - 1,
         memory_bytes_per_node=best.memory_bytes_per_node,
         storage=storage,
@@ -124,6 +115,14 @@ def recommend(
         why=why(problem, choice),
         what_if=what_if(problem, choice, gain=gain),
     )
+
+
+def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
+    """What a launch delivers on CPUs that nobody else uses: only on the host that measured is that not what is planned with."""
+    if problem.cluster.source != THIS_HOST:
+        return best.samples_per_s
+    quiet = replace(problem.model, host_ratio=Estimate.exact(1.0))
+    return predicted_launch(quiet, problem.consumption, problem.cluster, problem.options, best.layout).samples_per_s
 
 
 def predict_current(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> Prediction:
@@ -175,3 +174,12 @@ def _too_few_to_stream(cluster: Cluster) -> str:
         f"{name} has {counted(cluster.nodes, 'node')}: give more by --nodes N (with --cpus-per-node N and "
         "--memory-per-node SIZE) or by --cluster"
     )
+
+
+def _check_memory(model: CapacityModel, cluster: Cluster) -> None:
+    need, have = (model.private_bytes or 0) + (model.shared_bytes or 0), cluster.memory_bytes_per_node
+    if need > have:
+        raise UsageError(
+            f"one input worker of this pipeline holds {format_bytes(need)}, but a node has {format_bytes(have)}: "
+            "use nodes with more memory, or smaller shuffle buffers, caches and prefetches"
+        )

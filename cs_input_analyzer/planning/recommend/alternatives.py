@@ -32,12 +32,10 @@ def alternatives(problem: PlanningProblem, choice: Choice, today: Prediction | N
 
 def _alternative(problem: PlanningProblem, prediction: Prediction, limited_by: str, note: str) -> Alternative:
     sure = None if problem.needed is None else 0.0 if prediction.problem else chance(prediction.samples_per_s, problem.needed)
-    return Alternative(
-        layout=prediction.layout,
-        input_workers=prediction.input_workers,
+    return Alternative.of(
+        prediction,
         predicted_samples_per_s=prediction.samples_per_s,
         limited_by=limited_by,
-        memory_bytes_per_node=prediction.memory_bytes_per_node,
         meets_demand=None if sure is None else sure >= ENOUGH,
         probability=sure,
         note=note,

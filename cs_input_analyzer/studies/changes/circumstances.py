@@ -34,7 +34,11 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
     is_known = [slowed_log(side) is not None for side in sides]
     if is_known[0] != is_known[1]:
         found += _unusual("what others had of the CPUs", [None if known else "not recorded" for known in is_known], "recorded")
-    found += [_disturbed(pair) for pair in pairs if disturbance_log(pair) > SAID_LOG]
+    for pair in pairs:
+        if disturbance_log(pair) > SAID_LOG:
+            slowed = [format_ratio(1 - math.exp(slowed_log(side) or 0.0)) for side in (pair.old, pair.new)]
+            before, after = (f"others and slower CPUs took {ratio} of the rate" for ratio in slowed)
+            found.append(Difference(name=f"host beside {pair.layout}", old=before, new=after))
     found += _unusual("launches that lost workers", [sum(not is_whole(launch) for launch in side) for side in sides], "0")
     found += _unusual("interrupted", ["yes" if run.interrupted else None for run in (old, new)], "no")
     return tuple(found)
@@ -105,11 +109,3 @@ def _params(text: str | None) -> str:
         return "none" if text is None else json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False)
     except (ValueError, RecursionError):
         return text or ""
-
-
-def _disturbed(pair: Pair) -> Difference:
-    words = [
-        f"others and slower CPUs took {format_ratio(1 - math.exp(slowed_log(side) or 0.0))} of the rate"
-        for side in (pair.old, pair.new)
-    ]
-    return Difference(name=f"host beside {pair.layout}", old=words[0], new=words[1])
