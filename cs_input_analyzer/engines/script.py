@@ -24,8 +24,8 @@ from cs_input_analyzer.worker.summary import Ending
 # What a script trains on comes first, then what it is judged by.
 PREFERENCE = ("train", "fit", "distribute", "loop", "peek", "evaluate", "predict")
 OUTPUT_LINES = 12
-# For writing down where it hangs.
-STACK_S = 1.0
+# From the start of its process to its own clock, which a busy host makes long, and for writing down where it hangs.
+STACK_S = 5.0
 # After the first place a script gets as long again as it took until there, and at least this, to show the others.
 OTHERS_S = 10.0
 # Of what a script wrote, so many paths are named.

@@ -180,7 +180,7 @@ def done(outcome: Outcome) -> dict[str, Any]:
 def data_error(outcome: Outcome, message: str) -> None:
     """What was measured before an element that cannot be read stands, with an error finding."""
     worker = first_worker(outcome)
-    assert worker["status"] == "data_error"
+    assert worker["status"] == "data_error", (worker["status"], worker["message"], worker["steady_state"])
     assert has_rate(worker)
     assert re.fullmatch(message, worker["message"]), worker["message"]
     assert finding(outcome, "CSI501")["severity"] == "error"
