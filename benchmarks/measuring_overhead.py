@@ -35,7 +35,7 @@ from cs_input_analyzer.records import SamplesPerElement
 from cs_input_analyzer.worker import load, sampler
 from cs_input_analyzer.worker.journal import JournalWriter, read_journal
 from cs_input_analyzer.worker.sampler import Sampling, sample
-from cs_input_analyzer.worker.sampling import Loop, sampling_loop
+from cs_input_analyzer.worker.sampling import CAPACITY, Loop, sampling_loop
 from sample_pipelines import find, write_sample
 
 
@@ -91,7 +91,7 @@ class Parts:
     def timed(self, loop: Loop) -> Loop:
         """The loop of the worker; what passes between two calls of it is a pause."""
 
-        def run(iterator: Any, batches: int, until_s: float = math.inf) -> Any:
+        def run(iterator: Any, batches: int = CAPACITY, until_s: float = math.inf) -> Any:
             if batches == 0:  # only traces
                 return loop(iterator, batches, until_s)
             if self.left is not None:

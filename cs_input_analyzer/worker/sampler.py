@@ -22,10 +22,9 @@ from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter
 from cs_input_analyzer.worker.sampling import Chunk, Loop, harness_us_per_batch, sampling_loop
 
-# Between two chunks the journal is written (about a millisecond): at this length that is two fifths of a percent. Counters are read
-# at their ends, and windows may be as short as two seconds. The first chunks are shorter: the start of the window is looked at
-# closely.
-FIRST_CHUNK_S, CHUNK_S = 0.02, 0.25
+# Counters are read, and the journal is written, between two chunks: windows may be as short as two seconds. The first chunks are
+# shorter: the start of the window is looked at closely. What the ops have cost takes milliseconds to read, and is read less often.
+FIRST_CHUNK_S, CHUNK_S, COSTS_S = 0.02, 0.25, 0.5
 # Between two checks whether the rate is precise enough.
 STOP_CHECK_S = 0.5
 
@@ -79,6 +78,7 @@ class _Sampler:
     passes: list[int] = field(default_factory=list)
     unwritten: list[Chunk] = field(default_factory=list)
     written_s: float = 0.0
+    costs_s: float = 0.0
     batches: int = 0
     epochs: int = 0
     since_epoch: int = 1
@@ -110,9 +110,9 @@ class _Sampler:
         chunk = self._take(self.given.max_window_s - (time.monotonic() - self.began_s))
         now_s = time.monotonic()
         # Writing after each pass of a few milliseconds would be a part of the pass.
-        is_short_pass = chunk.ended and chunk.error is None and self.epochs > 0 and now_s - self.written_s < CHUNK_S
+        is_short_pass = chunk.ended and chunk.error is None and self.epochs > 0 and now_s - self.written_s < COSTS_S
         if self.is_filling or not is_short_pass:
-            self._write(now_s)
+            self._write(now_s, has_ended=chunk.ended or chunk.error is not None)
         if chunk.error is not None:
             message = element_error(chunk.error, self.given.files)
             self.journal.event("data_error", kind=type(chunk.error).__name__, message=message, batches=self.batches)
@@ -127,10 +127,10 @@ class _Sampler:
 
     def finish(self, stopped_by: StopReason) -> None:
         if self.unwritten:
-            self._write(time.monotonic())
+            self._write(time.monotonic(), has_ended=True)
         self.speed.stop()
         self.journal.event("reference", undisturbed_s=undisturbed_s(self.speed.loops_s()))
-        if not self.given.want_costs and self.batches > 0:
+        if self.batches > 0 and (not self.given.want_costs or stopped_by in ("budget", "precision")):
             self.meter.poll(self.iterator)
         looks = _looks(self.given.dataset, self.given.ops)
         self.journal.event("reads", **asdict(reads_of(self.given.ops, self.meter.passed, looks)))
@@ -150,10 +150,13 @@ class _Sampler:
         self.since_epoch += len(chunk.stamps_s)
         return chunk
 
-    def _write(self, now_s: float) -> None:
-        if self.given.want_costs or self.is_filling:
+    def _write(self, now_s: float, *, has_ended: bool) -> None:
+        """`has_ended`: this iterator will not be seen again."""
+        is_due = self.given.want_costs and (has_ended or now_s - self.costs_s >= COSTS_S)
+        if is_due or self.is_filling:
             self.meter.poll(self.iterator)
-        if self.given.want_costs:
+        if is_due:
+            self.costs_s = now_s
             self._write_costs(harness_us=None)
         stamps_s = np.concatenate([chunk.stamps_s for chunk in self.unwritten])
         counted = [chunk.samples for chunk in self.unwritten if chunk.samples is not None]
@@ -167,7 +170,8 @@ class _Sampler:
             self.passes.clear()
             self.meter.seen.clear()  # what came before was another state of the pipeline
             self.state_began_s = now_s
-        self._write_tuned()
+        if is_due:
+            self._write_tuned()
 
     def _begin_pass(self) -> bool:
         """Makes an iterator for the next pass; False where the source can be read only once."""
