@@ -50,7 +50,7 @@ if os.geteuid() == 0:
 os.execv(sys.argv[1], sys.argv[1:])
 """
 # A file system of our own under $TMPDIR, in which two pages are free: enough to begin with.
-FULL_TMPDIR = 'mount -t tmpfs -o size=64k none "$TMPDIR" && head -c 57344 /dev/zero >"$TMPDIR/data" && exec "$@"'
+FULL_TMPDIR = 'mount -t tmpfs -o size=64k none "$TMPDIR" && head -c 61440 /dev/zero >"$TMPDIR/data" && exec "$@"'
 
 
 def obeying_modes() -> tuple[str, ...]:
