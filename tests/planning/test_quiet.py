@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.planning.capacity.quiet import FELT_EXPONENT, MOST_TAKEN_RATIO, at_other_hours, at_quiet_level, host_ratio
+from cs_input_analyzer.planning.capacity.quiet import (
+    FELT_EXPONENT,
+    MOST_TAKEN_RATIO,
+    OTHERS_ERROR_RATIO,
+    at_other_hours,
+    at_quiet_level,
+    host_ratio,
+)
 from cs_input_analyzer.records import Estimate, Measurement, Noise, WorkerResult
 from cs_input_analyzer.stats.estimates import log_error
 
@@ -74,10 +81,13 @@ def test_others_on_cpus_that_a_worker_does_not_want_take_nothing_from_it(busy: f
 def test_a_rate_is_as_sure_as_its_pieces_are_alike_when_each_is_corrected() -> None:
     worker = disturbed(1000.0, 1, taken=0.1)
 
-    def error(**known: float) -> float:
+    def error(*, is_compared: bool = False, **known: float) -> float:
         launch = launched(1, replace(worker, noise=replace(worker.noise, **known)))
-        return log_error(at_quiet_level([launch])[0].workers[0].samples_per_s)
+        return log_error(at_quiet_level([launch], is_compared=is_compared)[0].workers[0].samples_per_s)
 
+    assert error(is_compared=True) == pytest.approx(log_error(worker.samples_per_s))  # the error of the window, once
+    assert error(is_compared=True, quiet_error_log=0.001) == pytest.approx(0.001)
+    assert error() == pytest.approx(math.hypot(error(is_compared=True), OTHERS_ERROR_RATIO * math.log(0.9)))
     assert error(quiet_error_log=0.001) < error()
     assert error(quiet_error_log=9.0) == error()  # the window as it was is surer
 

@@ -82,7 +82,7 @@ def _quiet(worker: WorkerResult, layout: Layout, undisturbed_s: float | None, is
     error = math.hypot(own_error, 0.0 if is_compared else taken.error_log)
     return replace(
         worker,
-        samples_per_s=from_log(math.log(rate.estimate / taken.kept_ratio), NORMAL_95 * math.hypot(own_error, error), rate.count),
+        samples_per_s=from_log(math.log(rate.estimate / taken.kept_ratio), NORMAL_95 * error, rate.count),
         cpu_s_per_sample=None if worker.cpu_s_per_sample is None else worker.cpu_s_per_sample * taken.speed_ratio,
     )
 
