@@ -1,18 +1,14 @@
 """The command line, but a run ends as soon as there is something to judge: `python -m tests.functional.brief ARGUMENTS`.
 
-A whole run repeats what decides its plan, and tries fixes for as long as `--max-seconds`
-allows. A test that judges what comes of the first launch would wait for all that; and with a small `--max-seconds` instead, that
-launch would end too early on a busy host. So nothing is launched again here after the first layouts (but on more nodes), and fixes
-are tried for a short time: `--max-seconds` is only patience. Whole runs are those of `test_analyze` and `test_known_truth`.
+A whole run repeats what decides its plan. A test that judges what comes of the first launch would wait for all that; and with a
+small `--max-seconds` instead, that launch would end too early on a busy host. So nothing is launched again here after the first
+layouts (but on more nodes): `--max-seconds` is only patience. Whole runs are those of `test_analyze` and `test_known_truth`.
 """
 
 from __future__ import annotations
 
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.studies.probing import seconds
 from cs_input_analyzer.studies.probing.probing import Probing
-
-FIXES_S = 14.0
 
 
 def _not_again(self: Probing, plan: object) -> bool:
@@ -20,6 +16,5 @@ def _not_again(self: Probing, plan: object) -> bool:
 
 
 Probing.measure_round = _not_again  # type: ignore[method-assign,assignment]
-seconds.LONGEST_FIXES_S = FIXES_S
 
 raise SystemExit(main())
