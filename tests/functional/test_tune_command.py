@@ -28,7 +28,7 @@ def test_the_fix_is_proven_and_gains_and_so_does_the_patched_copy(root: Path, tm
     assert outcome.is_tree_untouched
     jsonschema.validate(outcome.run, json.loads((root / "docs" / "run-schema.json").read_text(encoding="utf-8")))
     fixes = outcome.run["fixes"]
-    assert "CSI202" in fixes["codes"]
+    assert "CSI202" in fixes["codes"], outcome.out
     assert fixes["measured_gain"]["low"] > 1
     assert fixes["elements"] > 0
     patch = fixes["patch"]

@@ -87,7 +87,7 @@ def test_fixes_and_the_patched_copy_are_tried_on_a_node(slurm: PrivateSlurm, tmp
     assert outcome.code == 0, outcome.err
     check_nothing_left(outcome, slurm)
     fixes = outcome.run["fixes"]
-    assert "CSI202" in fixes["codes"]
+    assert "CSI202" in fixes["codes"], outcome.out
     assert fixes["measured_gain"]["low"] > 1
     assert fixes["patch"]["proven"], fixes["patch"]
 
