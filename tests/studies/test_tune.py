@@ -51,7 +51,7 @@ def test_what_gains_comes_back_whole_and_equal(propose: Callable[..., None], cap
     dataset = slow()
     before = [batch.numpy().tolist() for batch in dataset]
     capfd.readouterr()
-    tuned = csia.tuning(dataset, seconds=10)
+    tuned = csia.tuning(dataset, seconds=60)  # patience for a busy host: it ends once the gain is clear
     assert capfd.readouterr().out == ""
     assert tuned.fixes.codes == ("CSI202",)
     assert tuned.fixes.measured_gain.low > 1
