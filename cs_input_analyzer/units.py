@@ -1,4 +1,4 @@
-"""The one place where numbers become text and text becomes numbers.
+"""The one place where numbers become text and text becomes numbers; and where text of others is made safe to show.
 
 Everything inside the program is in SI base units (seconds, bytes, samples per second) as floats or ints. Memory is shown in binary
 units (GiB = 2^30), because that is how it is sold and how Slurm counts it; bandwidth in decimal ones (GB/s = 10^9 B/s), as
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cs_input_analyzer.errors import UsageError
 from wafer_model import Estimate
@@ -19,15 +19,18 @@ MISSING = "-"
 
 _DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 _BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
-_NUMBER = r"\s*(?P<number>[-+]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*"
-_SIZE = re.compile(_NUMBER + r"(?P<prefix>[kKmMgGtTpP]?)(?P<binary>i?)(?P<unit>[bB]|[bB]ytes?)?\s*")
-_RATE = re.compile(_NUMBER + r"(?P<prefix>[kKMGTP]?)(?P<binary>i?)(?P<unit>B|bytes?|b|bits?)(?P<per>/s|ps|/sec)\s*")
-
-_WRITTEN = r"\s*(?P<number>[-+]?(?:nan|inf|(?:[0-9][0-9,_]*\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?))\s*"
-_PER_S = re.compile(_WRITTEN + r"(?P<prefix>[kKMG]?)\s*(?:samples)?\s*(?:/s|/sec)?\s*")
-_DURATION = re.compile(_WRITTEN + r"(?P<unit>ms|us|µs|μs|s|sec|seconds?|min|minutes?|h|)\s*")
+_NUMBER = r"\s*(?P<number>[-+]?(?:nan|inf|(?:[0-9][0-9,_]*\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?))\s*"
+_SIZE = re.compile(_NUMBER + r"(?:(?P<prefix>[kKmMgGtTpP])(?P<binary>i?))?(?P<unit>[bB]|[bB]ytes?)?\s*")
+_RATE = re.compile(_NUMBER + r"(?:(?:(?P<prefix>[kKMGTP])(?P<binary>i?))?(?P<unit>B|bytes?|b|bits?)(?:/s|ps|/sec)\s*)?")
+_PER_S = re.compile(_NUMBER + r"(?P<prefix>[kKMG]?)\s*(?:samples)?\s*(?:/s|/sec)?\s*")
+_DURATION = re.compile(_NUMBER + r"(?P<unit>ms|us|µs|μs|s|sec|seconds?|min|minutes?|h|)\s*")
 _THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "min": 60.0, "h": 3600.0}
+# Names that a sentence has room for; a table, or the JSON, has all.
+NAMES_SHOWN = 4
+# Terminal control (C0, DEL, C1), line separators that only some readers break at, text direction overrides, half surrogates.
+# Tab and newline are not in it.
+INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 # A bare number below these is one whose unit was forgotten: no node has so little memory, no link or file system is so slow.
 _LEAST_BARE_BYTES = 2**20
 _LEAST_BARE_BYTES_PER_S = 1e6
@@ -77,17 +80,13 @@ def parse_bytes(text: str | int | float) -> int:
     Raises:
         UsageError: not a size, not positive, a bare `128`, or a bare `128G`, which means 10^9 to some tools and 2^30 to Slurm.
     """
-    match = _SIZE.fullmatch(str(text))
-    if match is None:
-        raise UsageError(f"not a size: {text!r}; write a number with a unit, for example 128GiB (2^30 bytes) or 128GB (10^9 bytes)")
-    prefix, is_binary, unit = match["prefix"].lower(), bool(match["binary"]), match["unit"]
-    if (prefix and not unit) or (is_binary and not prefix):
+    value, match = _read(_SIZE, text, "not a size", "128GiB (2^30 bytes) or 128GB (10^9 bytes)")
+    if match["prefix"] and not match["unit"]:
         raise UsageError(f"{text!r} could mean powers of 1000 or of 1024; write for example 128GB (10^9) or 128GiB (2^30 bytes)")
-    factor = _BINARY[prefix] if is_binary else _DECIMAL[prefix]
-    size = _positive(text, match["number"], factor)
+    size = _positive(text, value * _factor(match))
     if size < 1:
         raise UsageError(f"a size must be at least one byte, got {text!r}")
-    if not unit and size < _LEAST_BARE_BYTES:
+    if not match["unit"] and size < _LEAST_BARE_BYTES:
         raise UsageError(f"{text} without a unit is that many bytes; write for example {text}GiB")
     return round(size)
 
@@ -100,18 +99,16 @@ def parse_bytes_per_s(text: str | int | float) -> float:
     Raises:
         UsageError: not a bandwidth, not positive, or a bare number of less than a million.
     """
-    if re.fullmatch(_NUMBER, str(text)):
-        rate = _positive(text, str(text))
-        if rate < _LEAST_BARE_BYTES_PER_S:
-            raise UsageError(f"{text} without a unit is that many bytes per second; write for example {text}GB/s or {text}Gb/s")
-        return rate
-    match = _RATE.fullmatch(str(text))
-    if match is None or (match["binary"] and not match["prefix"]):
-        raise UsageError(f"not a bandwidth: {text!r}; write for example 5GB/s (bytes) or 100Gb/s (bits)")
-    prefix = match["prefix"].lower()
-    factor = _BINARY[prefix] if match["binary"] else _DECIMAL[prefix]
-    bits_per_unit = 8 if match["unit"] in ("b", "bit", "bits") else 1
-    return _positive(text, match["number"], factor) / bits_per_unit
+    value, match = _read(_RATE, text, "not a bandwidth", "5GB/s (bytes) or 100Gb/s (bits)")
+    rate = _positive(text, value * _factor(match))
+    if not match["unit"] and rate < _LEAST_BARE_BYTES_PER_S:
+        raise UsageError(f"{text} without a unit is that many bytes per second; write for example {text}GB/s or {text}Gb/s")
+    return rate / 8 if match["unit"] in ("b", "bit", "bits") else rate
+
+
+def _factor(match: re.Match[str]) -> int:
+    """What the prefix of a unit multiplies by; 1 without one."""
+    return (_BINARY if match["binary"] else _DECIMAL)[(match["prefix"] or "").lower()]
 
 
 def parse_estimate(text: str | float) -> Estimate:
@@ -120,10 +117,8 @@ def parse_estimate(text: str | float) -> Estimate:
     Raises:
         UsageError: not such a number, or an interval that reaches down to zero.
     """
-    match = _ESTIMATE.fullmatch(str(text))
-    if match is None:
-        raise UsageError(f"not a number: {text!r}; write for example 1.2, or 1.2+-5% where its error is known")
-    value = _positive(text, match["number"])
+    value, match = _read(_ESTIMATE, text, "not a number", "1.2, or 1.2+-5% where its error is known")
+    value = _positive(text, value)
     half = 0.0 if match["percent"] is None else float(match["percent"]) / 100
     if half >= 1:
         raise UsageError(f"the interval of {text!r} reaches down to zero: less than 100 % is needed")
@@ -138,6 +133,17 @@ def format_count(count: float | None) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 node`, `1,024 nodes`."""
     return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def several(names: Sequence[str]) -> str:
+    """The first ones, and how many more there are."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {format_count(more)} more" if more > 0 else "")
+
+
+def visible(text: str) -> str:
+    """Text that cannot act on a terminal or hide: control characters become `\\x1b`, as Python writes them. Newlines stay."""
+    return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n").expandtabs(4))
 
 
 def format_rate(per_s: float | None, unit: str = "samples/s") -> str:
@@ -222,11 +228,7 @@ def format_estimate(value: Estimate | None, form: Callable[[float | None], str] 
     return f"{whole} ({low} to {high})"
 
 
-def _positive(text: object, number: str, factor: int = 1) -> float:
-    try:
-        value = float(number) * factor
-    except ValueError:
-        raise UsageError(f"not a number: {text!r}") from None
+def _positive(text: object, value: float) -> float:
     if not math.isfinite(value) or value <= 0:
         raise UsageError(f"must be a positive, finite number, got {text!r}")
     return value

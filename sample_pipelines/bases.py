@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sample_pipelines.fc_mnist import PIXELS
-from sample_pipelines.tfrecords import Section, listed
+from sample_pipelines.fc_mnist import PIXELS, Pair, digit_decoder
+from sample_pipelines.tfrecords import Section, listed, parsed
 from sample_pipelines.unet import IMAGE_SIZE
-
-Pair = tuple[tf.Tensor, tf.Tensor]
 
 
 def read(
@@ -58,16 +56,6 @@ def decode_digit(record: tf.Tensor) -> Pair:
     return tf.cast(values[1:], tf.float16) / 255, tf.cast(values[0], tf.int32)
 
 
-def digit_decoder(batch_size: int | None, pixels: tf.DType = tf.float16, label: tf.DType = tf.int32) -> Callable[[tf.Tensor], Pair]:
-    """A function of a batch of records: (pixels [batch_size, 784] in 0 to 1, label [batch_size])."""
-
-    def decode(records: tf.Tensor) -> Pair:
-        values = tf.ensure_shape(tf.io.decode_raw(records, tf.uint8), [batch_size, 1 + PIXELS])
-        return tf.cast(values[:, 1:], pixels) / 255, tf.cast(values[:, 0], label)
-
-    return decode
-
-
 def digit_batches(dataset: tf.data.Dataset, section: Section, decode: Callable[..., Pair] | None = None) -> tf.data.Dataset:
     """Batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size]) of records; `decode` makes others."""
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
@@ -78,9 +66,7 @@ def photograph_parser(size: int) -> Callable[[tf.Tensor], Pair]:
     """A function of one record: (image float16 [size, size, 3] in 0 to 1, label int32)."""
 
     def parse(record: tf.Tensor) -> Pair:
-        example = tf.io.parse_single_example(
-            record, {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
-        )
+        example = parsed(record, image=tf.string, label=tf.int64)
         image = tf.image.resize(tf.io.decode_jpeg(example["image"], channels=3), [size, size])
         return tf.cast(image / 255, tf.float16), tf.cast(example["label"], tf.int32)
 
@@ -91,9 +77,7 @@ def cell_parser(*, is_augmented: bool) -> Callable[[tf.Tensor], Pair]:
     """A function of one record: (image, mask), both float16 [256, 256, 1] in 0 to 1."""
 
     def parse(record: tf.Tensor) -> Pair:
-        example = tf.io.parse_single_example(
-            record, {"image": tf.io.FixedLenFeature([], tf.string), "mask": tf.io.FixedLenFeature([], tf.string)}
-        )
+        example = parsed(record, image=tf.string, mask=tf.string)
         both = tf.concat([tf.io.decode_png(example[name], channels=1) for name in ("image", "mask")], axis=-1)
         both = tf.ensure_shape(both, [IMAGE_SIZE, IMAGE_SIZE, 2])
         if is_augmented:

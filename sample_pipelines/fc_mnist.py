@@ -6,7 +6,7 @@ for every record, so decoding and casting are done once for a whole batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,8 @@ PIXELS = 28 * 28
 CLASSES = 10
 RECORDS = 20_480
 
+Pair = tuple[tf.Tensor, tf.Tensor]
+
 
 def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     """Endless batches of (pixels float [batch_size, 784] in 0 to 1, label int32 [batch_size]).
@@ -29,18 +31,24 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     batch_size = section["batch_size"]
     dtype = tf.float16 if section["mixed_precision"] else tf.float32
 
-    def decode(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        values = tf.ensure_shape(tf.io.decode_raw(records, tf.uint8), [batch_size, 1 + PIXELS])
-        return tf.cast(values[:, 1:], dtype) / 255, tf.cast(values[:, 0], tf.int32)
-
     files = listed(section)
     if section["repeat"]:
         # Of the file list, not of the batches: a shard lasts milliseconds, and restarting everything below each time would cost
         # more than reading it.
         files = files.repeat()
     dataset = records_in(files, section).batch(batch_size, drop_remainder=True)
-    dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.map(digit_decoder(batch_size, dtype), num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
+
+
+def digit_decoder(batch_size: int | None, pixels: tf.DType = tf.float16, label: tf.DType = tf.int32) -> Callable[[tf.Tensor], Pair]:
+    """A function of a batch of records: (pixels [batch_size, 784] in 0 to 1, label [batch_size])."""
+
+    def decode(records: tf.Tensor) -> Pair:
+        values = tf.ensure_shape(tf.io.decode_raw(records, tf.uint8), [batch_size, 1 + PIXELS])
+        return tf.cast(values[:, 1:], pixels) / 255, tf.cast(values[:, 0], label)
+
+    return decode
 
 
 def _digit_shapes(rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.pictures import cloud, photograph, repeated
-from sample_pipelines.tfrecords import listed, records_in
+from sample_pipelines.tfrecords import listed, parsed, records_in
 
 RECORDS = 640
 CLASSES = 1_000
@@ -36,9 +36,7 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     dtype = tf.float16 if section["mixed_precision"] else tf.float32
 
     def parse_and_augment(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        example = tf.io.parse_single_example(
-            record, {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
-        )
+        example = parsed(record, image=tf.string, label=tf.int64)
         image = _random_crop(example["image"], section["smallest_crop"])
         image = tf.image.resize(image, [size, size])
         image = tf.image.random_flip_left_right(image)

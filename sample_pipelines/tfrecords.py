@@ -46,6 +46,14 @@ def records_in(files: tf.data.Dataset, section: Section) -> tf.data.Dataset:
     return dataset
 
 
+def parsed(record: tf.Tensor, **dtypes: tf.DType) -> dict[str, tf.Tensor]:
+    """The features of one record, each of them a single value of this type."""
+    features: dict[str, tf.Tensor] = tf.io.parse_single_example(
+        record, {name: tf.io.FixedLenFeature([], dtype) for name, dtype in dtypes.items()}
+    )
+    return features
+
+
 def write_dataset(name: str, directory: Path, *, scale: float = 1.0, seed: int = 0) -> None:
     """Writes the data of a sample into `directory`: its `RECORDS` times `scale`, at least one for each file, as a worker without a
     record would end the run. Files differ by one record at most."""

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.pictures import cloud, repeated, surface_with_defects
-from sample_pipelines.tfrecords import listed, records_in
+from sample_pipelines.tfrecords import listed, parsed, records_in
 
 RECORDS = 512
 IMAGE_SIZE = 256
@@ -29,9 +29,7 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
     dtype = tf.float16 if section["mixed_precision"] else tf.float32
 
     def parse_and_augment(record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        example = tf.io.parse_single_example(
-            record, {"image": tf.io.FixedLenFeature([], tf.string), "mask": tf.io.FixedLenFeature([], tf.string)}
-        )
+        example = parsed(record, image=tf.string, mask=tf.string)
         image, mask = tf.io.decode_png(example["image"], channels=1), tf.io.decode_png(example["mask"], channels=1)
         both = tf.ensure_shape(tf.concat([image, mask], axis=-1), [IMAGE_SIZE, IMAGE_SIZE, 2])
         if section["augment"]:

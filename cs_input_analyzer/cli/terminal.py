@@ -14,7 +14,7 @@ from typing import Any, TextIO, cast
 
 import click
 
-from cs_input_analyzer.units import format_seconds
+from cs_input_analyzer.units import format_seconds, visible
 
 MOST_COLUMNS = 1000  # of nobody's terminal
 
@@ -82,7 +82,7 @@ class Progress:
         left_s = self._max_seconds * (1 - done_ratio) if self._max_seconds and done_ratio > 0 else None
         if self._bar is not None:
             end_s = None if left_s is None else self._bar.get_time() + left_s
-            self._bar.update(0, description=_harmless(what), completed=min(1.0, done_ratio), end_s=end_s)
+            self._bar.update(0, description=visible(what), completed=min(1.0, done_ratio), end_s=end_s)
         elif not self._is_quiet and what != self._last:
             complain(what if not left_s or left_s < 1 else f"{what}, {time_left(left_s)}")
         self._last = what
@@ -112,16 +112,9 @@ def print_on_stderr(text: str) -> None:
     """Text on stderr, in which names and records of others cannot act on the terminal. What nobody can read is not worth a failure:
     what was measured is delivered elsewhere."""
     try:
-        click.echo(_harmless(text), err=True)
+        click.echo(visible(text), err=True)
     except OSError:
         _hide(sys.stderr)
-
-
-def _harmless(text: str) -> str:
-    """The text with its control characters escaped, except tabs."""
-    from cs_input_analyzer.report.wording import INVISIBLE
-
-    return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 class OutputError(Exception):

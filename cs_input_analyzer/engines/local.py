@@ -12,12 +12,12 @@ from pathlib import Path
 from cs_input_analyzer.engines.collecting import launch_result, results_of, storage_advice, temporary_scratch
 from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
-from cs_input_analyzer.engines.memory_watch import ProcessTree
 from cs_input_analyzer.engines.scratch import remove
-from cs_input_analyzer.engines.tf_config import announced_addresses, tf_config_of
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, fresh_process, memory_limit
 from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.machines.counters import ProcessTree
 from cs_input_analyzer.machines.host import cpu_sets
+from cs_input_analyzer.planning.tf_config import announced_addresses, of_worker
 from cs_input_analyzer.records import START_TIMEOUT_S, Layout
 from cs_input_analyzer.worker.journal import Order, WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Killed
@@ -144,7 +144,7 @@ class LocalLauncher:
             order = Order(
                 plan=plan,
                 worker_index=index,
-                tf_config=tf_config_of(addresses, index),
+                tf_config=of_worker(addresses, index),
                 is_first=process is processes[0],
                 is_alone=len(processes) == 1,
                 left_s=plan.deadline_s - began_s - LEAVING_S,

@@ -5,42 +5,12 @@ from __future__ import annotations
 import re
 import resource
 import time
-from collections.abc import Mapping, Sequence
 
-import psutil
+from cs_input_analyzer.machines.counters import ProcessTree, read_start
 
-from cs_input_analyzer.machines.counters import read_start
-
-# Children are looked for this often, and less often where looking takes long: at most this part of the time goes into it.
-LOOK_S = 1.0
-LOOK_RATIO = 0.01
-# The same for adding up what is shared, which the kernel does page by page (tens of milliseconds for some gigabytes).
+# At most this part of the time goes into adding up what is shared, which the kernel does page by page: tens of milliseconds for
+# some gigabytes.
 WEIGH_RATIO = 0.05
-
-
-class ProcessTree:
-    """Finds the descendants of processes. One tree is shared by all that watch workers of one host: it reads every process of the
-    host, at most once a second whoever asks."""
-
-    def __init__(self) -> None:
-        self._children: Mapping[int, Sequence[int]] = {}
-        self._again_s = float("-inf")
-
-    def descendants(self, pid: int) -> tuple[int, ...]:
-        """All of them, as of about a second ago; none of a process that is gone."""
-        began_s = time.monotonic()
-        if began_s >= self._again_s:
-            self._children = _children_of_all()
-            now_s = time.monotonic()
-            self._again_s = now_s + max(LOOK_S, (now_s - began_s) / LOOK_RATIO)
-        found: dict[int, None] = {}
-        waiting = [pid]
-        while waiting:
-            for child in self._children.get(waiting.pop(), ()):
-                if child not in found and child != pid:
-                    found[child] = None
-                    waiting.append(child)
-        return tuple(found)
 
 
 class MemoryWatch:
@@ -76,10 +46,3 @@ def pss_bytes(pid: int) -> int:
     """Proportional resident memory: each page divided by the processes that map it; all of it where that is not reported."""
     found = re.search(rb"^Pss:\s+(\d+) kB", read_start(f"/proc/{pid}/smaps_rollup"), re.MULTILINE)
     return int(found[1]) * 1024 if found else rss_bytes(pid)
-
-
-def _children_of_all() -> dict[int, list[int]]:
-    children: dict[int, list[int]] = {}
-    for process in psutil.process_iter(["ppid"]):
-        children.setdefault(process.info["ppid"], []).append(process.pid)
-    return children

@@ -16,6 +16,7 @@ from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memo
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
 from cs_input_analyzer.pipeline.graph import is_users_own
 from cs_input_analyzer.records import Capture, CaptureCandidate
+from cs_input_analyzer.units import several
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.journal import Journal, read_journal
 from cs_input_analyzer.worker.script_run import HUNG
@@ -28,8 +29,6 @@ OUTPUT_LINES = 12
 STACK_S = 5.0
 # After the first place a script gets as long again as it took until there, and at least this, to show the others.
 OTHERS_S = 10.0
-# Of what a script wrote, so many paths are named.
-WRITTEN_SHOWN = 3
 
 
 def find_captures(
@@ -139,8 +138,7 @@ def _on_its_files(journal: Journal) -> tuple[str, ...]:
     ]
     paths = [str(path) for path in wrote["paths"]] if wrote is not None else []
     if paths:
-        more = f" and {len(paths) - WRITTEN_SHOWN} more" if len(paths) > WRITTEN_SHOWN else ""
-        notes.append(f"before that it wrote or removed, as far as Python tells: {', '.join(paths[:WRITTEN_SHOWN])}{more}")
+        notes.append(f"before that it wrote or removed, as far as Python tells: {several(paths)}")
     return tuple(notes)
 
 

@@ -16,7 +16,8 @@ import psutil
 
 from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.forking import ForkedProcess
-from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree
+from cs_input_analyzer.engines.memory_watch import MemoryWatch
+from cs_input_analyzer.machines.counters import ProcessTree
 from cs_input_analyzer.worker.journal import EventTail
 from cs_input_analyzer.worker.redirect import AWAY
 from cs_input_analyzer.worker.summary import Ending, Killed

@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from cs_input_analyzer.machines.reference import SpeedWatch
 
 PROC = Path("/proc")
 NANOSECONDS = 1e-9
-# Finding the descendants means reading every process of the host: milliseconds, on a busy node tens of them.
-CHILD_SCAN_S = 2.0
+# Finding the descendants means reading every process of the host: milliseconds, on a busy node tens of them. It is done this often,
+# and less often where it takes long: at most this part of the time goes into it.
+LOOK_S = 1.0
+LOOK_RATIO = 0.01
 # Lines of a thousand CPUs.
 STAT_BYTES = 1 << 17
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -71,6 +74,31 @@ class Memory:
     threads: int | None = None
 
 
+class ProcessTree:
+    """Finds the descendants of processes. One tree is shared by all that watch workers of one host: it reads every process of the
+    host, at most once a second whoever asks."""
+
+    def __init__(self) -> None:
+        self._children: Mapping[int, Sequence[int]] = {}
+        self._again_s = float("-inf")
+
+    def descendants(self, pid: int) -> tuple[int, ...]:
+        """All of them, as of about a second ago; none of a process that is gone."""
+        began_s = time.monotonic()
+        if began_s >= self._again_s:
+            self._children = _children_of_all()
+            now_s = time.monotonic()
+            self._again_s = now_s + max(LOOK_S, (now_s - began_s) / LOOK_RATIO)
+        found: dict[int, None] = {}
+        waiting = [pid]
+        while waiting:
+            for child in self._children.get(waiting.pop(), ()):
+                if child not in found and child != pid:
+                    found[child] = None
+                    waiting.append(child)
+        return tuple(found)
+
+
 class CounterReader:
     """Reads this process's counters, cheaply enough to do so between two batches: some 0.4 ms in a worker. It remembers the child
     processes, so one reader belongs to one process. `speed`: the reference loop that runs in it."""
@@ -79,8 +107,7 @@ class CounterReader:
         self._speed = speed
         self._own_cpus = {b"cpu%d" % number for number in os.sched_getaffinity(0)}
         self._proc = str(PROC)
-        self._children: tuple[int, ...] = ()
-        self._scanned_s: float | None = None
+        self._tree = ProcessTree()
         self._own_bytes = 0
 
     def read(self) -> Counters:
@@ -160,17 +187,9 @@ class CounterReader:
     def _live_children_cpu_s(self) -> float:
         """CPU of the descendants alive now, and of those that they reaped."""
         if not _has_children():
-            self._children, self._scanned_s = (), None
             return 0.0
-        now_s = time.monotonic()
-        if self._scanned_s is None or now_s - self._scanned_s >= CHILD_SCAN_S:
-            self._scanned_s = now_s
-            try:
-                self._children = tuple(child.pid for child in psutil.Process().children(recursive=True))
-            except (psutil.Error, OSError):
-                self._children = ()
         ticks = 0
-        for pid in self._children:
+        for pid in self._tree.descendants(os.getpid()):
             # After the command in brackets: utime, stime, cutime, cstime are fields 14 to 17 of proc(5).
             fields = self._text(f"{pid}/stat").rpartition(b")")[2].split()[11:15]
             ticks += sum(map(int, fields))
@@ -238,3 +257,10 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _children_of_all() -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for process in psutil.process_iter(["ppid"]):
+        children.setdefault(process.info["ppid"], []).append(process.pid)
+    return children

@@ -10,7 +10,7 @@ The feeding is that of the simulation: measured batches of the workers, replayed
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,16 +37,9 @@ def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
     cpus = plan.cpus_per_task
     fitting = max(1, cluster.cpus_per_node // max(cpus, 1))
     tasks = plan.tasks_per_node if cluster.nodes > 1 else max(plan.tasks_per_node, fitting)
-    current = analysis.options.current
-    nodes_of_interest = {plan.nodes, current.nodes if current is not None else plan.nodes}
-    layouts = [
-        Layout(nodes=1, tasks_per_node=count, cpus_per_task=cpus)
-        for count in spread(1, tasks, MOST_CURVE_TASKS, {plan.tasks_per_node})
-    ]
-    layouts += [
-        Layout(nodes=count, tasks_per_node=tasks, cpus_per_task=cpus)
-        for count in spread(2, cluster.nodes, MOST_CURVE_NODES, nodes_of_interest)
-    ]
+    shapes = [(1, count) for count in spread(1, tasks, MOST_CURVE_TASKS)]
+    shapes += [(nodes, tasks) for nodes in spread(2, cluster.nodes, MOST_CURVE_NODES)]
+    layouts = [Layout(nodes=nodes, tasks_per_node=count, cpus_per_task=cpus) for nodes, count in shapes]
     of_run = analysis.capacity, analysis.consumption, cluster, analysis.options
     predictions = (predicted_launch(*of_run, layout) for layout in layouts)
     found = {prediction.input_workers: prediction for prediction in predictions if prediction.problem is None}
@@ -58,14 +51,13 @@ def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
     return recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
 
 
-def spread(first: int, last: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
-    """At most about `most` whole numbers from `first` to `last`, evenly spread on a log scale, with the `wanted` ones inside."""
+def spread(first: int, last: int, most: int) -> tuple[int, ...]:
+    """At most about `most` whole numbers from `first` to `last`, evenly spread on a log scale."""
     if last < first:
         return ()
     if last - first < most:
         return tuple(range(first, last + 1))
-    steps = {round(step) for step in np.geomspace(first, last, most)}
-    return tuple(sorted({first, last} | steps | {number for number in wanted if first <= number <= last}))
+    return tuple(sorted({first, last} | {round(step) for step in np.geomspace(first, last, most)}))
 
 
 MOST_BINS = 40

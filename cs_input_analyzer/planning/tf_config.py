@@ -1,4 +1,4 @@
-"""The `TF_CONFIG` of one task of a Slurm step, from the variables that Slurm gives it.
+"""`TF_CONFIG`: of one task of a Slurm step, from the variables that Slurm gives it, and of workers that are measured.
 
 Checked against a running Slurm 22.05: the node list of a step over several components is *sorted*, so that the order of tasks must
 come from the lists of the components.
@@ -55,6 +55,18 @@ def addresses_of(hosts: Sequence[str]) -> list[str]:
         addresses.append(f"{host}:{FIRST_PORT + taken[host]}")
         taken[host] += 1
     return addresses
+
+
+def announced_addresses(nodes: Sequence[str], num_workers: int) -> list[str]:
+    """Addresses of a chief and `num_workers` workers as a real launch has them, on `nodes` by rank. Workers that are only announced
+    are dealt to the same nodes again."""
+    return addresses_of([nodes[max(0, number - 1) % len(nodes)] for number in range(1 + num_workers)])
+
+
+def of_worker(addresses: Sequence[str], index: int) -> str:
+    """The `TF_CONFIG` of worker `index`. `addresses`: the chief's, then those of all workers."""
+    cluster = {"chief": list(addresses[:1]), "worker": list(addresses[1:])}
+    return json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
 
 
 def _task_hosts(environ: Mapping[str, str]) -> tuple[list[str], int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -173,3 +173,7 @@ class Fixes:
     pass_elements: int | None = None
     most_gain: float | None = None
     none_because: str = ""
+
+    def kept(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """The findings whose edits are all among those that were kept."""
+        return tuple(one for one in findings if one.proven and one.edits and set(one.edits) <= set(self.edits))

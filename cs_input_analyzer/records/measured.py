@@ -180,6 +180,11 @@ class Measurement:
         return tuple(worker for worker in self.workers if worker.samples_per_s is not None)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all of its workers delivered."""
+        return len(self.measured_workers) == len(self.workers)
+
+    @property
     def is_filling_cache(self) -> bool:
         """Whether a worker's window is of a first pass that was still filling a `cache` of the pipeline."""
         states = [worker.steady_state for worker in self.measured_workers]

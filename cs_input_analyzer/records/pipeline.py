@@ -31,6 +31,11 @@ class Component:
     dtype: str
     kind: str = "tensor"
 
+    def __str__(self) -> str:
+        """`image float32[?, 224, 224, 3]`, `ids int64[?] (ragged)`; `[?]` at unknown rank, too."""
+        sizes = "?" if self.shape is None else ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.name} {self.dtype}[{sizes}]{'' if self.kind == 'tensor' else f' ({self.kind})'}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:

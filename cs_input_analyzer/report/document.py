@@ -113,6 +113,11 @@ def _holds(part: Part) -> bool:
     return content is None or bool(getattr(part, content))
 
 
+def slug(text: str) -> str:
+    """Letters, digits, `_` and `-` of a text, for an anchor."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:60] or "x"
+
+
 def present(*sections: Section | None) -> tuple[Section, ...]:
     return tuple(found for found in sections if found is not None)
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from difflib import unified_diff
 
 from cs_input_analyzer.records import LEAST_GAIN, Analysis, Finding, Patch
-from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section
-from cs_input_analyzer.report.glossary import slug
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section, slug
 from cs_input_analyzer.report.wording import (
     NOT_VERIFIED,
     Pairs,
@@ -142,11 +141,7 @@ def fixes_facts(analysis: Analysis) -> Pairs:
 def tuning_document(analysis: Analysis) -> Document:
     """What `tune` prints: the fixes that were kept, what they gain, and the patch, unbroken: to be copied."""
     fixes, facts = analysis.fixes, fixes_facts(analysis)
-    kept = tuple(
-        finding
-        for finding in analysis.findings
-        if fixes is not None and finding.proven and finding.edits and set(finding.edits) <= set(fixes.edits)
-    )
+    kept = () if fixes is None else fixes.kept(analysis.findings)
     untried = [finding for finding in analysis.findings if finding.edits] if not facts else []
     said = [f"{finding.code}: {finding.unproven_because or 'its fix was not measured'}" for finding in untried]
     if not facts and not untried:

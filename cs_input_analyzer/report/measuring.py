@@ -18,7 +18,7 @@ from cs_input_analyzer.records import (
     Storage,
 )
 from cs_input_analyzer.report.tables import Table, number, table_of, text
-from cs_input_analyzer.report.wording import Pairs, one_line, pairs, several, shown_measurement
+from cs_input_analyzer.report.wording import Pairs, one_line, pairs, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
 from cs_input_analyzer.units import (
     MISSING,
@@ -29,6 +29,7 @@ from cs_input_analyzer.units import (
     format_estimate,
     format_ratio,
     format_seconds,
+    several,
 )
 
 STOP_REASONS = {
@@ -50,7 +51,7 @@ def pipeline_facts(analysis: Analysis) -> Pairs:
     return pairs(
         (
             ("target", pipeline.target),
-            ("element", ", ".join(f"{part.name} {part.dtype}{_shape(part.shape)}" for part in pipeline.element_spec) or MISSING),
+            ("element", ", ".join(map(str, pipeline.element_spec)) or MISSING),
             ("batch size", "varies" if pipeline.batch_size is None else format_count(pipeline.batch_size)),
             ("files", None if files is None else _files(files)),
             ("redirected", moved and f"{moved}: moved to a private folder while measuring"),
@@ -63,10 +64,6 @@ def _files(files: FileSet) -> str:
     each = f"{format_bytes(files.smallest_bytes)} to {format_bytes(files.largest_bytes)} each"
     where = f", in {files.directory}" if files.directory else ""
     return f"{format_count(files.count)}, {format_bytes(files.bytes)} in all, {each}{where}"
-
-
-def _shape(shape: tuple[int | None, ...] | None) -> str:
-    return "[?]" if shape is None else f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 
 def soak_facts(soak: Soak | None) -> Pairs:

@@ -9,8 +9,19 @@ from cs_input_analyzer.records import Analysis, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
 from cs_input_analyzer.report.charts import charts_of
 from cs_input_analyzer.report.charts.view import Chart
-from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Section, Text, in_elements, present, section
-from cs_input_analyzer.report.glossary import slug
+from cs_input_analyzer.report.document import (
+    Card,
+    Copyable,
+    Document,
+    Facts,
+    Part,
+    Section,
+    Text,
+    in_elements,
+    present,
+    section,
+    slug,
+)
 from cs_input_analyzer.report.wording import BUSY_HOST, VERDICTS, one_line, shown_measurement, supply_and_demand, verdict_sentence
 
 # What a short report has room for.
@@ -129,6 +140,7 @@ def file_of(run_file: str | None) -> str:
 
 def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ...]:
     shown, has_nodes = shown_measurement(analysis), workers.shown_launch(analysis) is not None
+    of_each = workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None
     return present(
         section(
             "measured",
@@ -139,8 +151,8 @@ def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ..
             Facts(pairs=measuring.measured_facts(analysis)),
             charts.get("rate-over-time"),
             charts.get("batch-gaps"),
-            workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None,
         ),
+        section("workers", of_each.title if of_each is not None else "", of_each),
         section("soak", "Memory over a long time", Facts(pairs=measuring.soak_facts(analysis.soak))),
         section(
             "nodes",

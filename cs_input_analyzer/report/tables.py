@@ -39,7 +39,6 @@ class Table:
     strong: int | None = None
     remarks: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
-    heading: bool = False
     chart: str = ""
 
 

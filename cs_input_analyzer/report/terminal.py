@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.report.tables import Table
-from cs_input_analyzer.report.wording import Pairs, visible
+from cs_input_analyzer.report.wording import Pairs
+from cs_input_analyzer.units import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,8 +99,6 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
     from rich.table import Table as Grid
     from rich.text import Text
 
-    if table.heading:
-        heading_on(console, table.title, is_apart=False)
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
     columns = [table.columns[index] for index in shown]

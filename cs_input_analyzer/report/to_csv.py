@@ -19,7 +19,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Alternative, Analysis, Layout, Measurement, Station, ValidationRow, WorkerResult
 from cs_input_analyzer.report.tables import Getter, value_of
 from cs_input_analyzer.report.to_json import plain
-from cs_input_analyzer.report.wording import visible
+from cs_input_analyzer.units import visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,10 +17,9 @@ from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.charts.view import CONFIG, Chart
 from cs_input_analyzer.report.document import Document
-from cs_input_analyzer.report.glossary import MEANINGS
 from cs_input_analyzer.report.to_json import script_safe, to_json
-from cs_input_analyzer.report.wording import visible
 from cs_input_analyzer.report.workers import excerpt
+from cs_input_analyzer.units import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -31,6 +30,29 @@ PAGE = "report.html.j2"
 LIBRARY = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 # A word with two slashes; one has a unit, too.
 PATH = re.compile(r"\S*/\S*/\S+")
+# What each figure of the page means, shown on hover and focus, by the label beside it, where that does not say it itself.
+# Columns of tables bring their own meaning.
+MEANINGS = {
+    # the verdict and the launch
+    "supply": "samples per second that the input workers of the judged launch deliver together, predicted from what was measured",
+    "demand": "samples per second that the accelerator takes when it never waits for input",
+    "predicted": "samples per second that the launch will deliver, with its 90 % interval",
+    "memory": "private: held by a worker alone; PSS: shared pages divided among their holders; peak RSS: the most it ever held",
+    "extrapolation": "how far the plan lies outside of what was measured; 1 is inside, and the interval grows with it",
+    "nodes": "machines of the launch, those that run a single task included",
+    "tasks_per_node": "processes that each node starts; each is one input worker",
+    "cpus_per_task": "CPUs that each of them gets",
+    # findings
+    "gain": "rate with the fix over rate without, measured side by side; 1 is no change",
+    # measured
+    "batch gaps": "time between two batches: half, 95 % and 99 % of them stay under p50, p95 and p99",
+    "page cache": "share of the files that this host held in memory: those need no storage",
+    "readers alone": "the pipeline cut after its readers: what nothing behind them can exceed",
+    "node's CPU": "speed of one CPU of a node beside one of the host that measured",
+    # how it was measured
+    "steady state": "the window that was used, after the start was cut off by the MSER-5 rule",
+    "noise": "how quiet the host was: what others took away, and how far fresh processes differ",
+}
 
 
 def to_html(document: Document) -> str:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Comparison, Estimate, RunInspection, ValidationRow
-from cs_input_analyzer.report.wording import INVISIBLE
-from cs_input_analyzer.units import format_bytes
+from cs_input_analyzer.units import INVISIBLE, format_bytes
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError

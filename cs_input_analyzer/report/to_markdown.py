@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text
 from cs_input_analyzer.report.tables import Table
-from cs_input_analyzer.report.wording import one_line, visible
+from cs_input_analyzer.report.wording import one_line
+from cs_input_analyzer.units import visible
 
 # What Markdown or the HTML inside it would act on.
 _ACTIVE = re.compile(r"([\\`*_\[\]<>|#~!$&@:])")

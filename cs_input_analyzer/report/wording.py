@@ -3,19 +3,14 @@ field or a property of a record."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, Measurement, Op, Options, Scalar
-from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds, visible
 
 Pairs = tuple[tuple[str, str], ...]
-
-# Terminal control (C0, DEL, C1), line separators that only some readers break at, text direction overrides, half surrogates.
-# Tab and newline are not in it.
-INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 # The finding that stands beside the verdict: it is about the measurement, not about the pipeline.
 BUSY_HOST = "CSI506"
@@ -29,14 +24,7 @@ VERDICTS = {
 }
 # The quiet level is shown where it differs by more than that from what is expected of the host as it is.
 SHOWN_QUIET_RATIO = 1.05
-# Names that a sentence has room for; a table, or the JSON, has all.
-NAMES_SHOWN = 4
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
-
-
-def visible(text: str) -> str:
-    """Text that cannot act on a terminal or hide: control characters become `\\x1b`, as Python writes them. Newlines stay."""
-    return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n").expandtabs(4))
 
 
 def one_line(text: str) -> str:
@@ -134,12 +122,6 @@ def shown_measurement(analysis: Analysis) -> Measurement | None:
     delivered = [launch for launch in analysis.measurements if launch.samples_per_s is not None and launch.role == "probe"]
     shown = [launch for launch in delivered if len(launch.workers) == 1] or delivered
     return shown[-1] if shown else None
-
-
-def several(names: Sequence[str]) -> str:
-    """The first ones, and how many more there are."""
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {format_count(more)} more" if more > 0 else "")
 
 
 def workers_text(started: int, announced: int) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult, WorkerStatus
 from cs_input_analyzer.report.tables import Table, layout, number, rates, table_of, text, value_of
-from cs_input_analyzer.report.wording import Pairs, one_line, several, workers_text
-from cs_input_analyzer.units import counted, format_bytes, format_count, format_seconds
+from cs_input_analyzer.report.wording import Pairs, one_line, workers_text
+from cs_input_analyzer.units import counted, format_bytes, format_count, format_seconds, several
 
 MOST_WORKERS = 60
 # Workers of a launch that did not end well and have a line of their own; more are counted.
@@ -101,7 +101,6 @@ def workers_table(launch: Measurement) -> Table:
         shown,
         strong=min(timed)[1] if len(timed) > 1 else None,
         remarks=remarks,
-        heading=True,
     )
 
 

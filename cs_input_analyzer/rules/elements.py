@@ -13,7 +13,7 @@ from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.threads import costliest, python_ops
 from cs_input_analyzer.planning.evidence import bottleneck, finding, share_of, station_of
 from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, Scalar, StationKind
-from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
+from cs_input_analyzer.units import format_bytes, format_rate, format_ratio, several
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
 
@@ -66,8 +66,7 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     python = python_ops(case.pipeline.ops)
     # The last one whose function may change the shape: what Python promised before it says nothing of what it gives.
     made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python] or case.pipeline.ops)[-1:]
-    names = ", ".join(f"{part.name} {_shape(part)}" for part in unknown[:4]) + (" and more" if len(unknown) > 4 else "")
-    message = f"unknown when the model is compiled: the shape of {names}"
+    message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
     fix = _shape_fix(unknown, any(op in python for op in made_by))
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
@@ -77,12 +76,6 @@ def _is_unknown(part: Component, is_batched: bool) -> bool:
     if part.kind in ("sparse", "ragged") or part.shape is None:
         return True
     return None in (part.shape[1:] if is_batched else part.shape)
-
-
-def _shape(part: Component) -> str:
-    if part.kind in ("sparse", "ragged"):
-        return f"({part.kind})"
-    return "(rank unknown)" if part.shape is None else "[" + ", ".join("?" if dim is None else str(dim) for dim in part.shape) + "]"
 
 
 def _shape_fix(unknown: list[Component], is_python: bool) -> str:
@@ -189,9 +182,9 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
         amount = f": {format_bytes(whole)} a sample, {format_bytes(whole - saved)} after the cast"
     is_half = half is not None and any(part.dtype in ("float32", "float64") for part in wide)
     maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
-    message = f"{', '.join(f'{part.name} is {part.dtype}' for part in wide[:4])}" + (f", the model {half}" if is_half else "")
-    fix = "cast them where they are parsed: " + ", ".join(f"{part.name} to {narrower[part.dtype]}" for part in wide[:4])
-    fix += (" and so on" if len(wide) > 4 else "") + (SCALING if is_half and half != "bfloat16" else "")
+    message = several([f"{part.name} is {part.dtype}" for part in wide]) + (f", the model {half}" if is_half else "")
+    fix = f"cast them where they are parsed: {several([f'{part.name} to {narrower[part.dtype]}' for part in wide])}"
+    fix += SCALING if is_half and half != "bfloat16" else ""
     is_bad = ratio is not None and ratio >= WIDE_RATIO
     yield finding(maps[-1].name if maps else None, message + amount, fix, evidence, is_warning=is_bad)
 

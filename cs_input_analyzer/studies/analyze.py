@@ -242,7 +242,7 @@ def verdict_of(job: Job, results: Results, plan: LaunchPlan | None) -> Judged:
         layout, supply = plan.layout, plan.predicted_samples_per_s
     elif job.options.current is not None:
         layout = job.options.current
-        supply = recommend.predict_current(results.model(), job.consumption, job.cluster, job.options)
+        supply = recommend.predict_current(results.model(), job.consumption, job.cluster, job.options, layout)
     else:
         rates = {each.layout: each.samples_per_s for each in results.measurements if each.samples_per_s is not None}
         if job.options.wafer_mode != "weight_streaming" or not rates:

@@ -35,7 +35,7 @@ def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analy
     fixes = found.fixes
     if fixes is None or not fixes.codes:
         return found
-    source, patch = _patch_of(_kept(found.findings, fixes))
+    source, patch = _patch_of(fixes.kept(found.findings))
     why = (
         "no fix is a change of one call in your source"
         if not source.files
@@ -72,12 +72,6 @@ def _patch_of(findings: Sequence[Finding]) -> tuple[SourcePatch, Patch]:
         codes=tuple(dict.fromkeys(finding.code for finding in source.applied)),
         by_hand=tuple(_by_hand(finding, why) for finding, why in source.by_hand),
     )
-
-
-def _kept(findings: Sequence[Finding], fixes: Fixes) -> list[Finding]:
-    """The findings whose edits are all among those that were kept."""
-    kept = set(fixes.edits)
-    return [finding for finding in findings if finding.proven and finding.edits and set(finding.edits) <= kept]
 
 
 def _folder_of(source: SourcePatch) -> Path:

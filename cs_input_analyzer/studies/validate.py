@@ -128,7 +128,7 @@ def delivered(measurement: Measurement, feed: Feed) -> Estimate | None:
     `first-come`: the sum of the workers. `round-robin`: workers × the slowest, for which it waits.
     """
     rates = [worker.samples_per_s for worker in measurement.workers if worker.samples_per_s is not None]
-    if not rates or len(rates) < len(measurement.workers):
+    if not rates or not measurement.is_whole:
         return None
     if feed == "first-come":
         return measurement.samples_per_s

@@ -11,18 +11,16 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.bases import (
-    Pair,
     batches,
     decode_digit,
     digit_batches,
-    digit_decoder,
     mapped,
     options,
     read,
     records_of,
     shuffled,
 )
-from sample_pipelines.fc_mnist import PIXELS
+from sample_pipelines.fc_mnist import PIXELS, Pair, digit_decoder
 from sample_pipelines.sharding import shard_files
 from sample_pipelines.tfrecords import Section, file_pattern, listed
 
@@ -127,8 +125,7 @@ def repeat_then_shuffle(train_input: Section) -> tf.data.Dataset:
 
 def unshuffled(train_input: Section) -> tf.data.Dataset:
     """Samples come in the order of the files, in each pass."""
-    dataset = read(listed(train_input).repeat()).batch(train_input["batch_size"], drop_remainder=True)
-    return mapped(dataset, digit_decoder(train_input["batch_size"])).prefetch(tf.data.AUTOTUNE)
+    return digit_batches(read(listed(train_input).repeat()), train_input)
 
 
 def two_passes(train_input: Section) -> tf.data.Dataset:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from sample_pipelines.bases import Pair, batches, cell_parser, mapped, photograph_parser, read, records_of
-from sample_pipelines.tfrecords import Section, listed
+from sample_pipelines.bases import batches, cell_parser, mapped, photograph_parser, read, records_of
+from sample_pipelines.fc_mnist import Pair
+from sample_pipelines.tfrecords import Section, listed, parsed
 
 
 def serial_augmentation(train_input: Section) -> tf.data.Dataset:
@@ -105,9 +106,7 @@ def decode_then_crop(train_input: Section) -> tf.data.Dataset:
     size = train_input["image_size"]
 
     def parse(record: tf.Tensor) -> Pair:
-        example = tf.io.parse_single_example(
-            record, {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
-        )
+        example = parsed(record, image=tf.string, label=tf.int64)
         image = tf.io.decode_jpeg(example["image"], channels=3)
         image = tf.image.random_crop(image, [size, size, 3])
         return tf.cast(image, tf.float16) / 255, tf.cast(example["label"], tf.int32)

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import api
-from cs_input_analyzer.cli import main, original, running, terminal
+from cs_input_analyzer.cli import main, original, rules, running, terminal
 from cs_input_analyzer.errors import InputFunctionError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate, Fixes, Layout, Patch
-from cs_input_analyzer.report import load, render, rule_pages
+from cs_input_analyzer.report import load, render
 from tests.builders import make_analysis, make_host
 from tests.functional.running import ran
 from tests.report.hostile import HOSTILE
@@ -151,10 +151,10 @@ def test_a_terminal_that_says_odd_things_of_itself_is_written_to(
 def test_what_ends_a_command_has_its_code_and_acts_on_no_terminal(
     error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(**_: object) -> str:
+    def fails(*_: object) -> str:
         raise error
 
-    monkeypatch.setattr(rule_pages, "rules_table", fails)
+    monkeypatch.setattr(rules, "print_text", fails)
     assert main(["rules"]) == code
     shown = capsys.readouterr().err
     assert said in shown
@@ -183,7 +183,7 @@ def test_nothing_of_others_acts_on_the_terminal(text: str, capsys: pytest.Captur
 
 def test_lines_and_tabs_of_a_message_stay(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.complain("first\n\tsecond\r\nthird", 'Traceback\n  File "x.py"\n')
-    assert capsys.readouterr().err == 'Traceback\n  File "x.py"\ncs_input_analyzer: first\n\tsecond\nthird\n'
+    assert capsys.readouterr().err == 'Traceback\n  File "x.py"\ncs_input_analyzer: first\n    second\nthird\n'
 
 
 @pytest.mark.parametrize(

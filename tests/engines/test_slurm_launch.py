@@ -29,12 +29,12 @@ from cs_input_analyzer.engines.slurm.jobs import (
 )
 from cs_input_analyzer.engines.slurm.launcher import srun_words
 from cs_input_analyzer.engines.slurm.step import Task
-from cs_input_analyzer.engines.tf_config import announced_addresses, tf_config_of
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster import slurm_commands
 from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
 from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.machines.host import oom_kills, worker_cpus
+from cs_input_analyzer.planning.tf_config import announced_addresses, of_worker
 from cs_input_analyzer.records import Estimate, Layout, Options, WorkerResult
 from tests.builders import make_cluster
 from tests.engines.stub_slurm import write_journal
@@ -186,7 +186,7 @@ def test_addresses_of_workers_that_run_and_that_are_announced() -> None:
     addresses = announced_addresses(["a", "a", "b", "b"], 6)
     assert len(set(addresses)) == 7
     assert [address.split(":")[0] for address in addresses] == ["a", "a", "a", "b", "b", "a", "a"]
-    config = json.loads(tf_config_of(addresses, 5))
+    config = json.loads(of_worker(addresses, 5))
     assert config["task"] == {"type": "worker", "index": 5}
     assert config["cluster"] == {"chief": addresses[:1], "worker": addresses[1:]}
 

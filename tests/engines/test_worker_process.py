@@ -18,9 +18,11 @@ from builders import make_work_plan
 from cs_input_analyzer.engines import LocalLauncher, forking, local, memory_watch, worker_process
 from cs_input_analyzer.engines.collecting import how_it_ended
 from cs_input_analyzer.engines.forking import ForkServer
-from cs_input_analyzer.engines.memory_watch import MemoryWatch, ProcessTree, pss_bytes, rss_bytes
+from cs_input_analyzer.engines.memory_watch import MemoryWatch, pss_bytes, rss_bytes
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.worker_process import WorkerProcess
+from cs_input_analyzer.machines import counters
+from cs_input_analyzer.machines.counters import ProcessTree
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.journal import EVENTS, Candidate, EventTail, JournalWriter, Order
 from cs_input_analyzer.worker.redirect import AWAY
@@ -87,7 +89,7 @@ def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.Mo
         clock.now_s += 0.02
         return {1: [2, 3], 3: [4]}
 
-    monkeypatch.setattr(memory_watch, "_children_of_all", looked)
+    monkeypatch.setattr(counters, "_children_of_all", looked)
     monkeypatch.setattr("time.monotonic", lambda: clock.now_s)
     tree = ProcessTree()
     for _ in range(100):

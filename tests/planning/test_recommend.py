@@ -320,8 +320,6 @@ def test_the_launch_in_use_today_comes_first_and_may_have_more_nodes_than_the_cl
     assert "CPUs per node" in broken.note
     assert broken.meets_demand is False
     assert not any(row.is_current for row in plan(2000).alternatives)
-    with pytest.raises(UsageError, match="--current"):
-        recommend.predict_current(a_model(), None, a_cluster(), Options())
 
 
 # --- what cannot be --------------------------------------------
@@ -408,7 +406,7 @@ def test_a_chance_rises_with_the_supply_and_falls_with_the_demand(rate: float, s
 
 def test_without_a_demand_or_a_launch_that_runs_there_is_no_verdict() -> None:
     assert recommend.judge(Estimate.exact(10), None, 0.1) == ("unknown", None)
-    broken = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("4x9x4")))
+    broken = recommend.predict_current(a_model(), None, a_cluster(), Options(), Layout.parse("4x9x4"))
     assert recommend.judge(broken, make_consumption(10), 0.1) == ("unknown", None)
-    runs = recommend.predict_current(a_model(), None, a_cluster(), Options(current=Layout.parse("4x2x4")))
+    runs = recommend.predict_current(a_model(), None, a_cluster(), Options(), Layout.parse("4x2x4"))
     assert recommend.judge(runs, make_consumption(10), 0.1)[0] == "accelerator_bound"

@@ -26,7 +26,7 @@ from cs_input_analyzer.report.to_console import MOST_LINES
 from cs_input_analyzer.report.to_csv import TABLES, frames
 from cs_input_analyzer.report.to_json import from_html, from_json, json_schema
 from cs_input_analyzer.report.to_log import CLOSES, OPENS
-from cs_input_analyzer.report.wording import visible
+from cs_input_analyzer.units import visible
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(json_schema()))
 LOST = make_measurement("1x2x2", (1.0,), workers=(busy_worker(), make_worker(None, index=1, message="killed by signal 9")))

@@ -17,7 +17,7 @@ from cs_input_analyzer.cli import main
 from cs_input_analyzer.records import Finding, Op, OpCost
 from cs_input_analyzer.report import render, render_table
 from cs_input_analyzer.report.to_csv import TABLES, frames, to_csv
-from cs_input_analyzer.report.wording import visible
+from cs_input_analyzer.units import visible
 
 
 @pytest.mark.parametrize(("record", "table"), [(Op, "ops"), (OpCost, "costs"), (Finding, "findings")])

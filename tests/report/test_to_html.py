@@ -15,8 +15,7 @@ from rendered import to_console, to_html
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report import to_html as module
-from cs_input_analyzer.report.glossary import MEANINGS
-from cs_input_analyzer.report.to_html import templates_dir
+from cs_input_analyzer.report.to_html import MEANINGS, templates_dir
 
 
 @pytest.mark.parametrize(

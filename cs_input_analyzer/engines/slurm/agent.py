@@ -25,9 +25,9 @@ from typing import Any, NoReturn
 
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.engines.tf_config import tf_config_of
 from cs_input_analyzer.engines.worker_process import WorkerProcess, fresh_process, memory_limit
 from cs_input_analyzer.machines.host import oom_kills, read_host, threads_per_core, worker_cpus
+from cs_input_analyzer.planning.tf_config import of_worker
 from cs_input_analyzer.records import WorkerResult
 from cs_input_analyzer.worker.journal import read_journal
 from cs_input_analyzer.worker.summary import Killed, worker_result
@@ -202,7 +202,7 @@ class _Agent:
         self._index = indices[self._rank]
         # The launch before this one has let its memory go.
         self._worker.memory_limit_bytes = memory_limit(self._memory_limit_bytes, self._tasks_per_node)
-        own = {"worker_index": self._index, "tf_config": tf_config_of(addresses, self._index), "is_first": self._rank == 0}
+        own = {"worker_index": self._index, "tf_config": of_worker(addresses, self._index), "is_first": self._rank == 0}
         self._worker.send(json.dumps({**order, **own}) + "\n")
 
     def _on_go(self, *, window_s: float) -> None:

@@ -20,8 +20,8 @@ from cs_input_analyzer.engines.slurm.allocation import OnStatus, open_allocation
 from cs_input_analyzer.engines.slurm.jobs import MEMORY
 from cs_input_analyzer.engines.slurm.results import collect
 from cs_input_analyzer.engines.slurm.step import SILENCE_S, JobStep, Task
-from cs_input_analyzer.engines.tf_config import announced_addresses
 from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.planning.tf_config import announced_addresses
 from cs_input_analyzer.records import Cluster, Host, Layout, Options
 from cs_input_analyzer.units import counted
 from cs_input_analyzer.worker.journal import WorkPlan

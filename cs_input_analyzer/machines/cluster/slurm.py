@@ -18,8 +18,7 @@ from cs_input_analyzer.machines.cluster.slurm_text import (
 )
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster
-
-NAMED = 4
+from cs_input_analyzer.units import several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,5 +157,4 @@ def _chosen(partitions: Sequence[PartitionFacts], wanted: str | None) -> Partiti
 
 
 def _listed(out: Counter[str]) -> str:
-    parts = [f"{count} {what}" for what, count in out.items()]
-    return ", ".join(parts[:NAMED]) + (f" and {len(parts) - NAMED} more" if len(parts) > NAMED else "")
+    return several([f"{count} {what}" for what, count in out.items()])

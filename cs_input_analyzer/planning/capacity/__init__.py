@@ -25,6 +25,7 @@ from cs_input_analyzer.planning.capacity.quiet import (
     OTHERS_ERROR_RATIO,
     at_other_hours,
     at_quiet_level,
+    fastest_loops_s,
     slowed_log,
     with_known_loops,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "at_other_hours",
     "at_quiet_level",
     "dataset_bytes_per_node",
+    "fastest_loops_s",
     "first_probes",
     "fit",
     "next_probe",

@@ -13,7 +13,7 @@ other is the pipeline's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -50,17 +50,23 @@ def at_quiet_level(measurements: Sequence[Measurement], *, is_compared: bool = F
     Args:
         is_compared: with others that the same correction is made to: what is not known of it is no part of the intervals.
     """
-    fastest_s: dict[int, float] = {}
-    for launch in measurements:
-        for worker in launch.workers:
-            loop_s = worker.noise.undisturbed_s if worker.noise is not None else None
-            if loop_s:
-                cpus = launch.layout.cpus_per_node
-                fastest_s[cpus] = min(loop_s, fastest_s.get(cpus, math.inf))
+    fastest_s = fastest_loops_s(measurements)
     return tuple(
         _launch(launch, min((s for cpus, s in fastest_s.items() if cpus >= launch.layout.cpus_per_node), default=None), is_compared)
         for launch in measurements
     )
+
+
+def fastest_loops_s(measurements: Iterable[Measurement]) -> dict[int, float]:
+    """CPU seconds of the fastest reference loop that workers met, by the CPUs of a node that their launches used."""
+    fastest_s: dict[int, float] = {}
+    for launch in measurements:
+        for worker in launch.workers:
+            loop_s = worker.noise.undisturbed_s if worker.noise is not None else None
+            if loop_s is not None:
+                cpus = launch.layout.cpus_per_node
+                fastest_s[cpus] = min(loop_s, fastest_s.get(cpus, math.inf))
+    return fastest_s
 
 
 def _launch(launch: Measurement, undisturbed_s: float | None, is_compared: bool) -> Measurement:

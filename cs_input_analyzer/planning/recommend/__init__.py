@@ -4,7 +4,7 @@ A launch feeds the accelerator where its supply reaches the demand with headroom
 nodes, tasks are added up to a probability of 0.99, at most twice what would do.
 
 `problem` says what is planned for, `launches` is the table of all launches and takes one of them; `alternatives` and `whatif` are
-the plan's tables, `wording` its reasons, `verdict` judges a supply.
+the plan's tables and reasons, `verdict` judges a supply.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.capacity.assumptions import THIS_HOST
-from cs_input_analyzer.planning.recommend.alternatives import alternatives
+from cs_input_analyzer.planning.recommend.alternatives import alternatives, why
 from cs_input_analyzer.planning.recommend.launches import choose
 from cs_input_analyzer.planning.recommend.problem import (
     STREAMING_SINGLE_TASK_NODES,
@@ -26,13 +26,13 @@ from cs_input_analyzer.planning.recommend.problem import (
 )
 from cs_input_analyzer.planning.recommend.verdict import ENOUGH, feeds, judge, needed_per_s, utilization
 from cs_input_analyzer.planning.recommend.whatif import what_if
-from cs_input_analyzer.planning.recommend.wording import why
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
     Consumption,
     Estimate,
     LaunchPlan,
+    Layout,
     Options,
     Prediction,
     StorageBasis,
@@ -94,7 +94,8 @@ def recommend(
         is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
         is_declared = cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample is not None
         storage = "declared" if is_declared else "measured" if is_ours else "unverified"
-    today = predict_current(model, consumption, cluster, options) if options.current is not None else None
+    current = options.current
+    today = None if current is None else predict_current(model, consumption, cluster, options, current)
     return LaunchPlan(
         nodes=best.layout.nodes,
         tasks_per_node=best.layout.tasks_per_node,
@@ -125,15 +126,10 @@ def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
     return predicted_launch(quiet, problem.consumption, problem.cluster, problem.options, best.layout).samples_per_s
 
 
-def predict_current(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> Prediction:
-    """What the launch in use today (`--current`) delivers. It runs, so the cluster has at least its nodes.
-
-    Raises:
-        UsageError: no current launch was given.
-    """
-    current = options.current
-    if current is None:
-        raise UsageError("no current launch was given: add --current NODESxTASKSxCPUS")
+def predict_current(
+    model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options, current: Layout
+) -> Prediction:
+    """What the launch in use today (`--current`) delivers. It runs, so the cluster has at least its nodes."""
     wide_enough = replace(cluster, nodes=max(cluster.nodes, current.nodes))
     return predicted_launch(model, consumption, wide_enough, options, current)
 

@@ -13,12 +13,10 @@ from cs_input_analyzer.report.charts.view import (
     Row,
     Spec,
     axis,
-    coloured,
     field,
     labels,
     layer,
     shown,
-    stretch,
     tooltip,
 )
 from cs_input_analyzer.report.wording import shown_measurement
@@ -124,8 +122,13 @@ def _rate_layers(rows: list[Row], transient_s: float) -> list[Spec]:
     rate = field("rate", axis=axis("samples/s of one worker"), scale={"zero": True})
     dots = {"filled": True, "size": 22, "color": "var(--supply)"}
     line, tips = {"color": "var(--supply)", "strokeWidth": 1.8, "point": dots}, tooltip("worker", "time", "throughput")
-    cut_off = f"cut off: {format_seconds(transient_s)}"
-    return [*stretch(0, transient_s, cut_off, x), layer(rows, "line", line, x=x, y=rate, detail={"field": "worker"}, tooltip=tips)]
+    cut_off: Row = {"begin": 0, "end": transient_s, "label": f"cut off: {format_seconds(transient_s)}"}
+    begin = {**x, "field": "begin"}
+    return [
+        layer([cut_off], "rect", {"color": "var(--quiet)", "opacity": 0.22}, x=begin, x2={"field": "end"}),
+        *labels([cut_off], "var(--soft)", mark={"baseline": "top", "dx": 5, "dy": 4}, x=begin, y={"value": 0}),
+        layer(rows, "line", line, x=x, y=rate, detail={"field": "worker"}, tooltip=tips),
+    ]
 
 
 def timeline(analysis: Analysis) -> Chart | None:
@@ -164,7 +167,9 @@ def timeline(analysis: Analysis) -> Chart | None:
 def _feed_layers(rows: list[Row]) -> list[Spec]:
     x = field("time", axis=axis("time, warm-up left out", SECONDS), scale={"nice": False})
     y = field("wanted", axis=axis("samples/s"), scale={"zero": True})
-    color, tips = coloured(FEED_COLORS), tooltip("when", "got", "would take")
+    scale, tips = {"domain": [*FEED_COLORS], "range": [*FEED_COLORS.values()]}, tooltip("when", "got", "would take")
+    # The page itself writes the key: it wraps where a drawing would cut it off.
+    color = {"field": "what", "type": "nominal", "scale": scale, "legend": None}
     wanted, taken = ([{**row, "what": what} for row in rows] for what in ("wanted", "taken"))
     return [
         layer(wanted, "area", {"opacity": 0.35, "interpolate": "step"}, x=x, y=y, color=color, tooltip=tips),

@@ -87,16 +87,8 @@ def labels(rows: Sequence[Row], color: str, /, *, mark: Spec, **encoding: object
     return [layer(rows, "text", written | extra, **encoding, text={"field": "label"}) for extra in (rim, {"color": color})]
 
 
-def stretch(begin: float, end: float, label: str, /, x: Spec) -> list[Spec]:
-    """A shaded part of a picture of time, named at its top."""
-    row: Row = {"begin": begin, "end": end, "label": label}
-    begins = {**x, "field": "begin"}
-    shade = layer([row], "rect", {"color": "var(--quiet)", "opacity": 0.22}, x=begins, x2={"field": "end"})
-    return [shade, *labels([row], "var(--soft)", mark={"baseline": "top", "dx": 5, "dy": 4}, x=begins, y={"value": 0})]
-
-
-def field(name: str, kind: str = "quantitative", **more: object) -> Spec:
-    return {"field": name, "type": kind, **more}
+def field(name: str, **more: object) -> Spec:
+    return {"field": name, "type": "quantitative", **more}
 
 
 def axis(title: str, numbers: str = NUMBER, **more: object) -> Spec:
@@ -106,9 +98,3 @@ def axis(title: str, numbers: str = NUMBER, **more: object) -> Spec:
 def tooltip(*names: str) -> list[Spec]:
     """Fields that hold text already, under their own names."""
     return [{"field": name, "type": "nominal", "title": name} for name in names]
-
-
-def coloured(colors: Mapping[str, str]) -> Spec:
-    """A colour for each name in the field `what`. The page itself writes the key: it wraps where a drawing would cut it off."""
-    scale = {"domain": [*colors], "range": [*colors.values()]}
-    return {"field": "what", "type": "nominal", "scale": scale, "legend": None}

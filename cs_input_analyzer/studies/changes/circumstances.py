@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.planning.capacity import slowed_log
-from cs_input_analyzer.records import Analysis, Component, Difference, Host, Tool
-from cs_input_analyzer.studies.changes.rates import Pair, disturbance_log, is_whole
+from cs_input_analyzer.records import Analysis, Difference, Host, Tool
+from cs_input_analyzer.studies.changes.rates import Pair, disturbance_log
 from cs_input_analyzer.units import format_count, format_ratio
 
 # A cached share of the files that differs by more is another experiment.
@@ -39,7 +39,7 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
             slowed = [format_ratio(1 - math.exp(slowed_log(side) or 0.0)) for side in (pair.old, pair.new)]
             before, after = (f"others and slower CPUs took {ratio} of the rate" for ratio in slowed)
             found.append(Difference(name=f"host beside {pair.layout}", old=before, new=after))
-    found += _unusual("launches that lost workers", [sum(not is_whole(launch) for launch in side) for side in sides], "0")
+    found += _unusual("launches that lost workers", [sum(not launch.is_whole for launch in side) for side in sides], "0")
     found += _unusual("interrupted", ["yes" if run.interrupted else None for run in (old, new)], "no")
     return tuple(found)
 
@@ -92,15 +92,10 @@ def _circumstances(run: Analysis) -> tuple[tuple[str, str], ...]:
         ("files", "none" if files is None else f"{format_count(files.count)} files, {format_count(files.bytes)} bytes"),
         ("folder of the files", "unknown" if files is None or files.directory is None else files.directory),
         ("batch size", "varies" if pipeline.batch_size is None else str(pipeline.batch_size)),
-        ("element", ", ".join(map(_component, pipeline.element_spec))),
+        ("element", ", ".join(map(str, pipeline.element_spec))),
         ("--cache", run.options.cache),
         ("launcher", run.options.launcher),
     )
-
-
-def _component(part: Component) -> str:
-    sizes = "?" if part.shape is None else ", ".join("?" if size is None else str(size) for size in part.shape)
-    return f"{part.name} {part.dtype}[{sizes}]"
 
 
 def _params(text: str | None) -> str:
