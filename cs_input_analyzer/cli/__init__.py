@@ -16,7 +16,7 @@ import click
 from cs_input_analyzer import __version__
 from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, plan, report, rules, tune, validate, wafer
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED, ignore_late_signals
-from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide_stdout, print_on_stderr
+from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide, print_on_stderr
 from cs_input_analyzer.errors import AnalyzerError, LaunchError
 
 COMMANDS = (
@@ -86,10 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain("interrupted")
         return EXIT_INTERRUPTED
     except (ReaderLeft, BrokenPipeError):  # as `head` does; the latter while click printed a help or the version
-        hide_stdout()
+        hide(sys.stdout)
         return EXIT_BROKEN_PIPE
     except OutputError as error:
-        hide_stdout()
+        hide(sys.stdout)
         complain(f"the report could not be printed: {error}; free some space there, or save it with --json FILE elsewhere")
         return LaunchError.exit_code
     except Exception:

@@ -29,14 +29,14 @@ class _Lasting:
         try:
             return self._stream.write(text)
         except OSError:
-            _hide(self._stream)
+            hide(self._stream)
             return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except OSError:
-            _hide(self._stream)
+            hide(self._stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -114,7 +114,7 @@ def print_on_stderr(text: str) -> None:
     try:
         click.echo(visible(text), err=True)
     except OSError:
-        _hide(sys.stderr)
+        hide(sys.stderr)
 
 
 class OutputError(Exception):
@@ -145,17 +145,13 @@ def print_text(text: str, *, is_paged: bool = False) -> None:
         raise ReaderLeft from None
     except OSError as error:
         if error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode):
-            hide_stdout()
+            hide(sys.stdout)
             return
         raise OutputError((error.strerror or str(error)).lower()) from None
 
 
-def hide_stdout() -> None:
+def hide(stream: TextIO) -> None:
     """So that the interpreter does not fail once more when it flushes what could not be written."""
-    _hide(sys.stdout)
-
-
-def _hide(stream: TextIO) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream of somebody else's may have no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -67,7 +67,8 @@ def _here(options: Options, declared: Cluster | None, isolates: bool) -> Engine:
     if options.host_history:
         this_host = history.known(this_host)
     _check_probes(options, this_host)
-    nodes = cluster.resolve(options, this_host, declared=declared, loop=_loop(this_host))
+    cores = node_speed.one_cpu_per_core(this_host.cpu_budget)
+    nodes = cluster.resolve(options, this_host, declared=declared, loop=lambda: node_speed.node_rate(cores))
     recommend.check_single_task_nodes(nodes, options)
     launcher = LocalLauncher(
         this_host.cpu_budget, options.worker_memory_bytes, start_timeout_s=options.start_timeout_s, isolates=isolates
@@ -124,8 +125,3 @@ def _no_loop() -> Estimate:
         "with --launcher slurm nodes of Slurm measure: run `reference` on one of them, too, and give the ratio as --node-speed "
         "(none is needed to plan for the nodes that measure)"
     )
-
-
-def _loop(this_host: Host) -> Callable[[], Estimate]:
-    """Runs the reference loop here; asked only where the rate of a node is given to compare it with."""
-    return lambda: node_speed.node_rate(node_speed.one_cpu_per_core(this_host.cpu_budget))

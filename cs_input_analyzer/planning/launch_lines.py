@@ -19,7 +19,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.planning.train_command import compiled, trained, with_python_of, without_launcher
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
-from cs_input_analyzer.units import counted
+from cs_input_analyzer.units import counted, visible
 
 PLACEHOLDER_COMMAND = "python run.py --mode=train"
 
@@ -158,7 +158,8 @@ def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, c
     nodes = f"{counted(plan.nodes, 'node')} ({plan.single_task_nodes} with a single task)"
     arithmetic = f"{nodes}, {counted(tasks, 'task')}, {plan.input_workers} of them stream"
     lines = ["#!/bin/bash"]
-    lines += [f"# Feeds the accelerator from {_one_line(target)}", f"# on {_one_line(cluster.name)}: {arithmetic}."]
+    source, name = (visible(text).replace("\n", " ") for text in (target, cluster.name))  # neither ends the comment that it is in
+    lines += [f"# Feeds the accelerator from {source}", f"# on {name}: {arithmetic}."]
     for index, component in enumerate(components):
         if index:
             lines.append("#SBATCH hetjob")
@@ -187,11 +188,6 @@ def _directive(word: str) -> str:
     if re.search(r"[\r\n\0]", word):
         raise UsageError(f"an #SBATCH line cannot hold a line break: {word!r}")
     return shlex.quote(word)
-
-
-def _one_line(text: str) -> str:
-    """Text that cannot end a comment."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _words(text: str, option: str) -> list[str]:

@@ -66,7 +66,7 @@ def line_on(console: Console, text: str, *, style: str = "", indent: str = "") -
     """A paragraph, folded at the width; lines after a newline of its own are indented as the first."""
     from rich.text import Text
 
-    console.print(Text(indent + _cut(visible(text)).replace("\n", f"\n{' ' * len(indent)}"), style=style, overflow="fold"))
+    console.print(Text(indent + cut(visible(text)).replace("\n", f"\n{' ' * len(indent)}"), style=style, overflow="fold"))
 
 
 def facts_on(console: Console, facts: Pairs) -> None:
@@ -79,7 +79,7 @@ def facts_on(console: Console, facts: Pairs) -> None:
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column(overflow="fold")
     for label, text in facts:
-        grid.add_row(Text(f"  {label}"), Text(_cut(visible(text))))
+        grid.add_row(Text(f"  {label}"), Text(cut(visible(text))))
     console.print(grid)
 
 
@@ -102,7 +102,7 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
     grid = Grid(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="underline")
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
     columns = [table.columns[index] for index in shown]
-    rows = [[_cut(row[index], LONGEST_CELL) for index in shown] for row in table.rows]
+    rows = [[cut(row[index], LONGEST_CELL) for index in shown] for row in table.rows]
     # Numbers stay whole where all of them fit beside a few letters of each text.
     least = GAP * (len(columns) - 1)
     for place, column in enumerate(columns):
@@ -125,5 +125,5 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
         line_on(console, remark)
 
 
-def _cut(text: str, most: int = LONGEST_TEXT) -> str:
+def cut(text: str, most: int = LONGEST_TEXT) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more in the JSON)"

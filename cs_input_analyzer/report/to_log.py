@@ -10,6 +10,7 @@ import re
 
 from cs_input_analyzer.records import Analysis, Finding
 from cs_input_analyzer.report.findings import ignored_sentence
+from cs_input_analyzer.report.terminal import cut
 from cs_input_analyzer.report.wording import gain_text, one_line
 
 OPENS = "INFO:root:---------- Suggestions to improve input_fn performance ----------"
@@ -17,8 +18,6 @@ CLOSES = "INFO:root:----------------- End of input_fn suggestions --------------
 LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR"}
 # What the compiler tells of an op whether or not there is something to say about it.
 TOLD = ("batch_size", "buffer_size")
-# Messages of thousands of characters are cut here; the JSON has them whole.
-LONGEST_TEXT = 2000
 
 
 def to_log(analysis: Analysis) -> str:
@@ -36,10 +35,9 @@ def to_log(analysis: Analysis) -> str:
 def _line(level: str, op: str | None, text: str) -> str:
     """One line, whatever the text: who greps sees all of it or nothing. `map_2` is called `map()`, and no op `pipeline`."""
     plain = re.sub(r"\s*\n\s*", " ", text.strip())
-    cut = plain if len(plain) <= LONGEST_TEXT else f"{plain[:LONGEST_TEXT]}…"
     name = re.sub(r"_\d+$", "", one_line(op)) if op else "pipeline"
     method = name if not op or name.endswith("Dataset") else f"{name}()"
-    return one_line(f"{level}:root:[input_fn] - {method}: {cut}")
+    return one_line(f"{level}:root:[input_fn] - {method}: {cut(plain)}")
 
 
 def _advice(finding: Finding) -> str:

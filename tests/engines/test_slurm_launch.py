@@ -20,10 +20,10 @@ from cs_input_analyzer.engines import scratch
 from cs_input_analyzer.engines.slurm import allocation, jobs, results
 from cs_input_analyzer.engines.slurm.agent import OUTPUT, RESULT
 from cs_input_analyzer.engines.slurm.jobs import (
+    UNANSWERED,
     JobState,
     cause_in,
     is_hopeless,
-    is_unanswered,
     parse_job,
     srun_complaint,
 )
@@ -110,7 +110,7 @@ def test_what_is_not_understood_is_quoted_without_chatter() -> None:
     ],
 )
 def test_a_controller_that_does_not_answer_has_not_refused(line: str, is_refusal: bool) -> None:
-    assert is_unanswered(line) is not is_refusal
+    assert bool(UNANSWERED.search(line)) is not is_refusal
 
 
 # --- command lines -----------------------------------------------------------------------------------------------------------

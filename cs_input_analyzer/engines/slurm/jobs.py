@@ -33,7 +33,7 @@ _PER_JOB_LIMIT = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)Max\w*(NodeP
 
 # What a program of Slurm prints when its controller is busy, is being restarted, or cannot be reached: not that it refuses. What
 # was asked for may have been done all the same (slurm_errno.h: the "General communication layer").
-_UNANSWERED = re.compile(
+UNANSWERED = re.compile(
     r"timed out|timeout|[Uu]nable to contact|Zero Bytes were transmitted|Connection (refused|reset)|Transport endpoint|"
     r"[Cc]ommunication connection|[Cc]ommunication shutdown|[Mm]essage (receive|send) failure|Unexpected message received|"
     r"Resource temporarily unavailable|in standby mode"
@@ -73,7 +73,7 @@ def submit(words: Sequence[str]) -> str:
     job_id = done.stdout.strip().split(";")[0]  # `--parsable` appends the cluster's name in a federation
     if done.returncode != 0 or not job_id.isdigit():
         said = srun_complaint(done.stderr.splitlines()) or f"exit status {done.returncode}"
-        if is_unanswered(done.stderr):
+        if UNANSWERED.search(done.stderr):
             raise Unanswered(f"sbatch had no answer from Slurm: {said}. {IF_QUEUED}")
         raise LaunchError(f"sbatch refused the job: {said}; --partition, --slurm-nodes and --sbatch-args say what is asked for")
     return job_id
@@ -105,7 +105,7 @@ def cancel(job_id: str) -> bool:
         done = slurm_commands.run(["scancel", "--quiet", job_id])
     except LaunchError:
         return False
-    return done.returncode == 0 or not is_unanswered(done.stderr)
+    return done.returncode == 0 or not UNANSWERED.search(done.stderr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +145,6 @@ def is_hopeless(reason: str) -> str | None:
     if name in HOPELESS:
         return HOPELESS[name]
     return "a limit of your account or quality of service is below what it asks for" if _PER_JOB_LIMIT.fullmatch(name) else None
-
-
-def is_unanswered(text: str) -> bool:
-    """Whether a program that failed got no answer from Slurm's controller, as far as its last words tell."""
-    return _UNANSWERED.search(text) is not None
 
 
 def cause_in(lines: Sequence[str]) -> str | None:

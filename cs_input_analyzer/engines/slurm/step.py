@@ -122,18 +122,13 @@ class JobStep:
                 now_s = time.monotonic()
                 if now_s > deadline_s:
                     return late
-                if self.is_over:
-                    self.lose(f"its step ended: {self.complaint or 'srun did not say why'}")
+                if self.is_over:  # gives up the tasks of which more was expected
+                    for task in (task for task in self.tasks if task.told is None and not task.lost):
+                        task.lost = f"its step ended: {self.complaint or 'srun did not say why'}"
                 else:
                     self._lose_silent(now_s)
                     self._changed.wait(min(LOOK_S, max(0.01, deadline_s - now_s)))
         return ()
-
-    def lose(self, why: str) -> None:
-        """Gives up the tasks of which more was expected."""
-        for task in self.tasks:
-            if task.told is None:
-                task.lost = task.lost or why
 
     def _lose_silent(self, now_s: float) -> None:
         for task in self.tasks:
