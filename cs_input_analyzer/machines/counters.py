@@ -261,6 +261,8 @@ def _has_children() -> bool:
 
 def _children_of_all() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
-    for process in psutil.process_iter(["ppid"]):
-        children.setdefault(process.info["ppid"], []).append(process.pid)
+    for pid in psutil.pids():
+        fields = read_start(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # of a process that is gone, none
+        if fields:
+            children.setdefault(int(fields[1]), []).append(pid)
     return children

@@ -9,7 +9,6 @@ the plan's tables and reasons, `verdict` judges a supply.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from cs_input_analyzer.errors import UsageError
@@ -136,8 +135,6 @@ def predict_current(
 
 def check_cluster(cluster: Cluster, options: Options) -> None:
     """Raises UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
-    if not math.isfinite(options.headroom_ratio) or options.headroom_ratio < 0:
-        raise UsageError(f"the headroom must be 0 or more (0.1 is 10 %), got {options.headroom_ratio}")
     check_single_task_nodes(cluster, options)
     if streams_weights(None, options) and cluster.source != THIS_HOST and cluster.nodes <= STREAMING_SINGLE_TASK_NODES:
         raise UsageError(_too_few_to_stream(cluster))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
-from cs_input_analyzer.report.tables import Column, Table
+from cs_input_analyzer.report.tables import Table, table_of, text
 
 Spec = Mapping[str, object]
 Row = dict[str, Any]
@@ -70,9 +71,7 @@ class Chart:
 
 def shown(title: str, rows: Sequence[Row], *fields: str) -> Table:
     """The rows of a picture as a table: those of their fields that hold text."""
-    columns = tuple(Column(name=name, meaning="") for name in fields)
-    cells = tuple(tuple(str(row[name]) for name in fields) for row in rows)
-    return Table(title=title, columns=columns, rows=cells)
+    return table_of(title, [text(name, "", itemgetter(name)) for name in fields], rows)
 
 
 def layer(rows: Sequence[Row], kind: str, mark: Spec, /, **encoding: object) -> Spec:
