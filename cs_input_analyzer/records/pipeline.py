@@ -32,8 +32,8 @@ class Component:
     kind: str = "tensor"
 
     def __str__(self) -> str:
-        """`image float32[?, 224, 224, 3]`, `ids int64[?] (ragged)`; `[?]` at unknown rank, too."""
-        sizes = "?" if self.shape is None else ", ".join("?" if size is None else str(size) for size in self.shape)
+        """`image float32[?, 224, 224, 3]`, `ids int64[?] (ragged)`."""
+        sizes = "rank unknown" if self.shape is None else ", ".join("?" if size is None else str(size) for size in self.shape)
         return f"{self.name} {self.dtype}[{sizes}]{'' if self.kind == 'tensor' else f' ({self.kind})'}"
 
 

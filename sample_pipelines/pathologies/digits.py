@@ -125,7 +125,8 @@ def repeat_then_shuffle(train_input: Section) -> tf.data.Dataset:
 
 def unshuffled(train_input: Section) -> tf.data.Dataset:
     """Samples come in the order of the files, in each pass."""
-    return digit_batches(read(listed(train_input).repeat()), train_input)
+    dataset = read(listed(train_input).repeat()).batch(train_input["batch_size"], drop_remainder=True)
+    return mapped(dataset, digit_decoder(train_input["batch_size"])).prefetch(tf.data.AUTOTUNE)
 
 
 def two_passes(train_input: Section) -> tf.data.Dataset:
