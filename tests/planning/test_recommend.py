@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -338,8 +337,6 @@ def test_the_launch_in_use_today_comes_first_and_may_have_more_nodes_than_the_cl
         ({"nodes": 1, "cpus_per_node": 1}, {}, "chief"),
         ({"nodes": 2}, {"single_task_nodes": 2}, "--single-task-nodes 2"),
         ({}, {"single_task_nodes": -1}, "--single-task-nodes -1"),
-        ({}, {"headroom_ratio": -0.1}, "headroom"),
-        ({}, {"headroom_ratio": math.nan}, "headroom"),
     ],
 )
 def test_a_cluster_that_cannot_run_any_launch_is_refused(
