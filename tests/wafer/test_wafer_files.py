@@ -254,9 +254,9 @@ def test_any_bytes_and_no_file_give_an_error_that_names_it(
 ) -> None:
     file = tmp_path_factory.mktemp("bytes") / name
     file.write_bytes(content)
-    said = "performance.json"  # of which {} is one
+    said = name
     try:
-        READERS[name](file)
+        READERS[name](file)  # some bytes are such a file
     except WaferModelError as error:
         said = str(error)
     assert name in said

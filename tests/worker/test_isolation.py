@@ -99,20 +99,11 @@ def test_what_is_kept_is_written_for_real_and_nothing_else(users: Path, tmp_path
 
 
 @needs_root
-def test_a_user_without_privileges_writes_to_copies_too(users: Path, tmp_path: Path) -> None:
+def test_a_user_without_privileges_writes_to_copies_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a user namespace: also below folders of others, as a project's folder is, and as whoever they were before."""
     python = Path(sys.executable).resolve()
     if subprocess.run(["setpriv", "--reuid=1234", "--clear-groups", "--", str(python), "-c", ""], check=False).returncode != 0:
         pytest.skip("this Python is not for other users")
-    folder = users / "project" / "mine"
-    folder.mkdir(parents=True)
-    os.chown(folder, 1234, 1234)
-    (folder / "result").write_text("precious")
-    os.chown(folder / "result", 1234, 1234)
-    os.chdir(folder)
-    for way in folder.parents:
-        if way.is_relative_to("/tmp/pytest-of-root"):
-            way.chmod(0o755)
     code = """
     import os
     assert not why, why
@@ -122,9 +113,18 @@ def test_a_user_without_privileges_writes_to_copies_too(users: Path, tmp_path: P
     os.mkdir("new")
     assert open("/dev/null", "w").write("x") and open("/proc/self/status").read()
     """
-    isolated(code, folder=tmp_path, as_user=1234)
-    assert [path.name for path in folder.iterdir()] == ["result"]
-    assert (folder / "result").read_text() == "precious"
+    with tempfile.TemporaryDirectory() as name:  # each start of a pytest shuts its own folder for others
+        folder = Path(name, "project", "mine")
+        folder.mkdir(parents=True)
+        Path(name).chmod(0o755)
+        (folder / "result").write_text("precious")
+        for path in (folder, folder / "result"):
+            os.chown(path, 1234, 1234)
+        monkeypatch.chdir(folder)
+        isolated(code, folder=Path(name), as_user=1234)
+        assert [path.name for path in folder.iterdir()] == ["result"]
+        assert (folder / "result").read_text() == "precious"
+        monkeypatch.undo()
 
 
 @needs_root
