@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.paired import arguments, save, show
-from benchmarks.wafer_fit import EXPLANATIONS, Accuracy, LeftOut, all_modes, overall_error_factor, refit, unfitted
+from benchmarks.wafer_fit import EXPLANATIONS, Accuracy, LeftOut, all_modes, group_of, overall_error_factor, refit, unfitted
 from wafer_model.constants import MODES, OWN_FILE, Constants, own_constants
 from wafer_model.published import published_runs
 
@@ -67,7 +67,7 @@ def _summary_table(parts: Sequence[Accuracy]) -> Table:
             (
                 _short(part.mode),
                 str(len(part.left_out)),
-                str(len({row.run.group for row in part.left_out})),
+                str(len({group_of(row.run) for row in part.left_out})),
                 f"{part.error_factor:.2f}",
                 f"{part.group_error_factor:.2f}",
                 _inside(part.left_out),

@@ -10,14 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from wafer_model.calibration import calibrate
+from wafer_model.catalogue import build_network
 from wafer_model.constants import MODES, UNKNOWN_SYSTEM, Z90, Constants, Domain, constants_of
 from wafer_model.errors import WaferModelError
 from wafer_model.model import predict
+from wafer_model.network import Network
 from wafer_model.prediction import WaferPrediction
 from wafer_model.published import PublishedRun, published_runs
 
+# What held back the public runs that are fitted, see published.yaml.
+FITTED_BOUNDS = ("compute", "estimate")
 REFERENCE_SYSTEM = "CS-2"
 LATEST_MAJOR = "2"
 # Standard deviations of logarithms. Runs of one network on one system differ by this (releases, batches); networks by that; and
@@ -63,10 +68,25 @@ class LeftOut:
         return interval.low <= self.run.samples_per_s <= interval.high
 
 
+def group_of(run: PublishedRun) -> tuple[str, str, str]:
+    """What is left out of a fit together."""
+    return run.network, run.system, run.mode
+
+
+def network_of(run: PublishedRun) -> Network:
+    return _built(run.network, run.sequence_length)
+
+
+@cache
+def _built(name: str, sequence_length: int | None) -> Network:
+    """Fits predict the same few networks hundreds of times."""
+    return build_network(name, sequence_length=sequence_length)
+
+
 def predict_run(run: PublishedRun, constants: Constants, *, calibrated: bool = False) -> WaferPrediction:
     """The model's word on a public run."""
     return predict(
-        run.build(),
+        network_of(run),
         run.system,
         run.mode,
         batch_size=run.batch_size,
@@ -90,7 +110,7 @@ def fit(mode: str, runs: Sequence[PublishedRun], *, start: Constants | None = No
     """
     from scipy.optimize import least_squares  # here: a prediction needs no scipy
 
-    chosen = [run for run in runs if run.mode == mode and run.is_fitted]
+    chosen = [run for run in runs if run.mode == mode and run.bound in FITTED_BOUNDS]
     if not chosen:
         raise WaferModelError(f"no public {mode} run to fit on")
     base = start or constants_of(mode)
@@ -148,10 +168,10 @@ def _names(mode: str, chosen: Sequence[PublishedRun]) -> _Names:
 
 def domain_of(mode: str, runs: Sequence[PublishedRun]) -> Domain:
     """What the fitted runs of `mode` cover, one at least."""
-    chosen = [run for run in runs if run.mode == mode and run.is_fitted]
-    sizes = [run.build().parameters for run in chosen]
+    chosen = [run for run in runs if run.mode == mode and run.bound in FITTED_BOUNDS]
+    sizes = [network_of(run).parameters for run in chosen]
     return Domain(
-        kinds=tuple(sorted({run.build().kind for run in chosen})),
+        kinds=tuple(sorted({network_of(run).kind for run in chosen})),
         systems=tuple(sorted({run.system for run in chosen})),
         parameters=(min(sizes), max(sizes)),
     )
@@ -178,14 +198,14 @@ def _log_error(run: PublishedRun, constants: Constants) -> float:
 
 def leave_groups_out(mode: str, runs: Sequence[PublishedRun]) -> tuple[LeftOut, ...]:
     """Every fitted run of `mode`, predicted by constants that saw nothing of its (network, system, mode)."""
-    chosen = [run for run in runs if run.mode == mode and run.is_fitted]
+    chosen = [run for run in runs if run.mode == mode and run.bound in FITTED_BOUNDS]
     results = []
-    for group in dict.fromkeys(run.group for run in chosen):
-        rest = [run for run in chosen if run.group != group]
+    for group in dict.fromkeys(map(group_of, chosen)):
+        rest = [run for run in chosen if group_of(run) != group]
         if not rest:
             continue
         constants = fit(mode, rest)
-        results += [LeftOut(run=run, predicted=predict_run(run, constants)) for run in chosen if run.group == group]
+        results += [LeftOut(run=run, predicted=predict_run(run, constants)) for run in chosen if group_of(run) == group]
     return tuple(results)
 
 
@@ -197,12 +217,12 @@ def calibrate_by_each(mode: str, runs: Sequence[PublishedRun]) -> tuple[LeftOut,
     chosen = [run for run in runs if run.mode == mode and run.bound in ("compute", "unknown")]
     results = []
     for point in chosen:
-        family = [run for run in chosen if run.id != point.id and run.group == point.group and run.release == point.release]
+        family = [run for run in chosen if run.id != point.id and group_of(run) == group_of(point) and run.release == point.release]
         if not family:
             continue
         constants = calibrate(
             constants_of(mode),
-            point.build(),
+            network_of(point),
             point.system,
             batch_size=point.batch_size,
             samples_per_s=point.samples_per_s,
@@ -232,7 +252,7 @@ def refit(mode: str, runs: Sequence[PublishedRun]) -> Constants:
     """Constants for `constants.yaml`: fitted on all runs, with errors from leaving groups out and from one-point calibration."""
     constants = fit(mode, runs)
     left_out = leave_groups_out(mode, runs)
-    groups = len({row.run.group for row in left_out})
+    groups = len({group_of(row.run) for row in left_out})
     sigma = log_sigma(left_out)
     if groups < FEW_GROUPS:  # a handful of errors: widen by Student's t over the normal
         from scipy.stats import t
@@ -293,7 +313,7 @@ def accuracy_of(mode: str, runs: Sequence[PublishedRun] | None = None) -> Accura
     calibrated = calibrate_by_each(mode, rows)
     groups: dict[tuple[str, str, str], list[float]] = {}
     for row in left_out:
-        groups.setdefault(row.run.group, []).append(abs(row.log_error))
+        groups.setdefault(group_of(row.run), []).append(abs(row.log_error))
     constants = constants_of(mode)
     errors = [row.log_error for row in calibrated]
     off = [abs(math.expm1(error)) for error in errors]
@@ -322,7 +342,7 @@ def unfitted(runs: Sequence[PublishedRun] | None = None) -> tuple[Unfitted, ...]
     """Rows held back by something other than the wafer, or of unknown size; evaluation does a third of the arithmetic and is
     left out, since the model is one of training."""
     rows = published_runs() if runs is None else runs
-    chosen = [run for run in rows if not run.is_fitted and run.bound != "evaluation"]
+    chosen = [run for run in rows if run.bound not in FITTED_BOUNDS and run.bound != "evaluation"]
     return tuple(
         Unfitted(run=run, model_samples_per_s=predict_run(run, constants_of(run.mode)).samples_per_s.estimate) for run in chosen
     )

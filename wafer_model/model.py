@@ -13,10 +13,6 @@ from wafer_model.network import FLOAT_BYTES, Network
 from wafer_model.prediction import WaferPrediction
 from wafer_model.systems import System, find_system
 
-# The original installation keeps nodes that run one task and stream nothing: the chief's, and one more in weight streaming (the
-# weight-streaming quickstart of R1.4 asks for at least two).
-SINGLE_TASK_NODES = {"pipelined": 1, "weight_streaming": 2}
-
 
 def predict(
     network: Network,
@@ -68,7 +64,6 @@ def predict(
         training_flops=network.training_flops,
         sample_bytes=network.sample_bytes(dtype),
         ingress_bytes_per_s=rate * network.sample_bytes(dtype),
-        single_task_nodes=SINGLE_TASK_NODES[chosen],
         calibrated=calibrated,
         notes=_notes(box, dtype, why),
         sequence_length=network.sequence_length,

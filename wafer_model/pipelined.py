@@ -51,9 +51,9 @@ def execution(
     # Weight updates and small messages do not shrink with the rate, so every kernel has at least one core.
     cores = _allocate(kernels, core_rate, ceiling, fabric)
     rows = tuple(_row(layer, count, core_rate, constants) for layer, count in zip(kernels, cores, strict=True))
-    slowest = min(rows, key=lambda row: row.samples_per_s or math.inf)
-    compute = min(row.compute_samples_per_s or math.inf for row in rows)
-    accepted, ingress = slowest.samples_per_s or 0.0, system.io_bytes_per_s / network.sample_bytes(dtype)
+    slowest = min(rows, key=lambda row: row.samples_per_s)
+    compute = min(row.compute_samples_per_s for row in rows)
+    accepted, ingress = slowest.samples_per_s, system.io_bytes_per_s / network.sample_bytes(dtype)
     steady, stages = min(accepted, ingress), len(network.weighted_blocks)
     # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.
     fill = stages - 1
@@ -61,7 +61,7 @@ def execution(
         steady * batch_size / (batch_size + fill),
         ingress,
         Execution(
-            limited_by="ingress" if ingress < accepted else slowest.limited_by or "compute",
+            limited_by="ingress" if ingress < accepted else slowest.limited_by,
             limiting_row=slowest.name,
             limits=limits_of(compute=compute, transmission=ceiling, ingress=ingress),
             rows=rows,
@@ -121,13 +121,9 @@ def _row(layer: Layer, cores: int, core_rate: float, constants: Constants) -> Ke
     transmission = _transmission(layer, constants)
     return KernelRow(
         name=layer.name,
-        kind=layer.kind,
-        parameters=layer.parameters,
-        training_flops=layer.training_flops,
         samples_per_s=min(compute, transmission),
         compute_samples_per_s=compute,
         transmission_samples_per_s=transmission,
         cores=cores,
-        step_s=None,
         limited_by="compute" if compute < transmission else "transmission",
     )

@@ -20,23 +20,21 @@ class KernelRow:
     """One line of the table: a kernel of the pipelined mode, a block of weight streaming.
 
     Attributes:
-        samples_per_s: of this row alone; None for a row that takes no time.
+        samples_per_s: of this row alone.
         compute_samples_per_s: what arithmetic alone would allow.
-        transmission_samples_per_s: what moving activations (pipelined) or weights (weight streaming) alone would allow.
+        transmission_samples_per_s: what moving activations (pipelined) or weights (weight streaming) alone would allow; None of a
+            block without weights.
         cores: allocated (pipelined); None where the whole wafer works on every block.
         step_s: time per optimizer step, all micro-batches, forward and backward (weight streaming).
     """
 
     name: str
-    kind: str
-    parameters: int
-    training_flops: float
-    samples_per_s: float | None
-    compute_samples_per_s: float | None
+    samples_per_s: float
+    compute_samples_per_s: float
     transmission_samples_per_s: float | None
-    cores: int | None
-    step_s: float | None
-    limited_by: str | None
+    cores: int | None = None
+    step_s: float = 0.0
+    limited_by: str
 
 
 def limits_of(**samples_per_s: float) -> tuple[RateLimit, ...]:
@@ -78,7 +76,6 @@ class WaferPrediction(Execution):
     Attributes:
         samples_per_s: of all systems together, with its 90 % interval.
         sample_bytes: one sample on the wire, whose traffic into all systems is `ingress_bytes_per_s`.
-        single_task_nodes: nodes of the original installation that run one task and stream nothing.
         calibrated: whether a measured point of the user replaced the fitted efficiency.
         notes: assumptions a reader should know, one sentence each.
         beyond_fit: how network and system lie outside of what was fitted, one sentence each; the interval is wider for it.
@@ -97,7 +94,6 @@ class WaferPrediction(Execution):
     training_flops: float
     sample_bytes: int
     ingress_bytes_per_s: float
-    single_task_nodes: int
     calibrated: bool
     notes: tuple[str, ...]
     sequence_length: int | None = None

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from wafer_model.catalogue import build_network
-from wafer_model.network import Network
-
 OWN_FILE = Path(__file__).with_name("published.yaml")
-FITTED_BOUNDS = ("compute", "estimate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRun:
-    """One public run. `bound`: what held it back, see published.yaml. `group`: what is left out of a fit together."""
+    """One public run. `bound`: what held it back, see published.yaml."""
 
     id: str
     network: str
@@ -29,23 +25,6 @@ class PublishedRun:
     systems: int = 1
     sequence_length: int | None = None
     micro_batch_size: int | None = None
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        return (self.network, self.system, self.mode)
-
-    @property
-    def is_fitted(self) -> bool:
-        return self.bound in FITTED_BOUNDS
-
-    def build(self) -> Network:
-        return _build(self.network, self.sequence_length)
-
-
-@cache
-def _build(name: str, sequence_length: int | None) -> Network:
-    """Fits predict the same few networks hundreds of times."""
-    return build_network(name, sequence_length=sequence_length)
 
 
 @cache

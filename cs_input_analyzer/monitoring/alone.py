@@ -28,7 +28,6 @@ GRACE_S = 10.0
 """Added to the time for measuring before a pipeline that gives nothing is left alone."""
 
 FEWEST_BATCHES, FEWEST_CALLS = 8, 8
-AHEAD = THREADED | {"Prefetch"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +133,7 @@ def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max
         return Alone(missing="how many samples its batches hold is not known: give batch_size")
     return Alone(
         samples_per_s=rate_of(window.gap_s, mean),
-        is_overlapped=prefetches_by_itself(ops) or any(op.kind in AHEAD and op.within is None for op in ops),
+        is_overlapped=prefetches_by_itself(ops) or any(op.kind in THREADED and op.within is None for op in ops),
         cpu_s_per_sample=cpu_s / float(sum(held)),
     )
 

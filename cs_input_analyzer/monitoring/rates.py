@@ -31,8 +31,8 @@ class Rates:
 
     Attributes:
         smoothing: weight of the Rate before, 0 (none) to below 1.
-        since_s: the last sampling point, on the caller's clock.
-        total_samples: the caller's count at that point.
+        since_s: the last sampling point, on the caller's clock; at first, when the executable was loaded.
+        total_samples: the caller's count at that point. What was counted before the first one is part of no rate.
         samples, elapsed_s: those of all accepted intervals, and nothing else: what GlobalRate is made of.
         rate_per_s: Rate; None until an interval was seen.
     """
@@ -48,11 +48,6 @@ class Rates:
     def global_per_s(self) -> float | None:
         """GlobalRate; None until an interval was seen."""
         return self.samples / self.elapsed_s if self.elapsed_s > 0 else None
-
-
-def started(now_s: float, *, total_samples: float = 0.0, smoothing: float = SMOOTHING) -> Rates:
-    """Nothing seen yet: the executable is loaded at `now_s`, and the samples counted by then are not part of any rate."""
-    return Rates(smoothing=smoothing, since_s=now_s, total_samples=total_samples)
 
 
 def sampled(rates: Rates, total_samples: float, now_s: float) -> Rates:

@@ -100,7 +100,7 @@ class Watch:
     def took(self, asked_s: float, got_s: float | None, samples: float | None, count: int = 1) -> None:
         """`count` steps begin: their input was asked for, and there (None: out of sight), at these times."""
         if self._rates is None:
-            self._rates = rates.started(asked_s, smoothing=self.settings.smoothing)
+            self._rates = rates.Rates(since_s=asked_s, smoothing=self.settings.smoothing)
         self._over = (self.samples, asked_s)
         if 0 < self._next_log <= self.steps:
             self._next_log = self.steps + self.settings.log_every
@@ -128,7 +128,7 @@ class Watch:
         """Something else than a step, now or at `at_s`; the kinds are those of `accounting.Event`."""
         now = self.clock() if at_s is None else at_s
         if kind == "loaded":
-            self._rates = rates.started(now, total_samples=self.samples or 0.0, smoothing=self.settings.smoothing)
+            self._rates = rates.Rates(since_s=now, total_samples=self.samples or 0.0, smoothing=self.settings.smoothing)
         elif kind == "pass":
             self._opens_pass = True
         elif kind in ("end", "error"):
@@ -168,7 +168,26 @@ class Watch:
     @_never_raises
     def finish(self) -> None:
         """Brings everything on disk up to date. May be called again."""
-        self._write_all()
+        self._digest()
+        self._judge()
+        if self._written != (self.steps, self.verdict):
+            self._written = self.steps, self.verdict
+            seen = self.seen
+            self.outputs.line(
+                "end",
+                at_s=self._since(self.clock()),
+                steps=self.steps,
+                samples=self.samples,
+                rate=seen.rate_per_s if seen else None,
+                global_rate=seen.global_per_s if seen else None,
+                **self._verdict_fields(),
+                phases={phase: round(seconds, 6) for phase, seconds in self.accounting.phases_s.items()},
+                dropped_lines=self.outputs.dropped,
+            )
+            wanted = None if self._saved is None else self._saved.consumption
+            expected_per_s = self.settings.est_samples_per_sec or (wanted.samples_per_s.estimate if wanted else None)
+            self.outputs.performance(performance(seen, self.verdict, compile_s=self.compile_s, expected_per_s=expected_per_s))
+        self.outputs.settle()
 
     @_never_raises
     def bring_up_to_date(self) -> None:
@@ -238,28 +257,6 @@ class Watch:
         except Exception as error:
             self._console = None
             self.outputs.warn(f"the input monitor cannot print, training goes on: {type(error).__name__}: {error}")
-
-    def _write_all(self) -> None:
-        self._digest()
-        self._judge()
-        if self._written != (self.steps, self.verdict):
-            self._written = self.steps, self.verdict
-            seen = self.seen
-            self.outputs.line(
-                "end",
-                at_s=self._since(self.clock()),
-                steps=self.steps,
-                samples=self.samples,
-                rate=seen.rate_per_s if seen else None,
-                global_rate=seen.global_per_s if seen else None,
-                **self._verdict_fields(),
-                phases={phase: round(seconds, 6) for phase, seconds in self.accounting.phases_s.items()},
-                dropped_lines=self.outputs.dropped,
-            )
-            wanted = None if self._saved is None else self._saved.consumption
-            expected_per_s = self.settings.est_samples_per_sec or (wanted.samples_per_s.estimate if wanted else None)
-            self.outputs.performance(performance(seen, self.verdict, compile_s=self.compile_s, expected_per_s=expected_per_s))
-        self.outputs.settle()
 
     def _verdict_fields(self) -> dict[str, Any]:
         share = self.verdict.wait_ratio

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from cs_input_analyzer.pipeline.lineage import downstream, may_reorder
-from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with, method_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
@@ -176,12 +176,6 @@ def sample_bytes(pipeline: PipelineGraph) -> int | None:
     return total // pipeline.batch_size if pipeline.batch_size and total else None
 
 
-def method_of(op: Op) -> str:
-    """The name of the call that made an op: `map_2` -> `map`."""
-    name, _, number = op.name.rpartition("_")
-    return name if name and number.isdigit() else op.name
-
-
 def opens_files(op: Op, ops: Sequence[Op]) -> bool:
     """Whether its function holds a reader of files; a generator, which TensorFlow wraps into a flat_map of its own, is none."""
     return any(other.kind in kinds_with("reads") for other in inside(op, ops))
@@ -213,9 +207,11 @@ def call_number(op: Op, ops: Sequence[Op]) -> int | None:
     or in a function that was called twice, makes several ops, and what changes it changes all of them."""
     if is_made_by_reader(op, ops):
         return -1
-    method = method_of(op)
+    method = method_of(op.kind)
     calls = count_calls(op.code, method)
-    alike = [other for other in ops if other.code == op.code and method_of(other) == method and not is_made_by_reader(other, ops)]
+    alike = [
+        other for other in ops if other.code == op.code and method_of(other.kind) == method and not is_made_by_reader(other, ops)
+    ]
     if calls == 1:  # the same words on two lines are two statements
         return None if sum(other.source == op.source for other in alike) == 1 else -1
     return [other.name for other in alike].index(op.name) if calls == len(alike) else -1

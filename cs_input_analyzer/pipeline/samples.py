@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.lineage import reads_names_only
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SHUFFLES, SOURCES, kinds_with
-from cs_input_analyzer.pipeline.op_traits import method_of, number_of
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SHUFFLES, SOURCES, kinds_with, method_of
+from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
 _OPENS = OPENS | {"GroupByWindow"}
@@ -326,4 +326,4 @@ def _call(op: Op) -> str:
     """`batch(256), input.py:12`."""
     size = op.parameters.get("batch_sizes", op.parameters.get("batch_size", ""))
     text = ", ".join(map(str, size)) if isinstance(size, tuple) else str(size)
-    return f"{method_of(op)}({text})" + (f", {op.source}" if op.source else "")
+    return f"{method_of(op.kind)}({text})" + (f", {op.source}" if op.source else "")

@@ -10,7 +10,7 @@ from cs_input_analyzer.pipeline.op_kinds import IDLE, THREADED, kinds_with
 from cs_input_analyzer.records import Op
 
 PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
-_READ_WHOLE_FILE = "ReadFile"
+READ_WHOLE_FILE = "ReadFile"
 
 
 def as_run(ops: Sequence[Op], tuned: Collection[str]) -> tuple[Op, ...]:
@@ -58,7 +58,7 @@ def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
     """Ops that read files: the readers, and maps whose function reads whole files."""
     holders = {op.within for op in ops}
     return tuple(
-        op for op in ops if op.kind in kinds_with("reads") or (_READ_WHOLE_FILE in op.function_ops and op.name not in holders)
+        op for op in ops if op.kind in kinds_with("reads") or (READ_WHOLE_FILE in op.function_ops and op.name not in holders)
     )
 
 

@@ -64,7 +64,7 @@ def wafer_table(found: WaferPrediction) -> Table:
         number("compute,\nsamples/s", "by arithmetic alone", lambda at: at[0].compute_samples_per_s, bare_rate, needs_width=96),
         number("transmission,\nsamples/s", transmission, lambda at: at[0].transmission_samples_per_s, bare_rate),
         number("cores\neach", "cores that it gets", lambda at: at[0].cores, needs_width=88),
-        text("limited by", "which of the two is lower", lambda at: at[0].limited_by or None),
+        text("limited by", "which of the two is lower", lambda at: at[0].limited_by),
     )
     names = [{row.name for row in members} for _, members in alike]
     strong = next((place for place, members in enumerate(names) if found.limiting_row in members), None)

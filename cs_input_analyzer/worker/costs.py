@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS
-from cs_input_analyzer.pipeline.threads import PYTHON_OPS, as_run, is_serial
+from cs_input_analyzer.pipeline.op_traits import calls_python
+from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE, as_run, is_serial
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
 from cs_input_analyzer.worker.visits import PerSample
 
-READ_FILE = "ReadFile"
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
 NOISE_RATIO = 0.1
 ROUNDING_RATIO = 1e-9
@@ -153,6 +153,6 @@ def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
 
 
 def _can_block(op: Op, cached_ratio: float | None) -> bool:
-    reads = op.kind in READERS or READ_FILE in op.function_ops
+    reads = op.kind in READERS or READ_WHOLE_FILE in op.function_ops
     reads_storage = reads and (cached_ratio is None or cached_ratio < CACHED_RATIO)
-    return reads_storage or any(called in PYTHON_OPS for called in op.function_ops)
+    return reads_storage or calls_python(op)

@@ -8,12 +8,13 @@ left over of the ops was merged or not seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from cs_input_analyzer.pipeline.op_kinds import OPENS, TRANSFORMS, kind_of, kinds_with, method_of
+from cs_input_analyzer.pipeline.op_traits import chain_before
 from cs_input_analyzer.records import Op
 
 # A node that does the work of several ops -> their methods, the one that bears the cost first.
@@ -59,7 +60,8 @@ def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
         if not segment:
             continue
         names = tuple(model.nodes[identity].name for identity in segment)
-        chains = [_chain(head, by_name) for head in heads]
+        # Options, the head of a pipeline that has some, are no iterators.
+        chains = [[op for op in (by_name[head], *chain_before(by_name[head], ops)) if op.kind != "Options"] for head in heads]
         laid = [_laid(names, tuple((op.name, op.kind) for op in chain)) for chain in chains]
         best = max(range(len(laid)), key=lambda place: laid[place][0], default=None)  # the first of the best
         below = heads
@@ -143,18 +145,6 @@ def _method(node: str) -> str:
     for pattern, replacement in _RENAMED:
         method = pattern.sub(replacement, method)
     return method
-
-
-def _chain(head: str, by_name: Mapping[str, Op]) -> list[Op]:
-    """The op and its first inputs down to the source, ending where several inputs meet; options are no iterators."""
-    chain = []
-    name: str | None = head
-    while name is not None:
-        op = by_name[name]
-        if op.kind != "Options":
-            chain.append(op)
-        name = op.inputs[0] if len(op.inputs) == 1 else None
-    return chain
 
 
 def _heads_below(op: Op, ops: Sequence[Op]) -> tuple[str, ...]:

@@ -92,6 +92,12 @@ def _work(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, 
         return EXIT_FAILED
 
 
+def end_forked_child(own_pid: int) -> None:
+    """Ends this process where user code forked it: it must not go on as a second worker, or run a second script."""
+    if os.getpid() != own_pid:
+        os._exit(0)
+
+
 def end_children() -> None:
     """Ends what this process and its descendants have started, and waits for that: who waits for us finds nothing left."""
     import psutil

@@ -19,15 +19,6 @@ from typing import Any
 # Names of private folders on other file systems than the worker's, and of the links to them.
 AWAY = ".cs_input_analyzer-away-"
 
-# (module of generated op wrappers, wrapper, its path argument)
-_WRITERS = (
-    ("gen_dataset_ops", "cache_dataset", "filename"),
-    ("gen_dataset_ops", "cache_dataset_v2", "filename"),
-    ("gen_experimental_dataset_ops", "snapshot_dataset", "path"),
-    ("gen_experimental_dataset_ops", "snapshot_dataset_v2", "path"),
-    ("save_op", "_save", "path"),
-)
-
 
 @contextmanager
 def redirected_writes(folder: Path) -> Iterator[list[str]]:
@@ -35,7 +26,6 @@ def redirected_writes(folder: Path) -> Iterator[list[str]]:
     from tensorflow.python.data.ops import load_op, save_op
     from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 
-    modules = {"gen_dataset_ops": gen_dataset_ops, "gen_experimental_dataset_ops": gen_experimental_dataset_ops, "save_op": save_op}
     moved: list[str] = []
     places: dict[str, str] = {}
 
@@ -45,10 +35,15 @@ def redirected_writes(folder: Path) -> Iterator[list[str]]:
     def of_what_was_saved(path: Any) -> Any:
         return places.get(os.fspath(path), path) if isinstance(path, str | os.PathLike) else path
 
-    changed = [(modules[module], name, argument, elsewhere) for module, name, argument in _WRITERS]
-    changed.append((load_op, "_load", "path", of_what_was_saved))
     with ExitStack() as undone:
-        for module, name, argument, change in changed:
+        for module, name, argument, change in (
+            (gen_dataset_ops, "cache_dataset", "filename", elsewhere),
+            (gen_dataset_ops, "cache_dataset_v2", "filename", elsewhere),
+            (gen_experimental_dataset_ops, "snapshot_dataset", "path", elsewhere),
+            (gen_experimental_dataset_ops, "snapshot_dataset_v2", "path", elsewhere),
+            (save_op, "_save", "path", elsewhere),
+            (load_op, "_load", "path", of_what_was_saved),
+        ):
             if (original := getattr(module, name, None)) is not None:
                 setattr(module, name, _with_other_path(original, argument, change))
                 undone.callback(setattr, module, name, original)

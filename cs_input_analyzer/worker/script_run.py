@@ -56,8 +56,7 @@ def _run(
         journal.event("candidate", **asdict(candidate))
 
     def end(why: str, error: BaseException | None = None) -> NoReturn:
-        if os.getpid() != own_pid:  # a child that the script forked
-            os._exit(0)
+        worker.end_forked_child(own_pid)
         try:
             for text in interceptor.refused:
                 journal.event("refused", text=text)

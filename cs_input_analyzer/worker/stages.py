@@ -26,6 +26,7 @@ from cs_input_analyzer.worker.failures import report_failure
 from cs_input_analyzer.worker.file_order import begun_at
 from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter, Order
+from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
 from cs_input_analyzer.worker.sampler import Sampling, sample
 from cs_input_analyzer.worker.sampling import bytes_of, counted_here, digest_of, samples_in
@@ -125,7 +126,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             journal.event("building")
             fsspec.watch()
             dataset = load.build_dataset(found, _call_of(order), uses.append)
-        _end_forked_child(own_pid)
+        end_forked_child(own_pid)
         build_s = time.monotonic() - began_s
         files = graph.sized_files_of(dataset)
         pipeline = graph.read_graph(
@@ -146,7 +147,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         step = order.plan.batch_size if order.plan.num_workers == 1 else None
         check_demand(pipeline.samples_per_element, step, has_demand=order.plan.has_demand)
     except BaseException as error:
-        _end_forked_child(own_pid)
+        end_forked_child(own_pid)
         report_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
         return None
     fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.is_first else None
@@ -194,7 +195,7 @@ def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
         with patched_sources(texts), redirected_writes(folder):
             return load.build_dataset(_found(order), _call_of(order))
     finally:
-        _end_forked_child(own_pid)
+        end_forked_child(own_pid)
 
 
 def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -> None:
@@ -229,9 +230,3 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
     seen = {"bytes": bytes_of(first), "samples": samples_in(first, samples), "digest": digest_of(first)}
     journal.event("first_batch", first_batch_s=first_batch_s, **seen)
     return iterator, samples
-
-
-def _end_forked_child(own_pid: int) -> None:
-    """A child that user code forked must not go on as a second worker."""
-    if os.getpid() != own_pid:
-        os._exit(0)

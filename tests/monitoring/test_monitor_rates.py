@@ -18,7 +18,7 @@ FACTORS = st.floats(min_value=0, max_value=0.99)
 
 def after(points: list[tuple[int, float]], smoothing: float = rates.SMOOTHING, start: float = 0.0) -> rates.Rates:
     """The rates after intervals of (samples, seconds)."""
-    found, samples, now = rates.started(start, smoothing=smoothing), 0, start
+    found, samples, now = rates.Rates(since_s=start, smoothing=smoothing), 0, start
     for gained, passed in points:
         samples, now = samples + gained, now + passed
         found = rates.sampled(found, samples, now)
@@ -26,7 +26,7 @@ def after(points: list[tuple[int, float]], smoothing: float = rates.SMOOTHING, s
 
 
 def test_nothing_is_known_before_the_first_interval_and_samples_before_the_start_do_not_count() -> None:
-    fresh = rates.started(10.0, total_samples=1000)
+    fresh = rates.Rates(since_s=10.0, total_samples=1000)
     assert (fresh.rate_per_s, fresh.global_per_s) == (None, None)
     found = rates.sampled(fresh, 1500, 11.0)
     assert (found.rate_per_s, found.global_per_s) == (500, 500)

@@ -66,7 +66,7 @@ CHANGES: list[tuple[Any, str, tuple[str, ...], dict[str, Any], str | None]] = [
     (source_code.with_argument, "ds = ds.map(f)", ("map", "cycle_length", "2"), {}, None),  # the method does not take it
     (source_code.with_argument, "ds = ds.mine(f)", ("mine",), CALLS, None),
     (source_code.with_argument, "ds = ds.map(f)", ("map", "num_parallel_calls", ")"), {}, None),
-    (source_code.with_argument, "ds = ds.repeat()", ("repeat", "count", "2"), {}, "ds = ds.repeat(count=2)"),
+    (source_code.with_argument, "ds = ds.prefetch()", ("prefetch", "buffer_size", "2"), {}, "ds = ds.prefetch(buffer_size=2)"),
     # Which of several calls is meant, in the order of the chain; an inner call is made before the one that holds it.
     (source_code.with_argument, CHAIN, ("map",), CALLS | {"nth": 0}, CHAIN.replace("parse)", "parse, num_parallel_calls=2)")),
     (source_code.with_argument, CHAIN, ("map",), CALLS | {"nth": 1}, CHAIN.replace('")"), 8)', '")"), 2)')),

@@ -92,8 +92,8 @@ def test_the_slowest_kernel_sets_the_pipelined_rate(name: str, batch_size: int) 
     rows = {row.name: row for row in found.rows}
     slowest = rows[found.limiting_row]
     for row in found.rows:
-        assert row.samples_per_s == min(row.compute_samples_per_s or math.inf, row.transmission_samples_per_s or math.inf)
-        assert (row.samples_per_s or 0) >= (slowest.samples_per_s or 0)
+        assert row.samples_per_s == min(row.compute_samples_per_s, row.transmission_samples_per_s or math.inf)
+        assert row.samples_per_s >= slowest.samples_per_s
         assert row.cores >= 1
     assert sum(row.cores or 0 for row in found.rows) <= CS2.usable_cores
 
@@ -102,8 +102,7 @@ def test_the_slowest_kernel_sets_the_pipelined_rate(name: str, batch_size: int) 
 @given(ANY, batches, st.integers(1, 64))
 def test_the_streamed_step_is_the_sum_of_its_blocks_and_the_boundary(name: str, batch_size: int, micro: int) -> None:
     found = predict(NETWORKS[name], CS2, "weight_streaming", batch_size=batch_size, micro_batch_size=min(micro, batch_size))
-    assert found.single_task_nodes == 2
-    blocks = sum(row.step_s or 0 for row in found.rows)
+    blocks = sum(row.step_s for row in found.rows)
     latency = constants_of("weight_streaming").layer_latency_s
     assert blocks + latency <= found.step_s * (1 + 1e-9)
     assert found.micro_batches == math.ceil(batch_size / min(micro, batch_size))

@@ -15,8 +15,7 @@ import pytest
 from cs_input_analyzer import api
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.worker import load
-from cs_input_analyzer.worker.capture import innermost, missing_advice, setting_up, standing_in
-from cs_input_analyzer.worker.capture.estimators import listening
+from cs_input_analyzer.worker.capture import Interceptor, innermost, missing_advice, setting_up, standing_in
 from cs_input_analyzer.worker.capture.imports import expects_import_error
 from cs_input_analyzer.worker.capture.stand_ins import NoResult, StandInError
 from tests.builders import make_options
@@ -245,7 +244,9 @@ def test_an_estimator_leads_to_the_run_that_goes_on(built: Built) -> None:
         """
     reached: list[list[str]] = [[], []]
     for heard in reached:
-        with listening(lambda estimator, call, input_fn, mode, heard=heard: heard.append(call)):  # type: ignore[misc]
+        interceptor = Interceptor(lambda why: pytest.fail(why))
+        interceptor.on_estimator = lambda estimator, call, input_fn, mode, heard=heard: heard.append(call)  # type: ignore[misc]
+        with interceptor.running():
             built(text)
     built(text)  # nobody listens: it trains nothing
     assert reached == [["train"], ["train"]]

@@ -18,8 +18,8 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
 )
 from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, OPENS, is_dataset_op, kind_of
+from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE
 
-_READS_WHOLE_FILE = "ReadFile"
 # Joins of datasets of one type; the second's first input only chooses.
 _MERGES = ("Concatenate", "DirectedInterleave")
 
@@ -71,14 +71,14 @@ def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
     sources = [source for source in node.input if not source.startswith("^")]
     cuts = {index: cut for index, source in enumerate(sources) if (cut := _cut(text, body, source)) is not None}
     if not cuts:
-        is_read = any(one.op == _READS_WHOLE_FILE for one in body.needed([node.name]))
+        is_read = any(one.op == READ_WHOLE_FILE for one in body.needed([node.name]))
         return _Cut(tensor, elements_of(node)) if is_read else None
     return next(iter(cuts.values())) if len(cuts) == 1 else _cut_join(node, tensor, sources, cuts)
 
 
 def _reads(text: GraphText, functions: Iterable[str]) -> bool:
     """Whether functions, or those that they call, read files, whole or by a reader."""
-    return any(node.op == _READS_WHOLE_FILE or kind_of(node.op) in FILE_READERS for node in text.called_by(functions))
+    return any(node.op == READ_WHOLE_FILE or kind_of(node.op) in FILE_READERS for node in text.called_by(functions))
 
 
 def _cut_inside(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
@@ -97,7 +97,7 @@ def _cut_map(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
     import tensorflow as tf
 
     inner = text.own_copy(function)
-    names = [one.name for one in inner.nodes.values() if one.op == _READS_WHOLE_FILE]
+    names = [one.name for one in inner.nodes.values() if one.op == READ_WHOLE_FILE]
     if not names or any(_reads(text, functions_of(one)) for one in inner.nodes.values()):
         raise _CannotCutError
     results = {f"contents_{index}": f"{name}:contents:0" for index, name in enumerate(names)}

@@ -23,7 +23,6 @@ from cs_input_analyzer.pipeline.graph import AUTOTUNE
 from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, upstream
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, INTERLEAVES, KEEPERS, REPEATS, kind_of, method_of
 from cs_input_analyzer.pipeline.op_traits import call_number, freezes_only_mixing, is_made_by_reader
-from cs_input_analyzer.pipeline.op_traits import method_of as method_of_op
 from cs_input_analyzer.pipeline.source import code as source_code
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import Edit, Op
@@ -160,7 +159,7 @@ def insert_prefetch(work: Work, edit: Edit) -> None:
 
 
 def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    return source_code.with_call_after(code, method_of_op(op), f"prefetch({number_text(edit)})", nth=call_number(op, ops))
+    return source_code.with_call_after(code, method_of(op.kind), f"prefetch({number_text(edit)})", nth=call_number(op, ops))
 
 
 def insert_cache(work: Work, edit: Edit) -> None:
@@ -188,7 +187,7 @@ def insert_cache_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str
     """None where the cache would freeze the only mixing that there is."""
     if freezes_only_mixing(op, (*upstream(op, ops), *inside(op, ops), op), ops):
         return None
-    return source_code.with_call_after(code, method_of_op(op), "cache()", nth=call_number(op, ops))
+    return source_code.with_call_after(code, method_of(op.kind), "cache()", nth=call_number(op, ops))
 
 
 def use_private_threads(work: Work, edit: Edit) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
-from cs_input_analyzer.pipeline.op_kinds import INTERLEAVES
+from cs_input_analyzer.pipeline.op_kinds import INTERLEAVES, method_of
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE, with_argument, with_calls_swapped
 from cs_input_analyzer.records import Edit, Op
 
@@ -17,7 +17,7 @@ def number_text(edit: Edit) -> str:
 
 def argument_set(op: Op, ops: Sequence[Op], name: str, value: str, code: str | None = None) -> str | None:
     """The op's statement, or what was made of it already, with another argument of its call."""
-    return with_argument(code or op.code, traits.method_of(op), name, value, nth=traits.call_number(op, ops))
+    return with_argument(code or op.code, method_of(op.kind), name, value, nth=traits.call_number(op, ops))
 
 
 def moved_up(op: Op, ops: Sequence[Op], code: str | None = None) -> str | None:
@@ -25,7 +25,7 @@ def moved_up(op: Op, ops: Sequence[Op], code: str | None = None) -> str | None:
     nearest = next(iter(traits.chain_before(op, ops)), None)
     if nearest is None or any(traits.call_number(one, ops) is not None for one in (nearest, op)):
         return None
-    return with_calls_swapped(code or op.code, traits.method_of(nearest), traits.method_of(op))
+    return with_calls_swapped(code or op.code, method_of(nearest.kind), method_of(op.kind))
 
 
 def with_calls(code: str, op: Op, ops: Sequence[Op], number: str) -> str | None:

@@ -59,25 +59,15 @@ def read_graph(
 
 def element_components(element_spec: Any) -> tuple[Component, ...]:
     """The tensors of an element in flattening order, named by their path: `features/input_ids`, `0`, `1`."""
-    import tensorflow as tf
+    from tensorflow.python.util import nest
 
-    found: list[Component] = []
-
-    def visit(spec: Any, path: str) -> None:
-        if isinstance(spec, Mapping):
-            for key in sorted(spec):
-                visit(spec[key], f"{path}/{key}" if path else str(key))
-        elif isinstance(spec, tuple | list) and not isinstance(spec, tf.TensorShape):
-            for index, part in enumerate(spec):
-                visit(part, f"{path}/{index}" if path else str(index))
-        else:
-            kind = type(spec).__name__.removesuffix("Spec").removesuffix("Tensor").lower() or "tensor"
-            dtype = getattr(spec, "dtype", None)
-            shape = getattr(spec, "shape", None)
-            dims = tuple(shape.as_list()) if shape is not None and shape.rank is not None else None
-            found.append(Component(name=path or "element", shape=dims, dtype=dtype.name if dtype is not None else kind, kind=kind))
-
-    visit(element_spec, "")
+    found = []
+    for path, spec in nest.flatten_with_joined_string_paths(element_spec):
+        kind = type(spec).__name__.removesuffix("Spec").removesuffix("Tensor").lower() or "tensor"
+        dtype = getattr(spec, "dtype", None)
+        shape = getattr(spec, "shape", None)
+        dims = tuple(shape.as_list()) if shape is not None and shape.rank is not None else None
+        found.append(Component(name=path or "element", shape=dims, dtype=dtype.name if dtype is not None else kind, kind=kind))
     return tuple(found)
 
 

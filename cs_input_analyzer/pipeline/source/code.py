@@ -17,21 +17,14 @@ AUTOTUNE = "tf.data.AUTOTUNE"
 # Names by which modules of TensorFlow are called.
 _MODULES = frozenset({"tf", "tensorflow", "tfds", "experimental"})
 
-# Parameters of tf.data's methods by position (TensorFlow 2.18 to 2.21).
+# Parameters by position of the methods whose arguments are looked at or changed (TensorFlow 2.18 to 2.21).
 _POSITIONS: dict[str, tuple[str, ...]] = {
     "map": ("map_func", "num_parallel_calls", "deterministic"),
     "interleave": ("map_func", "cycle_length", "block_length", "num_parallel_calls", "deterministic"),
-    "flat_map": ("map_func",),
-    "filter": ("predicate",),
     "batch": ("batch_size", "drop_remainder", "num_parallel_calls", "deterministic"),
     "padded_batch": ("batch_size", "padded_shapes", "padding_values", "drop_remainder"),
     "shuffle": ("buffer_size", "seed", "reshuffle_each_iteration"),
     "prefetch": ("buffer_size",),
-    "cache": ("filename",),
-    "repeat": ("count",),
-    "take": ("count",),
-    "skip": ("count",),
-    "shard": ("num_shards", "index"),
     "list_files": ("file_pattern", "shuffle", "seed"),
     "TFRecordDataset": ("filenames", "compression_type", "buffer_size", "num_parallel_reads"),
     "TextLineDataset": ("filenames", "compression_type", "buffer_size", "num_parallel_reads"),

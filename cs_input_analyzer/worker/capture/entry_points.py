@@ -37,7 +37,7 @@ def patched_entry_points(interceptor: Interceptor) -> Iterator[None]:
     with ExitStack() as stack:
         points = _EntryPoints(interceptor, stack)
         points.patch_tensorflow()
-        stack.enter_context(estimators.listening(points.estimator_called))
+        interceptor.on_estimator = points.estimator_called
         stack.enter_context(patching_on_import(_KERAS, points.patch_keras))
         yield
 

@@ -1,37 +1,16 @@
 """Stands in for Estimators, which TensorFlow has lost and the vendor's closed packages have: calls that take data are reported.
 
-Without a listener, as while an input function is called, they do nothing.
+Without a script that runs, as while an input function is called, they do nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from cs_input_analyzer.records import Mode
+from cs_input_analyzer.worker.capture.interceptor import report_estimator
 from cs_input_analyzer.worker.capture.stand_ins import Blank
-
-# (estimator, name of the call, input function, mode)
-OnCall = Callable[[Any, str, Any, Mode], None]
-# The innermost one is called. Not kept by the classes: a user's module holds those for as long as the process lives.
-_listeners: list[OnCall] = []
-
-
-@contextmanager
-def listening(on_call: OnCall) -> Iterator[None]:
-    """While open, `on_call` is called where an Estimator would take data."""
-    _listeners.append(on_call)
-    try:
-        yield
-    finally:
-        _listeners.remove(on_call)
-
-
-def _report(estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
-    if _listeners:
-        _listeners[-1](estimator, call, input_fn, mode)
-
 
 CALLS: dict[str, Mode] = {"train": "train", "compile": "train", "evaluate": "eval", "predict": "eval"}
 
@@ -41,7 +20,7 @@ def reporting(call: str) -> Callable[..., Any]:
 
     def method(estimator: Any, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
         is_eval = any(isinstance(value, str) and value == "eval" for value in (*args, kwargs.get("mode")))
-        _report(estimator, call, input_fn, "eval" if is_eval else CALLS[call])
+        report_estimator(estimator, call, input_fn, "eval" if is_eval else CALLS[call])
         return {} if call == "evaluate" else iter(()) if call == "predict" else estimator
 
     return method
@@ -63,7 +42,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any = None, eval_spec: Any = 
     modes: tuple[tuple[Any, str, Mode], ...] = ((train_spec, "train", "train"), (eval_spec, "evaluate", "eval"))
     for spec, call, mode in modes:
         if spec is not None:
-            _report(estimator, call, getattr(spec, "input_fn", spec), mode)
+            report_estimator(estimator, call, getattr(spec, "input_fn", spec), mode)
     return {}, []
 
 

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from cs_input_analyzer.pipeline.graph import where_built
 from cs_input_analyzer.pipeline.source.statements import code_at
 from cs_input_analyzer.records import CaptureCandidate, CaptureKind, Mode
+from cs_input_analyzer.worker.process import end_forked_child
 
 # A place that is passed so often is a loop that waits for a number of steps, which will never be reached.
 MOST_PASSES = 1000
@@ -59,6 +60,7 @@ class Interceptor:
         self.taken: Taken | None = None
         self.why = ""
         self.is_over = False
+        self.on_estimator: Callable[[Any, str, Any, Mode], None] | None = None
         self.written: dict[str, None] = {}  # in the order of the first time, where not isolated
         self._wanted = wanted
         self._on_candidate = on_candidate
@@ -69,7 +71,7 @@ class Interceptor:
 
     def reach(self, kind: CaptureKind, call: str, taken: Taken | str, mode: Mode = "train") -> None:
         """The script would take data here. A text in place of them says why they cannot be analyzed. May end it."""
-        self._end_forked_child()
+        end_forked_child(self._pid)
         if self.is_over:
             return
         source = where_built().line
@@ -94,14 +96,9 @@ class Interceptor:
 
     def stop(self, why: str) -> NoReturn:
         """Ends the script."""
-        self._end_forked_child()
+        end_forked_child(self._pid)
         self.why = self.why or why
         self._leave(self.why)
-
-    def _end_forked_child(self) -> None:
-        """A child that the script forked is no second script."""
-        if os.getpid() != self._pid:
-            os._exit(0)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -133,8 +130,7 @@ class NoData:
     def __next__(self) -> Any:
         if _is_asked_by_a_loop(sys._getframe(1)):
             raise StopIteration
-        self._interceptor.guard("take an element")
-        raise StopIteration
+        return self.get_next()
 
     def get_next(self, *_: object) -> Any:
         self._interceptor.guard("take an element")
@@ -167,8 +163,16 @@ def _is_asked_by_a_loop(frame: FrameType) -> bool:
     return dis.opname[opcode].startswith(_ASKING)
 
 
-# Of the scripts that run now. An audit hook that was added once stays: it asks these.
+# Of the scripts that run now, for what outlives them: an audit hook stays once it was added, and modules keep their Estimators.
 _running: list[Interceptor] = []
+
+
+def report_estimator(estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
+    """An Estimator would take data here."""
+    if _running and _running[-1].on_estimator is not None:
+        _running[-1].on_estimator(estimator, call, input_fn, mode)
+
+
 _has_hook = False
 # The folder for temporary files, where AutoGraph keeps what it generates. To ask for it inside the hook could wait for ever.
 _free = ""

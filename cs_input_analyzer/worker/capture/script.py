@@ -25,6 +25,7 @@ from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.planning.train_command import is_python
 from cs_input_analyzer.worker.capture.entry_points import patched_entry_points, patched_one_shot_iterators
 from cs_input_analyzer.worker.capture.interceptor import Interceptor, Taken, audit
+from cs_input_analyzer.worker.process import end_forked_child
 
 PREFIX = "script:"
 # By the presence of this module a script sees that weights are streamed; that is what `python-ws` is for.
@@ -156,8 +157,7 @@ def captured(target: str) -> Any:
             run_script(script, interceptor, undone)
         except BaseException as raised:
             error = raised
-        if os.getpid() != pid:  # a child that the script forked
-            os._exit(0)
+        end_forked_child(pid)
         over.put(error)
 
     interceptor = Interceptor(stand_still, script.number or 1)
