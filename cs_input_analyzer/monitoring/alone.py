@@ -52,18 +52,14 @@ def measure_alone(dataset: Any, samples: SamplesPerElement | int, *, max_s: floa
     Args:
         samples: how many an element holds; as a number, what the user says.
     """
-    try:
-        ops = _ops_of(dataset)
-    except UsageError as error:
-        return Alone(missing=str(error))
-    except Exception as error:
-        return Alone(missing=f"the dataset's graph cannot be read ({type(error).__name__}: {error})")
     counted = SamplesPerElement(value=samples, source="batch_size of the monitor") if isinstance(samples, int) else samples
     found: list[Alone] = []
 
     def read() -> None:
         try:
-            found.append(_measured(dataset, ops, counted, max_s))
+            found.append(_measured(dataset, _ops_of(dataset), counted, max_s))
+        except UsageError as error:
+            found.append(Alone(missing=str(error)))
         except Exception as error:  # the user's pipeline, in whatever way it fails
             found.append(Alone(missing=f"reading the dataset failed: {type(error).__name__}: {str(error)[:300]}"))
 

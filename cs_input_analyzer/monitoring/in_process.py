@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cs_input_analyzer import rules
@@ -29,6 +29,7 @@ from cs_input_analyzer.records import (
     WorkerResult,
 )
 from cs_input_analyzer.units import counted, format_estimate, format_rate, format_ratio
+from cs_input_analyzer.worker.summary import measurement_of
 
 TARGET = "a dataset in this process"
 NOT_A_PLAN = (
@@ -138,13 +139,5 @@ def _measurement(alone: Alone, rate: Estimate, host: Host) -> Measurement:
     worker = WorkerResult(
         index=0, node=socket.gethostname(), status="done", samples_per_s=rate, cpu_s_per_sample=alone.cpu_s_per_sample
     )
-    return Measurement(
-        layout=Layout(nodes=1, tasks_per_node=1, cpus_per_task=host.cpu_budget),
-        num_workers=1,
-        cache_state="as-is",
-        role="probe",
-        isolation="none",
-        workers=(worker,),
-        samples_per_s=rate,
-        why="read inside the process that uses it",
-    )
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=host.cpu_budget)
+    return replace(measurement_of(layout, 1, (worker,), why="read inside the process that uses it"), isolation="none")

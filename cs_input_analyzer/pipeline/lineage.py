@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
-from cs_input_analyzer.pipeline.threads import inside
+from cs_input_analyzer.pipeline.threads import inside, results_of
 from cs_input_analyzer.records import Op
 
 
@@ -85,7 +85,6 @@ def without_end(ops: Sequence[Op]) -> dict[str, Op]:
     """The ops whose elements never end, by name; for each the `repeat` that makes it so. A `take` ends what comes to it, and
     what joins several inputs is taken to end with the first of them."""
     found: dict[str, Op] = {}
-    read = {name for op in ops for name in op.inputs}
     for op in ops:  # inputs come first, and what is inside an op before it
         sources = [found[name] for name in op.inputs if name in found]
         if op.kind in REPEATS and op.parameters.get("count") == -1:
@@ -95,8 +94,7 @@ def without_end(ops: Sequence[Op]) -> dict[str, Op]:
         elif sources and (len(sources) == len(op.inputs) or op.kind == "Concatenate"):
             found[op.name] = sources[0]
         elif op.kind in OPENS:
-            results = [other for other in ops if other.within == op.name and other.name not in read]
-            endless = next((found[other.name] for other in results if other.name in found), None)
+            endless = next((found[other.name] for other in results_of(op, ops) if other.name in found), None)
             if endless is not None:
                 found[op.name] = endless
     return found

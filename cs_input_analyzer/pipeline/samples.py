@@ -10,6 +10,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.lineage import reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SHUFFLES, SOURCES, kinds_with, method_of
 from cs_input_analyzer.pipeline.op_traits import number_of
+from cs_input_analyzer.pipeline.threads import results_of
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
 _OPENS = OPENS | {"GroupByWindow"}
@@ -137,13 +138,12 @@ def _leaving(ops: Sequence[Op]) -> _Element:
 def _walk(ops: Sequence[Op]) -> dict[str, tuple[_Element, _Element]]:
     """What is known of the elements that each op gets, and of those that it gives."""
     by_name = {op.name: op for op in ops}
-    read = {name for op in ops for name in op.inputs}
     found: dict[str, _Element] = {}
     passing: dict[str, tuple[_Element, _Element]] = {}
     for op in ops:  # inputs come first, and what is inside an op before it
         holder = by_name.get(op.within or "")
         outer = None if holder is None else _joined([found[name] for name in holder.inputs if name in found])
-        inner = [other for other in ops if other.within == op.name and other.name not in read] if op.kind in _OPENS else []
+        inner = results_of(op, ops) if op.kind in _OPENS else ()
         inputs = [found[name] for name in op.inputs if name in found]
         found[op.name] = _passed(
             op,

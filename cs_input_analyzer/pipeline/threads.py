@@ -47,6 +47,13 @@ def inside(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(found for other in direct for found in (*inside(other, ops), other))
 
 
+def results_of(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops whose elements the function of `op` gives: those in it that no other one reads."""
+    nested = [other for other in ops if other.within == op.name]
+    read = {name for other in nested for name in other.inputs}
+    return tuple(other for other in nested if other.name not in read)
+
+
 def python_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
     """Ops that run Python functions. An interleave "calls" what its nested map calls: only the innermost one counts."""
     holders = {op.within for op in ops}

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.machines.counters import Counters, Memory
+from cs_input_analyzer.machines.counters import Counters
 from cs_input_analyzer.records import CacheChoice, Edit, Mode
 
 EVENTS = "events.jsonl"
@@ -177,9 +177,9 @@ class Journal:
                 found.append((batches, Counters(**event["counters"])))
         return tuple(found)
 
-    def memory(self) -> Memory | None:
-        event = self.last("memory")
-        return Memory(**{key: value for key, value in event.items() if key != "event"}) if event else None
+    def said(self, kind: str) -> dict[str, Any]:
+        """What the last event of a kind says; nothing without one."""
+        return {key: value for key, value in (self.last(kind) or {}).items() if key != "event"}
 
 
 def read_journal(folder: Path) -> Journal:

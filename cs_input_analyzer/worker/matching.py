@@ -15,6 +15,7 @@ from typing import Any
 
 from cs_input_analyzer.pipeline.op_kinds import OPENS, TRANSFORMS, kind_of, kinds_with, method_of
 from cs_input_analyzer.pipeline.op_traits import chain_before
+from cs_input_analyzer.pipeline.threads import results_of
 from cs_input_analyzer.records import Op
 
 # A node that does the work of several ops -> their methods, the one that bears the cost first.
@@ -149,9 +150,7 @@ def _method(node: str) -> str:
 
 def _heads_below(op: Op, ops: Sequence[Op]) -> tuple[str, ...]:
     """Where the inputs of `op` begin: its own inputs, then the results of the datasets that its function builds."""
-    nested = [other for other in ops if other.within == op.name]
-    read = {name for other in nested for name in other.inputs}
-    return (*op.inputs, *(other.name for other in nested if other.name not in read))
+    return (*op.inputs, *(other.name for other in results_of(op, ops)))
 
 
 def _heads_for(index: int, inputs: int, heads: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -69,7 +69,6 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
     imported, built, first = journal.last("imported"), journal.last("built"), journal.last("first_batch")
     stamps = journal.stamps_s if until_s is None else journal.stamps_s[journal.stamps_s - journal.told_s <= until_s]
     window = _steady_window(journal, stamps)
-    memory = journal.memory()
     base = WorkerResult(
         index=index,
         node=node,
@@ -79,7 +78,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
         build_s=built["build_s"] if built else None,
         first_batch_s=first["first_batch_s"] if first else None,
         first_batch_digest=first.get("digest") if first else None,
-        **(asdict(memory) if memory else {}),
+        **journal.said("memory"),
         tuned=_tuned(journal),
         buffered_bytes=_buffered_bytes(journal),
         file_count=built["file_count"] if built else None,
@@ -344,14 +343,9 @@ def _buffered_bytes(journal: Journal) -> int | None:
     return sum(max(0, int(counts["buffered_bytes"])) for counts in costs["seen"].values())  # its count can fall below 0
 
 
-def _reads(journal: Journal) -> Reads:
-    event = journal.last("reads")
-    return Reads(**{key: value for key, value in event.items() if key != "event"}) if event else Reads()
-
-
 def _bytes_read_per_sample(journal: Journal, per_batch: float, counted_bytes: float | None, samples: float) -> float | None:
     """Bytes of files, and those that came through fsspec, which the kernel does not count as reads of files."""
-    of_files = bytes_per_sample(_reads(journal), per_batch, counted_bytes, samples)
+    of_files = bytes_per_sample(Reads(**journal.said("reads")), per_batch, counted_bytes, samples)
     fsspec, every = journal.last("fsspec"), _all_samples(journal)
     return of_files if fsspec is None or not every else (of_files or 0.0) + fsspec["bytes"] / every
 

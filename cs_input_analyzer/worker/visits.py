@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_FOR_ONE
+from cs_input_analyzer.pipeline.threads import results_of
 from cs_input_analyzer.records import Op
 
 
@@ -48,10 +49,6 @@ def visit_ratios(
     of the last op; `fill_ratio`: samples of a mean last element over those of a full one."""
     partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
     ratios: dict[str, float] = {}
-    by_holder: dict[str, list[Op]] = {}
-    for op in ops:
-        if op.within is not None:
-            by_holder.setdefault(op.within, []).append(op)
     top = [op for op in ops if op.within is None]
     if top:
         ratios[top[-1].name] = elements_per_sample
@@ -59,14 +56,11 @@ def visit_ratios(
         ratio = ratios.get(op.name)
         if ratio is None:
             continue
-        nested = by_holder.get(op.name, [])
+        results = results_of(op, ops)
         for name in op.inputs:
-            taken = _taken(op, name, seen, has_nested=bool(nested)) * (fill_ratio if op.name == partial else 1.0)
+            taken = _taken(op, name, seen, has_nested=bool(results)) * (fill_ratio if op.name == partial else 1.0)
             ratios[name] = ratios.get(name, 0.0) + ratio * taken
-        read = {name for other in nested for name in other.inputs}
-        for other in nested:
-            if other.name not in read:  # what the function returns: its elements are the op's own
-                ratios[other.name] = ratio
+        ratios |= {other.name: ratio for other in results}  # their elements are the op's own
     return ratios
 
 

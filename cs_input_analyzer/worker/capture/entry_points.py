@@ -18,7 +18,7 @@ from cs_input_analyzer.pipeline.graph import is_library, where_built
 from cs_input_analyzer.records import Mode
 from cs_input_analyzer.worker.capture import estimators
 from cs_input_analyzer.worker.capture.imports import is_shape_peek, patching_on_import
-from cs_input_analyzer.worker.capture.interceptor import FirstElement, Interceptor, NoData, Taken
+from cs_input_analyzer.worker.capture.interceptor import Interceptor, NoData, Taken
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult
 
 LOOKED_FOR = (
@@ -139,10 +139,7 @@ class _EntryPoints:
         def iterate(dataset: Any) -> Any:
             if _is_adapting():
                 return original(dataset)
-            if is_shape_peek(where_built().line):
-                self._interceptor.reach("peek", "a peek at one element", self._taken(dataset))
-                return FirstElement(self._interceptor, dataset, lambda: next(original(dataset)))
-            if _is_small(dataset):
+            if is_shape_peek(where_built().line) or _is_small(dataset):
                 self._interceptor.reach("peek", "a peek at a few elements", self._taken(dataset))
                 return original(dataset)
             self._interceptor.reach("loop", "a loop over a Dataset", self._taken(dataset))

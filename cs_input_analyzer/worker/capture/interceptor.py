@@ -142,21 +142,6 @@ class NoData:
         return getattr(self._dataset, name)
 
 
-class FirstElement(NoData):
-    """The first element, and then nothing."""
-
-    def __init__(self, interceptor: Interceptor, dataset: Any, first: Callable[[], Any]) -> None:
-        super().__init__(interceptor, dataset)
-        self._first: Callable[[], Any] | None = first
-
-    def __next__(self) -> Any:
-        first, self._first = self._first, None
-        if first is None:
-            self._interceptor.guard("take a second element")
-            raise StopIteration
-        return first()
-
-
 def _is_asked_by_a_loop(frame: FrameType) -> bool:
     """Whether the frame is at `for … in`, also where something written in C stands between, as `enumerate` does."""
     opcode = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else 0
