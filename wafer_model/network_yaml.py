@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from reprlib import repr as short
-from types import MappingProxyType
 from typing import Any
 
 from wafer_model.catalogue import BUILDERS, build_network
@@ -29,18 +28,16 @@ from wafer_model.network import (
 )
 from wafer_model.transformers import BlockShape, transformer_block
 
-LAYER_KINDS: Mapping[str, Callable[..., Layer]] = MappingProxyType(
-    {
-        "dense": dense,
-        "conv2d": conv2d,
-        "embedding": embedding,
-        "attention": attention,
-        "normalization": normalization,
-        "pooling": pooling,
-        "softmax_loss": softmax_loss,
-        "parameters": bare_parameters,
-    }
-)
+LAYER_KINDS: Mapping[str, Callable[..., Layer]] = {
+    "dense": dense,
+    "conv2d": conv2d,
+    "embedding": embedding,
+    "attention": attention,
+    "normalization": normalization,
+    "pooling": pooling,
+    "softmax_loss": softmax_loss,
+    "parameters": bare_parameters,
+}
 BLOCK_KIND = "transformer_block"
 # A typing error in `repeat` must not build a network that no machine can hold.
 MOST_LAYERS = 100_000

@@ -314,9 +314,9 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
 
 def top_nodes(graph_def: Any) -> dict[str, str]:
     """Op name -> name of its node in the GraphDef; the ops at the top of the pipeline only, sources first."""
-    from cs_input_analyzer.pipeline.graph import op_places
+    from cs_input_analyzer.pipeline.graph import reader_of
 
-    return {op: place.node for op, place in op_places(graph_def).items() if place.function is None and place.within is None}
+    return {op: place.node for op, place in reader_of(graph_def).places.items() if place.function is None and place.within is None}
 
 
 def cut_after(dataset: Any, op: str) -> Any:

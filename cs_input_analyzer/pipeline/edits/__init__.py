@@ -14,7 +14,7 @@ from cs_input_analyzer.pipeline.edits.comparable import deterministic, timed
 from cs_input_analyzer.pipeline.edits.cuts import source_only
 from cs_input_analyzer.pipeline.edits.graph_text import GraphText, dataset_of
 from cs_input_analyzer.pipeline.edits.work import EditError, Work
-from cs_input_analyzer.pipeline.graph import graph_def_of, op_places, ops_of
+from cs_input_analyzer.pipeline.graph import graph_def_of, reader_of
 from cs_input_analyzer.records import Edit, EditKind, Op
 
 __all__ = ["EditError", "apply", "deterministic", "source_change", "source_only", "timed"]
@@ -45,8 +45,8 @@ def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
 
     graph_def = graph_def_of(dataset)
     options = dataset.options()
-    text = GraphText.of(graph_def)
-    work = Work(text=text, ops=ops_of(graph_def), places=op_places(graph_def), unordered=options.deterministic is False)
+    text, read = GraphText.of(graph_def), reader_of(graph_def)
+    work = Work(text=text, ops=read.ops, places=read.places, unordered=options.deterministic is False)
     held = traits.held_state(text)
     if held is not None:
         raise EditError(f"the pipeline holds {held}; an edited one would keep a copy of what it holds now")

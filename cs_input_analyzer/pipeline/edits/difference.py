@@ -10,7 +10,7 @@ from typing import Any
 
 from cs_input_analyzer.pipeline.edits import traits
 from cs_input_analyzer.pipeline.edits.graph_text import GraphText
-from cs_input_analyzer.pipeline.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, op_places, ops_of
+from cs_input_analyzer.pipeline.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reader_of
 from cs_input_analyzer.pipeline.lineage import downstream, is_random_order, may_reorder, upstream
 from cs_input_analyzer.pipeline.op_kinds import (
     BATCHING,
@@ -66,7 +66,8 @@ class Parting:
 
 def read(dataset: Any) -> Pipeline:
     graph_def = graph_def_of(dataset)
-    ops, places = ops_of(graph_def), op_places(graph_def)
+    found = reader_of(graph_def)
+    ops, places = tuple(found.ops), found.places
     nodes = {places[op.name].node: op for op in ops if op.name in places and places[op.name].function is None}
     return Pipeline(GraphText.of(graph_def), ops, nodes, dataset.element_spec, dataset.options().deterministic is False)
 

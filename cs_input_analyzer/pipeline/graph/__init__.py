@@ -21,7 +21,7 @@ from cs_input_analyzer.pipeline.graph.nodes import (
     node_name,
     with_called,
 )
-from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, op_places, ops_of
+from cs_input_analyzer.pipeline.graph.ops import AUTOTUNE, OpPlace, ops_of, reader_of
 from cs_input_analyzer.pipeline.graph.read import (
     file_set,
     files_by_reader,

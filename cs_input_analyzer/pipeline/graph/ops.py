@@ -35,16 +35,16 @@ _LAYER = re.compile(
 )
 
 
-def ops_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> tuple[Op, ...]:
-    """All dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them. `lines` by
-    serial number; `numbers` of nodes at the top that have none in their metadata."""
-    return tuple(reader_of(graph_def, lines or {}, numbers or {}).ops)
+def ops_of(graph_def: Any) -> tuple[Op, ...]:
+    """All dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them."""
+    return tuple(reader_of(graph_def).ops)
 
 
-def reader_of(graph_def: Any, lines: Mapping[int, Source], numbers: Mapping[str, int]) -> _Reader:
-    """A reader that has read the whole GraphDef."""
+def reader_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> _Reader:
+    """A reader that has read the whole GraphDef: its `ops`, and their `places`. `lines` by serial number; `numbers` of nodes at the
+    top that have none in their metadata."""
     functions = {function.signature.name: function for function in graph_def.library.function}
-    reader = _Reader(functions=functions, lines=lines, numbers=numbers)
+    reader = _Reader(functions=functions, lines=lines or {}, numbers=numbers or {})
     nodes = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
         if node.op == "_Retval":
@@ -58,11 +58,6 @@ class OpPlace(NamedTuple):
     within: str | None
     function: str | None
     node: str
-
-
-def op_places(graph_def: Any) -> dict[str, OpPlace]:
-    """Op name, as in `ops_of`, -> where its node stands."""
-    return reader_of(graph_def, {}, {}).places
 
 
 # Where a node stands: the op whose function holds it (None at the top), and that function's name.

@@ -10,7 +10,7 @@ import numpy as np
 
 from cs_input_analyzer.pipeline.graph.lines import SourceLog, numbers_at_top
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, node_name
-from cs_input_analyzer.pipeline.graph.ops import OpPlace, ops_of, reader_of
+from cs_input_analyzer.pipeline.graph.ops import OpPlace, reader_of
 from cs_input_analyzer.pipeline.graph.sizes import Sized, existing, folder_of
 from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
 from cs_input_analyzer.pipeline.samples import samples_per_element_of
@@ -38,8 +38,8 @@ def read_graph(
     graph_def = graph_def_of(dataset)
     sized = _sized_files(graph_def) if sized is None else sized
     own = {name: file_set(files) for name, files in files_by_reader(graph_def, dict(sized)).items()}
-    found = ops_of(graph_def, log.lines, numbers_at_top(graph_def, dataset, log.lines))
-    ops = tuple(replace(op, files=own.get(op.name)) for op in found)
+    found = reader_of(graph_def, log.lines, numbers_at_top(graph_def, dataset, log.lines))
+    ops = tuple(replace(op, files=own.get(op.name)) for op in found.ops)
     spec = element_components(dataset.element_spec)
     cardinality = int(dataset.cardinality())
     samples = samples_per_element_of(ops, spec, said=said, params_sizes=params_sizes, demand_size=demand_size)
@@ -87,7 +87,7 @@ def sized_files_of(dataset: Any) -> Sized:
 def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> dict[str, Sized]:
     """Name of each op that reads files, as in `ops_of` -> the files that are named to it, with their sizes. `known`: sizes that
     were asked for before."""
-    reader = reader_of(graph_def, {}, {})
+    reader = reader_of(graph_def)
     readers = reader_ops(reader.ops)
     # The lines of a list of files are no files of who opens them: what is behind another reader is not looked at.
     holding = [op for op in reader.ops if any(one in readers for one in (op, *inside(op, reader.ops)))]

@@ -27,7 +27,7 @@ def existing(names: Iterable[str], known: Mapping[str, int] | None = None) -> Si
     local, remote = [path for path in asked if not _SCHEME.match(path)], [path for path in asked if _SCHEME.match(path)]
     # The first of a store is asked about alone: one that cannot be reached, or refuses, is not asked two thousand times.
     is_answering = bool(remote) and _remote_size(remote[0]) is not None
-    stored = _sizes(remote, _remote_size, ASKED_REMOTE) if is_answering else {}
+    stored = _sizes(remote, _remote_size, ASKED_REMOTE, at_once=1) if is_answering else {}
     found = _sizes(local, _local_size, ASKED_LOCAL) | stored | {path: known[path] for path in paths if path in known}
     return tuple(sorted(found.items()))
 
@@ -43,13 +43,11 @@ def folder_of(paths: Sequence[str]) -> str:
     return scheme + os.path.commonpath([os.path.dirname(path.removeprefix(scheme)) for path in paths])
 
 
-def _sizes(paths: Sequence[str], size_of: Callable[[str], int | None], most: int) -> dict[str, int]:
-    """Sizes of the files among these, of which at most so many are asked about."""
+def _sizes(paths: Sequence[str], size_of: Callable[[str], int | None], most: int, at_once: int = ASKED_AT_ONCE) -> dict[str, int]:
+    """Sizes of the files among these, of which at most so many are asked about, so many `at_once` by one thread."""
     step = max(1, -(-len(paths) // most))
     asked = paths[::step]
-    parts = [asked[start : start + ASKED_AT_ONCE] for start in range(0, len(asked), ASKED_AT_ONCE)]
-    if size_of is _remote_size:
-        parts = [[path] for path in asked]
+    parts = [asked[start : start + at_once] for start in range(0, len(asked), at_once)]
     with ThreadPoolExecutor(ASKING_THREADS if len(parts) > 1 else 1) as pool:
         answers = pool.map(lambda part: [(path, size_of(path)) for path in part], parts)
         found = {path: size for part in answers for path, size in part if size is not None and size >= 0}
