@@ -78,9 +78,8 @@ def check(result: LaunchResult, tasks: int, **chosen: Any) -> None:
             assert worker.message
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_each_task_is_whole_or_says_what_became_of_it(seed: int, launched: Launch) -> None:
-    chosen = {"seed": seed, "faults": dict.fromkeys(stub_slurm.FAULTS, 0.08)}
+def test_each_task_is_whole_or_says_what_became_of_it(launched: Launch) -> None:
+    chosen = {"faults": dict.fromkeys(stub_slurm.FAULTS, 0.08)}
     check(launched("40x5x1", **chosen), 200, **chosen)
 
 
@@ -102,6 +101,7 @@ def test_a_step_that_slurm_refuses_is_said(launched: Launch) -> None:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_ten_thousand_workers_on_a_thousand_nodes(launched: Launch) -> None:
-    chosen = {"faults": dict.fromkeys(stub_slurm.FAULTS, 0.01)}
-    check(launched("1000x10x1", silence_s=15.0, **chosen), 10_000, **chosen)
+def test_more_workers_than_a_process_may_have_files_open(launched: Launch) -> None:
+    """How long ten thousand take is the question of `benchmarks.slurm`."""
+    chosen = {"seed": 1, "faults": dict.fromkeys(stub_slurm.FAULTS, 0.01)}
+    check(launched("250x10x1", silence_s=15.0, **chosen), 2_500, **chosen)

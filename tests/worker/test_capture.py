@@ -223,7 +223,10 @@ def test_a_look_at_the_data_is_no_training(code: str, is_look: bool, tmp_path: P
 # --- the script --------------------------------------------------------------------------------------------------------------
 
 
-FIRST_FIVE = [(1, "train", "[ 0  1  2  3  4")]
+START = "[ 0  1  2  3  4"
+FIRST_FIVE = [(1, "train", START)]
+# Those that go on without data, and one that does not.
+IN_TURN = ("for", "enumerate", "function", "next")
 ODD, EVEN = "[ 0  2  4  6  8 10 12 14]", "[0 1 2 3 4 5 6 7]"
 # The command, packages that are stood in for by name, the calls that are found, stand-ins, and what the data of some begin with.
 STYLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str], set[str], list[tuple[int, str, str]]]] = {
@@ -245,10 +248,11 @@ STYLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str], set[str], l
     "removes its data at its end": (("removes_its_data.py",), (), ["fit"], set(), [(1, "train", "shape=(2, 1)")]),
     "catches everything": (("swallows.py",), (), [""], set(), FIRST_FIVE),
     "distribute": (("loop_style.py", "distribute"), (), ["distribute"], set(), FIRST_FIVE),
-    **{
-        style: (("loop_style.py", style), (), ["loop"], set(), FIRST_FIVE)
-        for style in ("for", "enumerate", "next", "one_shot", "graph", "function", "until", "thread", "fork")
-    },
+    "loops one after the other": (
+        ("loop_style.py", *IN_TURN),
+        *((), ["loop"] * len(IN_TURN), set(), [(number, "train", START) for number in range(1, len(IN_TURN) + 1)]),
+    ),
+    **{style: (("loop_style.py", style), (), ["loop"], set(), FIRST_FIVE) for style in ("graph", "until", "thread", "fork")},
 }
 
 

@@ -1,4 +1,4 @@
-"""A training loop of one's own, in the way that the argument names."""
+"""Training loops of one's own, one after the other in the ways that the arguments name."""
 
 import os
 import queue
@@ -69,5 +69,6 @@ def main(style):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    for name in sys.argv[1:]:
+        main(name)
     Path("trained").touch()
