@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from cs_input_analyzer.planning import feeding as simulate
 from cs_input_analyzer.planning import recommend
@@ -103,8 +102,6 @@ def wanted_gap_s(analysis: Analysis) -> float | None:
         return None
     return plan.input_workers * batch / consumption.samples_per_s.estimate
 
-
-Floats = npt.NDArray[np.float64]
 
 BINS = 90
 # Steps of the picture: enough in each bin to be a rate, few enough for a tenth of a second.

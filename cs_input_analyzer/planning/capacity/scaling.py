@@ -29,7 +29,8 @@ def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scali
     Args:
         cache: launches whose files were in this state count.
     """
-    shape = _widest_shape([m for m in measurements if m.cache_state == cache and _is_whole(m)])
+    alike = [m for m in measurements if m.cache_state == cache and m.isolation == "process" and m.role == "probe"]
+    shape = _widest_shape([m for m in alike if m.layout.tasks == m.num_workers == len(m.measured_workers)])
     if shape is None:
         return None
     by_nodes: dict[int, list[Measurement]] = defaultdict(list)
@@ -47,14 +48,6 @@ def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scali
         # The most that nodes read at once: they waited for it, so more of them would get no more.
         ceiling = max((point.bytes_per_s for point in points if point.bytes_per_s), key=lambda rate: rate.estimate)
     return Scaling(points=points, kept_ratio=kept_ratio, ceiling_bytes_per_s=ceiling, note=_note(points, kept_ratio, ceiling))
-
-
-def _is_whole(measurement: Measurement) -> bool:
-    return (
-        measurement.isolation == "process"
-        and measurement.role == "probe"
-        and measurement.layout.tasks == measurement.num_workers == len(measurement.measured_workers)
-    )
 
 
 def _widest_shape(measurements: Sequence[Measurement]) -> list[Measurement] | None:
