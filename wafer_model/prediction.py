@@ -33,7 +33,7 @@ class KernelRow:
     compute_samples_per_s: float
     transmission_samples_per_s: float | None
     cores: int | None = None
-    step_s: float = 0.0
+    step_s: float | None = None
     limited_by: str
 
 

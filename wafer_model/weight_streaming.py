@@ -78,7 +78,7 @@ def execution(
     boundary = blocks[0].streamed_parameters * width / system.io_bytes_per_s + constants.layer_latency_s
     weight_bytes = sum(block.streamed_parameters for block in blocks) * width
     ingress = (samples * network.sample_bytes(dtype) + 2 * count * weight_bytes) / system.io_bytes_per_s
-    step_s = max(sum(row.step_s for row in rows) + boundary, ingress)
+    step_s = max(sum(row.step_s or 0.0 for row in rows) + boundary, ingress)
     terms = {  # what each would take alone; the one that takes the most decides
         "compute": samples * network.training_flops / flops_per_s,
         "weights": 2 * count * weight_bytes / system.io_bytes_per_s,
@@ -90,7 +90,7 @@ def execution(
         batch_size / ingress,
         Execution(
             limited_by="ingress" if ingress >= step_s else max(terms, key=lambda name: terms[name]),
-            limiting_row=max(rows, key=lambda row: row.step_s).name,
+            limiting_row=max(rows, key=lambda row: row.step_s or 0.0).name,
             limits=limits_of(**rates),
             rows=rows,
             micro_batches=count,
