@@ -10,7 +10,7 @@ The feeding is that of the simulation: measured batches of the workers, replayed
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +36,10 @@ def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
     cpus = plan.cpus_per_task
     fitting = max(1, cluster.cpus_per_node // max(cpus, 1))
     tasks = plan.tasks_per_node if cluster.nodes > 1 else max(plan.tasks_per_node, fitting)
-    shapes = [(1, count) for count in spread(1, tasks, MOST_CURVE_TASKS)]
-    shapes += [(nodes, tasks) for nodes in spread(2, cluster.nodes, MOST_CURVE_NODES)]
+    today = analysis.options.current
+    shapes = [(1, count) for count in spread(1, tasks, MOST_CURVE_TASKS, (plan.tasks_per_node,))]
+    marked = (plan.nodes, today.nodes if today is not None else plan.nodes)
+    shapes += [(nodes, tasks) for nodes in spread(2, cluster.nodes, MOST_CURVE_NODES, marked)]
     layouts = [Layout(nodes=nodes, tasks_per_node=count, cpus_per_task=cpus) for nodes, count in shapes]
     of_run = analysis.capacity, analysis.consumption, cluster, analysis.options
     predictions = (predicted_launch(*of_run, layout) for layout in layouts)
@@ -50,13 +52,14 @@ def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
     return recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
 
 
-def spread(first: int, last: int, most: int) -> tuple[int, ...]:
-    """At most about `most` whole numbers from `first` to `last`, evenly spread on a log scale."""
+def spread(first: int, last: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
+    """At most about `most` whole numbers from `first` to `last`, evenly spread on a log scale, with the `wanted` ones inside."""
     if last < first:
         return ()
     if last - first < most:
         return tuple(range(first, last + 1))
-    return tuple(sorted({first, last} | {round(step) for step in np.geomspace(first, last, most)}))
+    steps = {round(step) for step in np.geomspace(first, last, most)}
+    return tuple(sorted({first, last} | steps | {number for number in wanted if first <= number <= last}))
 
 
 MOST_BINS = 40

@@ -24,14 +24,15 @@ from cs_input_analyzer.planning.recommend.verdict import chance
 from cs_input_analyzer.records import Estimate, Options
 
 
-@given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(2, 40))
-def test_a_spread_holds_its_ends_and_not_much_more(first: int, length: int, most: int) -> None:
+@given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(2, 40), st.sets(st.integers(-5, 2 * 10**9), max_size=3))
+def test_a_spread_holds_its_ends_what_is_wanted_and_not_much_more(first: int, length: int, most: int, wanted: set[int]) -> None:
     last = first + length
-    found = spread(first, last, most)
+    found = spread(first, last, most, wanted)
     assert list(found) == sorted(set(found))
     assert found[0] == first
     assert found[-1] == last
-    assert len(found) <= most + 2
+    assert {number for number in wanted if first <= number <= last} <= set(found)
+    assert len(found) <= most + len(wanted) + 2
     assert spread(last + 1, last, most) == ()
 
 
