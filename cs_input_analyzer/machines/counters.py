@@ -6,11 +6,9 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 from cs_input_analyzer.machines.reference import SpeedWatch
 
@@ -259,10 +257,17 @@ def _has_children() -> bool:
     return True
 
 
+def _pids() -> Iterable[int]:
+    try:
+        return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+    except OSError:
+        return ()
+
+
 def _children_of_all() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
-    for pid in psutil.pids():
-        fields = read_start(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # of a process that is gone, none
+    for pid in _pids():
+        fields = read_start(f"{PROC}/{pid}/stat").rpartition(b")")[2].split()  # of a process that is gone, none
         if fields:
             children.setdefault(int(fields[1]), []).append(pid)
     return children

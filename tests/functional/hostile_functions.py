@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,21 @@ def reads_shards(params: dict[str, Any]) -> Any:
 
 
 def shrinks(params: dict[str, Any]) -> Any:
-    """Another program rewrites the file when the reader has got some way into it; the cut goes through a record."""
+    """Another program rewrites the file some time after the reader has begun; the cut goes through a record a little ahead."""
     path = f"{params['folder']}/part-0.tfrecord"
+    whole_bytes, record_bytes, ahead_bytes = os.path.getsize(path), 116, 8050
 
     def cut(record: bytes) -> bytes:
-        if counted() == 200 and os.path.getsize(path) > 150_050:
-            os.truncate(path, 150_050)
+        count = counted()
+        if count == 20:  # only the first ones are read before sampling begins
+            begun_s.append(time.monotonic())
+        read_bytes = count * record_bytes % whole_bytes
+        is_time = begun_s and time.monotonic() > begun_s[0] + 0.7 and read_bytes + ahead_bytes < whole_bytes
+        if is_time and os.path.getsize(path) == whole_bytes:
+            os.truncate(path, read_bytes + ahead_bytes)
         return record
 
-    counted = _counter()
+    counted, begun_s = _counter(), list[float]()
     # Read in small pieces: what was read before the cut is there, and a slow host must reach the rest within its window.
     read = tf.data.TFRecordDataset(path, buffer_size=4096)
     records = read.map(lambda x: tf.ensure_shape(tf.numpy_function(cut, [x], tf.string), []))

@@ -65,7 +65,7 @@ def with_full_tmpdir() -> tuple[str, ...]:
 
 
 def shrunk(outcome: Outcome) -> None:
-    changed = "had 580000 bytes when the pipeline was built and has 150050 now: something writes to it"
+    changed = r"had 580000 bytes when the pipeline was built and has \d{4,6} now: something writes to it"
     data_error(outcome, rf"after \d+ batches: truncated record at .* \(\S+/part-0\.tfrecord {changed}\)")
     assert outcome.run["pipeline"]["files"]["bytes"] == 580_000
 

@@ -50,7 +50,7 @@ def slow_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def test_a_run_over_three_nodes_finds_the_ceiling_of_their_storage(slurm: PrivateSlurm, slow_files: Path, tmp_path: Path) -> None:
     params = tmp_path / "params.yaml"
     params.write_text(yaml.safe_dump({"folder": str(slow_files)}))
-    asked = ("--slurm-nodes", "3", "--demand", "10", "--max-seconds", "100", "--params", str(params))
+    asked = ("--slurm-nodes", "3", "--demand", "10", "--max-seconds", "180", "--params", str(params))
     options = ("--full", *ON_SLURM, *ONE_PROBE, *asked)
     outcome = run_cli(["analyze", READS, *options], tmp_path / "run", program=BRIEF)
     assert outcome.code == 0, outcome.err
