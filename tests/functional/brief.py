@@ -2,7 +2,7 @@
 
 A whole run repeats what decides its plan. A test that judges what comes of the first launch would wait for all that; and with a
 small `--max-seconds` instead, that launch would end too early on a busy host. So nothing is launched again here after the first
-layouts (but on more nodes): `--max-seconds` is only patience. Whole runs are those of `test_analyze` and `test_known_truth`.
+layouts (but on more nodes): `--max-seconds` is only patience. Whole runs are those of `test_analyze`.
 """
 
 from __future__ import annotations
