@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.running import QUICK, Stop, run_cli
+from tests.functional.running import BRIEF, QUICK, Stop, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow]
 
@@ -29,7 +29,7 @@ def test_an_interrupted_soak_keeps_what_it_has(tmp_path: Path) -> None:
     (tmp_path / "users" / "data.py").write_text(FILLS)
     stop = Stop(number=signal.SIGINT, text="following the memory", wait_s=12.0)
     arguments = ["analyze", "data.py:train_input_fn", *QUICK, "--max-seconds", "10", "--soak", "10m", "--full"]
-    outcome = run_cli(arguments, tmp_path, stop=stop)
+    outcome = run_cli(arguments, tmp_path, stop=stop, program=BRIEF)
     assert outcome.code == 130
     assert outcome.run["interrupted"] is True
     assert outcome.run["soak"]["asked_s"] == 600.0

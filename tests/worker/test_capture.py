@@ -256,7 +256,13 @@ STYLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str], set[str], l
 }
 
 
-@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+LATER = {"removes its data at its end", "catches everything", "distribute", "until", "thread"}
+
+
+@pytest.mark.parametrize(
+    "style",
+    [pytest.param(style, id=name, marks=[pytest.mark.long] if name in LATER else []) for name, style in STYLES.items()],
+)
 def test_a_script_is_captured_where_it_takes_data(users: Path, first_batch: FirstBatch, style: tuple[Any, ...]) -> None:
     """Also where eager execution is off, and where an input function returns the tensors of an iterator."""
     (name, *arguments), packages, calls, stand_ins, begins = style
@@ -306,8 +312,8 @@ def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_p
         ("odd_ends.py exit", "give --params"),
         ("odd_ends.py nothing", "looked for: train"),
         ("odd_ends.py raise", "KeyError: 'train_input'"),
-        ("odd_ends.py die", "signal 9"),
-        ("odd_ends.py numpy", "numpy.ndarray, no tf.data.Dataset"),
+        pytest.param("odd_ends.py die", "signal 9", marks=pytest.mark.long),
+        pytest.param("odd_ends.py numpy", "numpy.ndarray, no tf.data.Dataset", marks=pytest.mark.long),
         ("style_of_2019.py", r"No module named 'many_accelerators'.*give --stand-in many_accelerators"),
     ],
 )

@@ -32,8 +32,7 @@ def candidate(*edits: tuple[Any, str, int | None]) -> Candidate:
     return Candidate(name="X", edits=tuple(Edit(kind=kind, op=op, value=value) for kind, op, value in edits))
 
 
-def tried(dataset: Any, *fixes: Candidate, seconds: float = 60, rebuild: Any = None) -> Any:
-    """`seconds` is patience for a busy host: what is clear ends sooner."""
+def tried(dataset: Any, *fixes: Candidate, seconds: float = 12, rebuild: Any = None) -> Any:
     events: list[dict[str, Any]] = []
     report = lambda name, **fields: events.append({"event": name, **fields})  # noqa: E731
     try_fixes(report, dataset, fixes, seconds=seconds, rebuild=rebuild)
@@ -49,15 +48,15 @@ def test_a_slow_map_is_cached_and_the_rest_is_refused_by_name() -> None:
     options = tf.data.Options()
     options.autotune.enabled = False  # else TensorFlow makes the map parallel by itself
     dataset = tf.data.Dataset.range(64).map(costly).repeat().batch(4).with_options(options)
-    edits: Any = [("insert-cache", "map", None), ("insert-cache", "batch", None), ("insert-prefetch", "range", 1)]
-    told = tried(dataset, *map(candidate, [*edits, ("set-cycle-length", "map", 2)]), seconds=60)
+    edits: Any = [("insert-cache", "map", None), ("insert-cache", "batch", None), ("set-cycle-length", "map", 2)]
+    told = tried(dataset, *map(candidate, edits), seconds=36)  # patience for a busy host: what is clear ends sooner
     assert told.is_over
     assert told.each[0].is_proven
     assert told.each[0].gain.low > 1.5
     assert told.kept[0] == 0
     assert told.gain.low > 1
     assert "is repeated" in told.each[1].reason
-    assert told.each[3].reason == "map has no cycle length"
+    assert told.each[2].reason == "map has no cycle length"
     assert told.elements > 0
 
 
@@ -101,7 +100,7 @@ def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_t
     """Else what reads the files once more is compared with what need not."""
     watch = FakeWatch()
     monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
-    told = tried(cached(endless=endless), PARALLEL_MAP, PREFETCH)
+    told = tried(cached(endless=endless), PARALLEL_MAP, PREFETCH, seconds=24)  # a busy host needs more than the usual time
     assert all(one.gain is not None for one in told.each)
     full: list[Any] = []
     for what, dataset, elements in watch.done:
@@ -160,7 +159,7 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
     monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", run_rounds)
     monkeypatch.setattr(watch, "fill", fill)
     with pytest.raises(KilledError):
-        try_fixes(lambda name, **fields: events.append({"event": name, **fields}), cached(), [PARALLEL_MAP, PREFETCH], seconds=60)
+        try_fixes(lambda name, **fields: events.append({"event": name, **fields}), cached(), [PARALLEL_MAP, PREFETCH], seconds=12)
     told = outcomes_of(events, 2)
     assert told.running == 1
     assert told.kept == ((0, 1) if dies == "at the end" else (0,))
