@@ -18,7 +18,7 @@ from cs_input_analyzer import __version__, records, report
 from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_options
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
-from cs_input_analyzer.errors import Interrupted, LaunchError, Mistakes, TargetError, UsageError, typed
+from cs_input_analyzer.errors import Interrupted, Mistakes, TargetError, UsageError, typed
 from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.monitoring.in_process import Recommendation
 from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
@@ -248,7 +248,7 @@ def run(
         )
         found = story(job, opened.launcher, progress)
     if options.host_history and options.launcher == "local":
-        with contextlib.suppress(OSError, UsageError, LaunchError):  # without a cache folder every run stands alone
+        with contextlib.suppress(OSError):  # without a cache folder every run stands alone
             history.remember(opened.host, found.measurements, found.capacity.host_ratio.estimate if found.capacity else None)
     return _public(found)
 

@@ -70,8 +70,8 @@ class Output:
     @classmethod
     def taken(cls, choices: dict[str, Any]) -> Output:
         """Taken out of the choices of a command; files that cannot be written are noted among its mistakes."""
-        from cs_input_analyzer.files import check_writable
         from cs_input_analyzer.report import FORMATS
+        from cs_input_analyzer.report.files import check_writable
 
         files = {form: file for form in FORMATS if (file := choices.pop(f"{form}_file", None))}
         for path in files.values():

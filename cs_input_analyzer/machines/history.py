@@ -8,6 +8,8 @@ one of them saw: the next one sees it again.
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +17,6 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.files import write_text_atomically
 from cs_input_analyzer.planning.capacity import fastest_loops_s
 from cs_input_analyzer.records import Host, Measurement, QuietLoop
 
@@ -47,14 +48,20 @@ def known(host: Host) -> Host:
 
 
 def remember(host: Host, measurements: Iterable[Measurement], kept_ratio: float | None) -> None:
-    """Adds the fastest that workers of a run saw, and what its launches got of the quiet level. Raises OSError, UsageError
-    or LaunchError without a file."""
+    """Adds the fastest that workers of a run saw, and what its launches got of the quiet level. Raises OSError without a file."""
     folder = _folder()
     hosts = _read(folder)
     run = _Run(tuple(QuietLoop(cpus, cpu_s) for cpus, cpu_s in sorted(fastest_loops_s(measurements).items())), kept_ratio)
     hosts[_name(host)] = [*hosts.get(_name(host), []), run][-RUNS:]
     folder.mkdir(parents=True, exist_ok=True)
-    write_text_atomically(folder / FILE, _HOSTS.dump_json(hosts).decode())
+    handle, name = tempfile.mkstemp(dir=folder, prefix=FILE)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_HOSTS.dump_json(hosts))
+        Path(name).replace(folder / FILE)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _read(folder: Path) -> dict[str, list[_Run]]:
