@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
 from cs_input_analyzer.planning.capacity import OTHERS_ERROR_RATIO, at_quiet_level, slowed_log, with_known_loops
 from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, RateChange, RateDirection
@@ -132,12 +131,17 @@ def pooled(groups: Iterable[Sequence[float]], error_variance: float) -> Spread:
     squares, degrees = 0.0, 0
     for group in groups:
         if group:
-            middle = fmean(group)
+            middle = mean(group)
             squares += math.fsum((value - middle) ** 2 for value in group)
             degrees += len(group) - 1
     mixed = (squares + SPREAD_WEIGHT * (SPREAD_RATIO**2 + error_variance)) / (degrees + SPREAD_WEIGHT)
     seen = squares / degrees if degrees else 0.0
     return Spread(variance=max(mixed, seen, error_variance), degrees=degrees + SPREAD_WEIGHT)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of at least one; of large numbers, too."""
+    return math.fsum(value / len(values) for value in values)
 
 
 def disturbance_log(pair: Pair) -> float:
@@ -157,7 +161,7 @@ def rate_changes(pairs: Sequence[Pair], *, are_in_turns: bool = False) -> tuple[
     """
     groups = [_logs(side) for pair in pairs for side in (pair.old, pair.new)]
     rates = [rate for pair in pairs for launch in (*pair.old, *pair.new) if (rate := rate_of(launch)) is not None]
-    spread = pooled(groups, fmean([log_error(rate) ** 2 for rate in rates]))
+    spread = pooled(groups, mean([log_error(rate) ** 2 for rate in rates]))
     between_runs = 0.0 if are_in_turns else 2 * RUN_SPREAD_RATIO**2
     return tuple(_change(pair, spread, len(pairs), between_runs) for pair in pairs), math.sqrt(spread.variance)
 
@@ -165,7 +169,7 @@ def rate_changes(pairs: Sequence[Pair], *, are_in_turns: bool = False) -> tuple[
 def _change(pair: Pair, spread: Spread, places: int, between_runs: float) -> RateChange:
     old, new = _logs(pair.old), _logs(pair.new)
     error = math.sqrt(spread.variance * (1 / len(old) + 1 / len(new)) + between_runs + disturbance_log(pair) ** 2)
-    ratio = from_log(fmean(new) - fmean(old), spread.t(places) * error, len(old) + len(new))
+    ratio = from_log(mean(new) - mean(old), spread.t(places) * error, len(old) + len(new))
     change: RateDirection = "no difference seen"
     if ratio.low > 1:
         change = "faster"
@@ -177,8 +181,8 @@ def _change(pair: Pair, spread: Spread, places: int, between_runs: float) -> Rat
         num_workers=pair.num_workers,
         old_cache_state=pair.old[0].cache_state,
         new_cache_state=pair.new[0].cache_state,
-        old_samples_per_s=from_log(fmean(old), alone / math.sqrt(len(old)), len(old)),
-        new_samples_per_s=from_log(fmean(new), alone / math.sqrt(len(new)), len(new)),
+        old_samples_per_s=from_log(mean(old), alone / math.sqrt(len(old)), len(old)),
+        new_samples_per_s=from_log(mean(new), alone / math.sqrt(len(new)), len(new)),
         ratio=ratio,
         change=change,
         old_cpu_s_per_sample=_cpu_s(pair.old),
@@ -192,4 +196,4 @@ def _logs(launches: Sequence[Measurement]) -> list[float]:
 
 def _cpu_s(launches: Sequence[Measurement]) -> float | None:
     known = [worker.cpu_s_per_sample for launch in launches for worker in launch.workers if worker.cpu_s_per_sample is not None]
-    return fmean(known) if known else None
+    return mean(known) if known else None
