@@ -120,7 +120,9 @@ def _failure(journal: Journal, ending: Ending) -> WorkerFailure:
     unwritten = _unwritten(ending)
     if unwritten is not None:
         return WorkerFailure(stage="journal", kind="JournalError", message=unwritten, details="")
-    _, message = status_of(journal, ending)
+    status, message = status_of(journal, ending)
+    if status == "done":
+        return WorkerFailure(stage="sampling", kind="TooFew", message="", details="")
     stage = "hang" if ending.killed_for in ("start", "deadline") else "exit"
     return WorkerFailure(
         stage=stage,

@@ -27,6 +27,9 @@ from cs_input_analyzer.worker.sampling import Chunk, Loop, harness_us_per_batch,
 FIRST_CHUNK_S, CHUNK_S, COSTS_S = 0.02, 0.25, 0.5
 # Between two checks whether the rate is precise enough.
 STOP_CHECK_S = 0.5
+# A window in which fewer came, as each takes so long, goes on until they are there: with one there is no gap, and no rate. The
+# parent ends a worker at its deadline all the same.
+FEWEST_BATCHES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +122,7 @@ class _Sampler:
             return "error"
         if chunk.ended and not self._begin_pass():
             return "data_end"
-        if now_s - self.began_s >= self.given.max_window_s:
+        if now_s - self.began_s >= self.given.max_window_s and self.batches >= FEWEST_BATCHES:
             return "budget"
         if self._is_precise(now_s):
             return "precision"

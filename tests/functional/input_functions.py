@@ -131,6 +131,17 @@ def blocks_after_a_while() -> Any:
     return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
 
 
+def gives_one_once() -> Any:
+    """A source that was read cannot be read again."""
+    left = [0]
+
+    def generate() -> Any:
+        while left:
+            yield left.pop()
+
+    return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
+
+
 def dies_of_a_signal() -> Any:
     os.kill(os.getpid(), signal.SIGSEGV)
 

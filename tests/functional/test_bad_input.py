@@ -78,6 +78,7 @@ CASES = (
     bad("no file matches", "no_file_matches", 2, r"no file matches: shards/part-\*\.tfrecord \("),
     bad("empty", "empty", 3, "no element", holds=nothing_written),
     bad("ends", "ends", 0, holds=dataset_ends),
+    bad("gives one once", "gives_one_once", 3, "ended after too few elements for a rate", holds=nothing_written),
     bad("corrupt half-way", "reads_records", 0, arguments=DATA, prepare=records(400, corrupt=300), holds=corrupt_half_way),
     bad("corrupt at once", "reads_records", 3, "corrupted record", arguments=DATA, prepare=records(10, corrupt=0)),
     # the function

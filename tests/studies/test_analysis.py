@@ -251,6 +251,7 @@ REQUEST, READING = "Error executing an HTTP request:", "\n\t when reading metada
         (("first_batch", "NotFoundError", "/x; No such file or directory", ""), UsageError, "no file matches"),
         (("build", "FileNotFoundError", "[Errno 2] No such file or directory: 'x'", ""), UsageError, "no file matches"),
         (("first_batch", "Empty", "", ""), InputFunctionError, "no element"),
+        (("sampling", "TooFew", "", ""), InputFunctionError, "too few elements"),
         (("build", "SystemExit", "3", ""), InputFunctionError, "sys.exit"),
         (("hang", "deadline", "ended by us while waiting to sample", ""), InputFunctionError, "--max-seconds is 60, more buys"),
         (("hang", "start", "ended by us while building the pipeline", ""), InputFunctionError, "--start-timeout is 300, more buys"),

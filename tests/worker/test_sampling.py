@@ -186,6 +186,22 @@ def test_short_passes_are_written_together_and_nothing_of_them_is_lost(tmp_path:
     assert (np.diff(journal.stamps_s) >= 0).all()
 
 
+def test_a_window_of_batches_that_take_longer_than_it_goes_on_until_there_is_a_rate(tmp_path: Path) -> None:
+    def slowly(value: Any) -> Any:
+        time.sleep(0.15)
+        return value
+
+    dataset = Dataset.range(100).map(lambda value: tf.ensure_shape(tf.numpy_function(slowly, [value], tf.int64), []))
+    one = SamplesPerElement(value=1, source="map")
+    sample(
+        JournalWriter(tmp_path),
+        Sampling(dataset=dataset, iterator=iter(dataset), ops=(), samples=one, min_window_s=0.1, max_window_s=0.1),
+    )
+    journal = read_journal(tmp_path)
+    assert len(journal.stamps_s) == 3
+    assert journal.last("done")["stopped_by"] == "budget"
+
+
 ELEMENTS = [
     ([1, 2], ["a", "b"]),
     ([1, 3], ["a", "b"]),

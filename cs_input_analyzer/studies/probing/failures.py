@@ -49,6 +49,10 @@ def failure_of(
         return InputFunctionError(
             "the dataset gave no element: its file list is empty, a filter drops everything, or a shard has no file"
         )
+    if failure.kind == "TooFew":
+        return InputFunctionError(
+            "the dataset ended after too few elements for a rate, and does not begin anew: it needs more data"
+        )
     if failure.kind == "SystemExit":
         return InputFunctionError("the input function called sys.exit instead of returning a dataset", failure.details)
     if failure.stage == "hang":
