@@ -374,7 +374,7 @@ def test_what_the_two_have_in_common_may_lie_further_up_than_what_differs() -> N
         records = names.flat_map(lambda value: Dataset.from_tensors(value).repeat(60))
         return records.map(lambda value: value * 3).filter(lambda value: value % 2 == 0).shuffle(100).batch(7)
 
-    found = proof(reader(), edited(reader(), ("interleave", "flat_map", 4)), seconds=8)
+    found = proof(reader(), edited(reader(), ("interleave", "flat_map", 4)), seconds=16)
     assert found.status == "proven"
     assert "the first" in found.reason
     assert found.elements in [inputs // 2 * 60 for inputs in FEW_INPUTS]
