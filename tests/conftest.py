@@ -16,7 +16,7 @@ from hypothesis import settings
 
 # No test asserts a time, and a busy host takes its own. More examples are tried where nobody waits for them.
 settings.register_profile("local", deadline=None, max_examples=20)
-settings.register_profile("CI", deadline=None, max_examples=100)
+settings.register_profile("CI", deadline=None, max_examples=40)
 settings.load_profile("CI" if os.environ.get("CI") else "local")
 
 ROOT = Path(__file__).resolve().parent.parent
