@@ -133,13 +133,8 @@ def blocks_after_a_while() -> Any:
 
 def gives_one_once() -> Any:
     """A source that was read cannot be read again."""
-    left = [0]
-
-    def generate() -> Any:
-        while left:
-            yield left.pop()
-
-    return Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64))
+    once = iter([0])
+    return Dataset.from_generator(lambda: once, output_signature=tf.TensorSpec([], tf.int64))
 
 
 def dies_of_a_signal() -> Any:

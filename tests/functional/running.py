@@ -29,10 +29,9 @@ TIMEOUT_S = 240.0
 # In place of `cs_input_analyzer`, where what comes of the first launch is judged: its docstring says what it leaves out.
 BRIEF = "tests.functional.brief"
 # One worker on one CPU. With BRIEF some ten seconds, however many `--max-seconds` grants to a busy host.
-QUICK = (
-    *("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes"),
-    *("--nodes", "1", "--cpus-per-node", "2", "--memory-per-node", "16GiB"),
-)
+ONE_CPU = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes")
+SMALL_NODES = ("--cpus-per-node", "2", "--memory-per-node", "16GiB")
+QUICK = (*ONE_CPU, "--nodes", "1", *SMALL_NODES)
 
 Tree = dict[str, tuple[int, int, bytes | None]]
 

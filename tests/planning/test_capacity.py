@@ -469,6 +469,7 @@ def test_a_size_that_only_ran_together_is_predicted_as_seen_and_alone_it_is_no_s
     assert alone_there == pytest.approx(max(beside / kept, 1.0) * line)
 
 
+@example([170.9829307573313] * 3, 0.0)
 @given(st.lists(st.floats(100, 1000), min_size=2, max_size=6), st.floats(0, 0.5))
 def test_the_slowest_is_never_ahead_of_the_mean_nor_behind_what_was_seen(seen: list[float], spread: float) -> None:
     workers = tuple(make_worker(rate, samples_per_s=make_estimate(rate, spread=spread)) for rate in seen)

@@ -25,12 +25,11 @@ from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.worker.capture import Script, from_command, is_script, parse_script
 from cs_input_analyzer.worker.capture.imports import is_shape_peek
-from tests.functional.running import BRIEF, ran
+from tests.functional.running import BRIEF, ONE_CPU, ROOT, SMALL_NODES, ran
 
 pytestmark = pytest.mark.tf
 
 SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"
-ROOT = str(Path(__file__).resolve().parents[2])
 SECONDS = 60.0
 # In a worker, the target leads to a Dataset; what it gives first says which. As such workers are, each is forked from one process
 # that has imported TensorFlow.
@@ -88,7 +87,7 @@ def first_batch() -> Iterator[FirstBatch]:
         stderr=subprocess.DEVNULL,
         text=True,
         bufsize=1,
-        env={**environment(Path("/nowhere")), "PYTHONPATH": ROOT, **one_thread},
+        env={**environment(Path("/nowhere")), "PYTHONPATH": str(ROOT), **one_thread},
     )
     assert process.stdout.readline() == "ready\n"
     stdin, stdout = process.stdin, process.stdout
@@ -362,17 +361,12 @@ def test_a_script_that_fails_ends_with_3(users: Path, capsys: pytest.CaptureFixt
     assert "/cs_input_analyzer/" not in "".join(line for line in told.err.splitlines() if "File " in line)
 
 
-# One worker on one CPU.
-QUICK = ("--cpus", "1", "--probe-layouts", "1x1x1", "--max-seconds", "40", "--target-error", "0.5", "--no-measure-fixes")
-NODE = ("--cpus-per-node", "2", "--memory-per-node", "16GiB")
-
-
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> None:
     file, folder = SCRIPTS / "vendor_style.py", tmp_path
     options = ["--full", "--avail_nodes=3", "--mount_dirs", "/data,/models", "--container", "tf.sif"]
-    words = [*QUICK, *NODE, *options, "--json", str(folder / "run.json"), "python", str(file), "--mode=validate_only"]
+    words = [*ONE_CPU, *SMALL_NODES, *options, "--json", str(folder / "run.json"), "python", str(file), "--mode=validate_only"]
     defaults = {"DEF_NODES": "2", "DEF_TASKS": "1", "DEF_CPUS": "2"}
     done = ran([sys.executable, "-m", BRIEF, *words], Path.cwd(), TMPDIR=str(folder), **defaults)
     assert done.returncode == 0, done.stderr[-3000:]

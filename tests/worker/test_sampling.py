@@ -193,10 +193,8 @@ def test_a_window_of_batches_that_take_longer_than_it_goes_on_until_there_is_a_r
 
     dataset = Dataset.range(100).map(lambda value: tf.ensure_shape(tf.numpy_function(slowly, [value], tf.int64), []))
     one = SamplesPerElement(value=1, source="map")
-    sample(
-        JournalWriter(tmp_path),
-        Sampling(dataset=dataset, iterator=iter(dataset), ops=(), samples=one, min_window_s=0.1, max_window_s=0.1),
-    )
+    given = Sampling(dataset=dataset, iterator=iter(dataset), ops=(), samples=one, min_window_s=0.1, max_window_s=0.1)
+    sample(JournalWriter(tmp_path), given)
     journal = read_journal(tmp_path)
     assert len(journal.stamps_s) == 3
     assert journal.last("done")["stopped_by"] == "budget"

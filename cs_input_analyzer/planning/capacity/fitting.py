@@ -310,7 +310,8 @@ def _persistent_slowest_ratio(run: Sequence[WorkerResult]) -> float:
     """
     persists = spread_ratio([run])
     rates = [worker.samples_per_s.estimate for worker in run if worker.samples_per_s is not None]
-    return 1 - float((np.mean(rates) - min(rates)) / np.std(rates, ddof=1)) * persists if persists else 1.0
+    # The mean of equal rates may be rounded to less than each of them.
+    return 1 - max(0.0, float((np.mean(rates) - min(rates)) / np.std(rates, ddof=1))) * persists if persists else 1.0
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
