@@ -8,6 +8,7 @@ stdin and stdout, and tells {"ready"}, {"pid", "worker"} and {"pid", "returncode
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -34,9 +35,13 @@ def main(arguments: Sequence[str]) -> NoReturn:
     began_s = time.monotonic()
     parent = socket.socket(fileno=int(arguments[0]))
     worker.die_with(int(arguments[1]))
+    # What an import makes stays. Python's collector would look through all of it, here and in each worker, which would copy it.
+    gc.disable()
     import tensorflow as tf
 
     tf.get_logger().setLevel("ERROR")
+    gc.freeze()
+    gc.enable()
     for name in filter(None, arguments[2].split(",")):
         del os.environ[name]
     import_s = time.monotonic() - began_s

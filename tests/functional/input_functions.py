@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -45,6 +46,7 @@ def tells_its_draws(params: dict[str, Any]) -> Any:
         "tensorflow": [int(x) for x in Dataset.range(50).shuffle(50)],
         "blas_threads": [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"],
         "variables": [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ],
+        "collects_garbage": gc.isenabled(),
     }
     with open(f"{params['to']}/{os.getpid()}", "w") as file:
         json.dump(seen, file)
