@@ -51,7 +51,7 @@ test: $(TEST_STAMP) ## Set up .venv, then run the tests but for the long ones: m
 
 .PHONY: test-long
 test-long: $(TEST_STAMP) ## The long tests: whole runs, planted truths, samples, the wheel, pictures
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m long $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile -m long $(ARGS)
 
 .PHONY: test-all
 test-all: test test-long ## All tests

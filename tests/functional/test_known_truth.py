@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,9 @@ pytestmark = [
 @pytest.mark.long
 @pytest.mark.parametrize("function", ["python", "one_file_after_the_other"])
 def test_the_planted_bottleneck_is_named_first(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (planted,) = [case for case in CASES if case.function == function]
+    (case,) = [case for case in CASES if case.function == function]
+    # Slower than in the benchmark: beside other work CPUs are slow, too.
+    planted = replace(case, slow={name: 4 * value for name, value in case.slow.items()})
     if planted.slow and slowfs.missing() is not None:
         pytest.skip(f"no slow file system here: {slowfs.missing()}")
     # Told by the first launch and the storage by itself: nothing is launched again, and the seconds are only patience.
