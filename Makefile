@@ -44,10 +44,10 @@ help: ## List the targets
 demo: $(TEST_STAMP) ## Set up .venv, then analyze an embedded sample: make demo ARGS="--demand 5000"
 	$(BIN)/cs_input_analyzer demo $(ARGS)
 
-# More processes than a small machine has CPUs: most of these tests wait, for a worker that imports TensorFlow or for a time.
+# More processes than a small machine has CPUs: some of these tests wait, for a worker or for a time.
 .PHONY: test
 test: $(TEST_STAMP) ## Set up .venv, then run the tests but for the long ones: make test ARGS=tests/rules
-	$(BIN)/python -m pytest -n 5 --dist loadfile -m "not long" $(ARGS)
+	$(BIN)/python -m pytest -n 4 --dist loadfile -m "not long" $(ARGS)
 
 .PHONY: test-long
 test-long: $(TEST_STAMP) ## The long tests: whole runs, planted truths, samples, the wheel, pictures

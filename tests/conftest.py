@@ -60,12 +60,8 @@ LONGEST = (
     "functional/test_known_truth.py",
     "monitoring/test_analyze_in_scripts.py",
     "browser/test_page.py",
-    "worker/test_stand_ins.py",
-    "benchmarks/test_occasion.py",
     "worker/test_fixes.py",
     "worker/test_equality.py",
-    "wafer/test_wafer_accuracy.py",
-    "functional/test_fixes_in_workers.py",
 )
 
 # A worker that was asked to end may still be on its way out when the test returns, for longer on a busy host.

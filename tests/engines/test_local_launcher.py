@@ -12,8 +12,10 @@ import pytest
 
 from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Layout
+from cs_input_analyzer.records import Edit, Layout
+from cs_input_analyzer.worker.journal import Candidate
 from cs_input_analyzer.worker.load import write_pickled
+from tests.builders import make_work_plan
 from tests.engines.launching import check_places, launched
 from tests.functional.running import sleeps_left
 
@@ -144,3 +146,42 @@ def test_what_a_worker_starts_ends_with_it(launcher: LocalLauncher) -> None:
     found = launched(launcher, "leaves_processes_behind")
     assert found.failure is None
     assert sleeps_left() == []
+
+
+# --- a fix that ends it ---------------------------------------------------------------------------------------------------------
+
+CRASHING = """
+import os
+import tensorflow as tf
+
+begun = 0
+
+def counted(value):
+    # The process dies when a third iterator begins: the first one samples, two more are compared.
+    global begun
+    begun += value == 0
+    if begun == 3:
+        os.abort()
+    return value
+
+def crashing():
+    return tf.data.Dataset.range(10**6).map(lambda value: tf.numpy_function(counted, [value], tf.int64)).map(tf.identity)
+"""
+
+
+@pytest.mark.slow
+def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalLauncher, tmp_path: Path) -> None:
+    """What was measured, and told of the fixes before, survives whatever a fix does to the process."""
+    tried = (Edit(kind="set-buffer", op="map"), Edit(kind="insert-prefetch", op="map"), Edit(kind="insert-prefetch", op="map_2"))
+    candidates = tuple(Candidate(name="CSI000", edits=(edit,)) for edit in tried)
+    path = tmp_path / "pipelines_of_fixes.py"
+    path.write_text(CRASHING)
+    window = {"min_window_s": 0.3, "max_window_s": 0.3, "deadline_s": launcher.now_s() + 60}
+    plan = make_work_plan(f"{path}:crashing", candidates=candidates, fixes_s=12.0, **window)
+    found = launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
+    assert not found.outcomes.is_over
+    assert found.outcomes.each[0].reason == "map is neither a prefetch nor a reader; the buffer of a shuffle decides the order"
+    assert found.outcomes.running == 1
+    assert found.measurement.samples_per_s is not None  # and what was sampled before is kept
+    assert found.outcomes.ended.startswith("killed by signal 6 (SIGABRT)")
+    assert not found.outcomes.was_late

@@ -18,7 +18,7 @@ import pytest
 
 from cs_input_analyzer.engines.scratch import Scratch
 from tests.functional.cases import refusal_of
-from tests.functional.running import FUNCTIONS, QUICK, Outcome, Stop, run_cli
+from tests.functional.running import BRIEF, FUNCTIONS, QUICK, Outcome, Stop, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.long]
 
@@ -129,7 +129,8 @@ TARGET = f"{FUNCTIONS}:leaves_processes_behind"
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_run_that_ends_early_saves_what_it_has_and_leaves_nothing(fault: Fault, moment: str, number: int, tmp_path: Path) -> None:
     text, wait_s = MOMENTS[moment]
-    outcome = run_cli(("analyze", TARGET, *ARGUMENTS), tmp_path, stop=Stop(strike=fault.strike, text=text, wait_s=wait_s))
+    stop = Stop(strike=fault.strike, text=text, wait_s=wait_s)
+    outcome = run_cli(("analyze", TARGET, *ARGUMENTS), tmp_path, stop=stop, program=BRIEF)
     judge(outcome, fault.codes)
     if moment == MEASURED and fault.saves and fault.codes == (130,):
         assert outcome.run["interrupted"] is True
@@ -166,7 +167,7 @@ def test_a_folder_that_takes_nothing(
         (tmp_path / name).mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     report = ("--html", str(tmp_path / "reports" / "report.html"))
-    outcome = run_cli(("analyze", TARGET, *QUICK, *report), tmp_path, within=within, program="tests.functional.brief")
+    outcome = run_cli(("analyze", TARGET, *QUICK, *report), tmp_path, within=within, program=BRIEF)
     # Before the measuring a folder that may not be written is the user's choice; one that fills up is the storage's.
     # Where nothing can be written at the temporary folder, Python takes the system's.
     right = {"reports": (2, 4), "temporary": (0,)}.get(place, codes) if scene == READ_ONLY else codes

@@ -141,7 +141,7 @@ CASES = (
 )
 
 
-IN_MAKE_TEST = ("one shard forbidden", "the disk fills", "temporary files on a full disk", "the second worker is killed")
+IN_MAKE_TEST = ("one shard forbidden", "the second worker is killed")
 
 
 @pytest.fixture(scope="module")

@@ -77,6 +77,7 @@ LATENCY_S = 0.06
 FILES, FILE_BYTES, SAMPLES_PER_FILE = 6, 64 * 4096, 64
 
 
+@pytest.mark.long
 def test_what_a_generator_reads_through_fsspec_is_sized_timed_and_said(tmp_path: Path) -> None:
     objects = {f"train/part-{number}.bin": bytes(FILE_BYTES) for number in range(FILES)}
     with serving_http(objects, LATENCY_S) as address:

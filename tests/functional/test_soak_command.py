@@ -24,6 +24,7 @@ def train_input_fn():
 """
 
 
+@pytest.mark.long
 def test_an_interrupted_soak_keeps_what_it_has(tmp_path: Path) -> None:
     (tmp_path / "users").mkdir()
     (tmp_path / "users" / "data.py").write_text(FILLS)

@@ -51,6 +51,7 @@ def test_a_loop_of_your_own(tmp_path: Path) -> None:
     assert '"event": "checkpoint"' in (tmp_path / "loop_logs" / "steps.jsonl").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_in_a_notebook(tmp_path: Path) -> None:
     printed = run("In a notebook", tmp_path)

@@ -14,6 +14,7 @@ from cs_input_analyzer.worker import egress
 
 
 @pytest.mark.tf
+@pytest.mark.long
 def test_sending_large_elements_costs_less_for_a_byte_and_leaves_nothing() -> None:
     before = threading.active_count()
     small, large = (egress.sending_cpu_s_per_byte(size, seconds=0.3) for size in (1_000, 2**22))

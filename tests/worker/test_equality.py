@@ -366,6 +366,7 @@ def test_a_part_of_a_shuffled_pass_proves_nothing() -> None:
     assert "whole pass" in found.reason
 
 
+@pytest.mark.long
 def test_what_the_two_have_in_common_may_lie_further_up_than_what_differs() -> None:
     """Ops after the edited one are alike, and a part of what comes before it stands for all of that."""
 

@@ -45,6 +45,7 @@ def test_a_worker_has_the_threads_its_cpus_allow_and_nothing_of_the_server_in_it
     assert seen["variables"] == [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ]
 
 
+@pytest.mark.long
 def test_it_holds_as_much_memory_as_one_that_imports_by_itself(launcher: LocalLauncher) -> None:
     with closing(LocalLauncher(cpu_budget=BUDGET, forks=False)) as fresh:
         (alone,) = launched(fresh, "endless").measurement.workers
@@ -54,6 +55,7 @@ def test_it_holds_as_much_memory_as_one_that_imports_by_itself(launcher: LocalLa
     assert forked.import_s is not None
 
 
+@pytest.mark.long
 def test_workers_come_up_by_themselves_when_the_server_was_killed() -> None:
     with closing(LocalLauncher(cpu_budget=BUDGET)) as launcher:
         first = launcher.start(Layout.parse("1x1x1"))

@@ -187,6 +187,7 @@ def test_the_page_cache_of_the_files_below_is_seen(users: Path, tmp_path: Path) 
     isolated(code, folder=tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_path: Path) -> None:
     """And says what it wrote until then; the next place is had by its number."""

@@ -371,6 +371,7 @@ def input_fn(params, mode=tf.estimator.ModeKeys.TRAIN):
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_target_with_imports_of_its_time(tmp_path: Path) -> None:
     from cs_input_analyzer.report import render
