@@ -59,10 +59,10 @@ def failure_of(
         name, seconds = (
             ("--start-timeout", options.start_timeout_s) if failure.kind == "start" else ("--max-seconds", options.max_seconds)
         )
-        message = f"a worker was {failure.message}; {name} is {seconds:g}, more buys more patience"
+        message = f"a worker was {failure.message}; {name} is {seconds:g}, a larger one waits longer"
         if IMPORTING in failure.message:
             return LaunchError(f"{message}\n{failure.details}".rstrip())
-        return InputFunctionError(f"the input function hung: {message}", failure.details)
+        return InputFunctionError(f"the input function hung, or needs more time: {message}", failure.details)
     if failure.stage == "exit":
         if failure.kind == IMPORTING:
             return LaunchError(f"a worker did not come up: {failure.message}\n{failure.details}".rstrip())
