@@ -13,9 +13,9 @@ import faulthandler
 import gzip
 import io
 import json
+import multiprocessing
 import os
 import random
-import resource
 import tempfile
 import time
 from collections import Counter
@@ -29,6 +29,7 @@ from benchmarks import run_logs
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.cli import main as command
 from cs_input_analyzer.errors import AnalyzerError
+from cs_input_analyzer.machines.counters import read_memory
 from wafer_model import WaferModelError
 
 LONGEST_S, MOST_BYTES = 5.0, 500e6
@@ -254,7 +255,7 @@ def batch(place: int, seed: int, count: int) -> tuple[int, Outcome]:
             )
             said.truncate(0)
     faulthandler.cancel_dump_traceback_later()
-    outcome.peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    outcome.peak_bytes = read_memory().peak_rss_bytes or 0
     return place, outcome
 
 
@@ -267,7 +268,8 @@ def fuzz(count: int, seed: int = 0, processes: int = 1) -> list[Outcome]:
         for number in range(-(-each // BATCH))
         for place in range(len(total))
     ]
-    with ProcessPoolExecutor(processes) as pool:
+    # Not forked: what the caller holds, as pytest with TensorFlow does, is no memory that an input takes.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         for place, found in pool.map(batch, *zip(*jobs, strict=True)):
             one = total[place]
             one.inputs, one.by_command = one.inputs + found.inputs, one.by_command + found.by_command
