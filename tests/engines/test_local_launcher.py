@@ -46,7 +46,7 @@ def test_each_worker_has_its_own_place(launcher: LocalLauncher, tmp_path: Path) 
     chosen = {"num_workers": 5, "worker_indices": (1, 3), "params_json": json.dumps(params), **of_step}
     found = launched(launcher, "tells_what_it_sees", "1x2x1", **chosen)
     assert [worker.index for worker in found.measurement.workers] == [1, 3]
-    assert [worker.status for worker in found.measurement.workers] == ["done", "done"]
+    assert [(worker.status, worker.message) for worker in found.measurement.workers] == [("done", "")] * 2
     assert found.failure is None
     assert (found.pipeline.batch_size, found.pipeline.samples_per_element.value) == (4, 4)
     assert all(each.samples_per_s.estimate == pytest.approx(4 * each.batches_per_s) for each in found.measurement.workers)
