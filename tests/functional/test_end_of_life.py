@@ -147,14 +147,15 @@ def judge(outcome: Outcome, codes: Sequence[int]) -> None:
     assert "Traceback" not in outcome.err, context
 
 
+# One page is free of the full ones: a worker's events fit, its stamps do not, however slow the host is.
 # Where the disk is full, or the folder cannot be used: what happens before anything is started, and the report still comes out.
-FULL = 'mount -t tmpfs -o size=64k none "{folder}" && head -c 57344 /dev/zero >"{folder}/data"; exec "$@"'
+FULL = 'mount -t tmpfs -o size=64k none "{folder}" && head -c 61440 /dev/zero >"{folder}/data"; exec "$@"'
 READ_ONLY = 'mount -t tmpfs -o ro none "{folder}"; exec "$@"'
 
 
 @pytest.mark.parametrize("number", RUNS)
 @pytest.mark.parametrize(
-    ("place", "codes"), [("temporary", (0, 4)), ("cache", (0,)), ("reports", (4,)), ("users", (0,))], ids=lambda value: str(value)
+    ("place", "codes"), [("temporary", (4,)), ("cache", (0,)), ("reports", (4,)), ("users", (0,))], ids=lambda value: str(value)
 )
 @pytest.mark.parametrize("scene", [FULL, READ_ONLY], ids=["full", "read-only"])
 def test_a_folder_that_takes_nothing(
@@ -173,5 +174,3 @@ def test_a_folder_that_takes_nothing(
     # Where nothing can be written at the temporary folder, Python takes the system's.
     right = {"reports": (2, 4), "temporary": (0,)}.get(place, codes) if scene == READ_ONLY else codes
     judge(outcome, right)
-    if (scene, place, outcome.code) == (FULL, "temporary", 0):  # on a slow host there is a rate before the journal fills it
-        assert "did not end well" in outcome.out
