@@ -16,7 +16,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from benchmarks.paired import arguments, middle, ratio_bounds, save, show
-from cs_input_analyzer.worker.sampling import sampling_loop
+from cs_input_analyzer.worker.sampling import SamplingLoop
 
 ELEMENTS = {
     "2 tensors": (tf.zeros([256, 784], tf.float16), tf.zeros([256], tf.int32)),
@@ -25,7 +25,7 @@ ELEMENTS = {
 
 
 def in_graph(dataset: tf.data.Dataset) -> Callable[[int], float]:
-    iterator, loop = iter(dataset), sampling_loop()
+    iterator, loop = iter(dataset), SamplingLoop()
     loop(iterator, 10)
 
     def run(batches: int) -> float:

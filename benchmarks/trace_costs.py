@@ -55,11 +55,11 @@ def traced(files: list[str], place: str, cpu_us: float, batches: int) -> dict[st
     import tensorflow as tf
 
     from benchmarks.busy_op import busy
-    from cs_input_analyzer.worker.sampling import sampling_loop
+    from cs_input_analyzer.worker.sampling import SamplingLoop
 
     dataset = pipeline(files, place, busy(cpu_us=cpu_us))
     iterator = iter(dataset)
-    loop = sampling_loop()
+    loop = SamplingLoop()
     loop(iterator, batches)
     began_s = time.perf_counter()
     loop(iterator, batches)

@@ -78,7 +78,7 @@ def _measure(order: dict[str, Any]) -> Speeds:
     from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.pipeline.edits import apply
     from cs_input_analyzer.worker import load
-    from cs_input_analyzer.worker.sampling import sampling_loop
+    from cs_input_analyzer.worker.sampling import SamplingLoop
 
     call = load.Call(params=order["params"], mode="train", num_workers=1, worker_index=0)
     with graph.recorded_sources() as log:
@@ -91,7 +91,7 @@ def _measure(order: dict[str, Any]) -> Speeds:
         "autotune": _with_all_that_apply(dataset, autotune_everywhere(pipeline)),
     }
     batch = pipeline.batch_size or 1
-    loop = sampling_loop()
+    loop = SamplingLoop()
     iterators = {name: iter(variant) for name, variant in variants.items()}
     seen: dict[str, list[float]] = {
         **{name: [] for name in VARIANTS},

@@ -161,7 +161,7 @@ class LocalLauncher:
         for process in processes:
             process.send(f"{window_s}\n")
         self._wait(processes, ("done", "failed"), deadline_s)
-        if plan.want_source or plan.candidates:
+        if plan.has_more:
             self._wait(processes[:1], ("over", "failed"), deadline_s)
 
     def close(self) -> None:

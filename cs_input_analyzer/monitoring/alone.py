@@ -100,18 +100,18 @@ def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max
     import numpy as np
 
     from cs_input_analyzer.stats.steady_state import rate_of, steady_window
-    from cs_input_analyzer.worker.sampling import CAPACITY, counted_here, sampling_loop
+    from cs_input_analyzer.worker.sampling import SamplingLoop, counted_here
 
     iterator = iter(dataset)
     if samples.counted_in is not None:
         samples = counted_here(next(iterator, ()), samples)
-    loop = sampling_loop(counted_in=samples.counted_in, rows=samples.rows)
+    loop = SamplingLoop(counted_in=samples.counted_in, rows=samples.rows)
     loop(iterator, 0, 0.0)  # traces it
     stamps_s: list[float] = []
     held: list[int] = []
     began_cpu_s, until_s = CounterReader().read().cpu_s, time.time() + max_s
     while time.time() < until_s:
-        chunk = loop(iterator, CAPACITY, until_s)
+        chunk = loop(iterator, until_s=until_s)
         stamps_s.extend(chunk.stamps_s)
         held.extend(chunk.samples if chunk.samples is not None else [samples.value or 1] * len(chunk.stamps_s))
         if chunk.error is not None:

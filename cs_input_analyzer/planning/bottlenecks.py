@@ -30,12 +30,14 @@ from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, option
 from cs_input_analyzer.pipeline.threads import as_run, costliest, inside, python_ops, reader_ops, segments
 from cs_input_analyzer.planning.capacity.assumptions import UNEVEN_RATIO
 from cs_input_analyzer.records import (
+    UNATTRIBUTED,
     CapacityModel,
     Feed,
     Layout,
     Limit,
     Measurement,
     Op,
+    OpCost,
     PipelineGraph,
     Profile,
     Station,
@@ -71,6 +73,7 @@ class _Worker:
         ops: as TensorFlow runs them.
         thread_s: for one sample, without the time spent waiting to get a CPU back; `cpu_s` is the part of it that ran.
         parallelism: what AUTOTUNE chose, or the user wrote.
+        unseen: ops that hold the CPU that could not be attributed, `unseen_cpu_s` of a sample.
     """
 
     ops: tuple[Op, ...]
@@ -81,6 +84,8 @@ class _Worker:
     thread_s: Mapping[str, float]
     cpu_s: Mapping[str, float]
     parallelism: Mapping[str, float]
+    unseen: frozenset[str]
+    unseen_cpu_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +143,7 @@ def _worker(pipeline: PipelineGraph, profile: Profile, measurement: Measurement)
     is_full = first.samples_per_s.estimate * profile.cpu_s_per_sample >= FULL_RATIO * cpus
     preempted = first.noise.preempted_ratio if first.noise and is_full and cpus > 1 else None
     rows = {row.name: row for row in profile.ops if row.self_cpu_s_per_sample is not None}
-    cpu_s = {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()}
+    cpu_s = {name: _own_cpu_s(row) for name, row in rows.items()}
     wall_s = {name: cpu_s[name] + (row.wait_s_per_sample or 0.0) for name, row in rows.items()}
     parallelism = {name: row.parallelism for name, row in rows.items() if row.parallelism is not None}
     return _Worker(
@@ -150,7 +155,15 @@ def _worker(pipeline: PipelineGraph, profile: Profile, measurement: Measurement)
         thread_s={name: max(cpu_s[name], wall / (1 + (preempted or 0.0))) for name, wall in wall_s.items()},
         cpu_s=cpu_s,
         parallelism=parallelism,
+        unseen=frozenset(row.name for row in profile.ops if row.merged_into == UNATTRIBUTED),
+        unseen_cpu_s=cpu_s.get(UNATTRIBUTED, 0.0),
     )
+
+
+def _own_cpu_s(row: OpCost) -> float:
+    """Return the CPU of a sample on the op's own threads: without that of threads inside it, where its own were seen at work."""
+    whole_s = row.self_cpu_s_per_sample or 0.0
+    return whole_s if row.wait_s_per_sample is None else whole_s - (row.told_apart_cpu_s_per_sample or 0.0)
 
 
 # --- inside the process -------------------------------------------------------------------------------------------------------
@@ -160,8 +173,12 @@ def _serial(worker: _Worker) -> Iterator[_Ceiling]:
     """Bottleneck law with m = 1 for each thread, D summed over its ops (service demands of one server add up)."""
     for members in segments(worker.ops):
         demand_s = _sum(worker.thread_s, members)
+        if worker.unseen and worker.unseen <= {op.name for op in members}:  # all of it is spent on this thread
+            demand_s += worker.unseen_cpu_s
         if demand_s > 0:
-            op = costliest(members, worker.thread_s)
+            hidden = [op for op in members if op.name in worker.unseen]
+            is_hidden = worker.unseen_cpu_s > max(worker.thread_s.get(op.name, 0.0) for op in members)
+            op = hidden[0] if hidden and is_hidden else costliest(members, worker.thread_s)
             yield _Ceiling(kind="serial op", samples_per_s=1 / demand_s, op=op, members=members, costliest=op)
 
 

@@ -216,6 +216,8 @@ class OpCost:
     Attributes:
         self_cpu_s_per_sample: CPU of the op itself, its inputs excluded; all rows add up to the process's CPU.
         wait_s_per_sample: time its threads spent in it without running: storage, locks.
+        told_apart_cpu_s_per_sample: the part of its CPU that the model of the running pipeline did not show: threads inside the op,
+            the executor, iterators that live for milliseconds. It comes from parts of the pipeline that ran alone.
         elements_per_sample: elements it gave for each sample of the output (visit ratio).
         bytes_out_per_sample, bytes_in_per_sample: bytes of those elements, and of the elements it took.
         buffered_elements: elements waiting in its buffer at the end of the window.
@@ -239,6 +241,7 @@ class OpCost:
     is_serial: bool | None = None
     library_source: str | None = None
     merged_into: str | None = None
+    told_apart_cpu_s_per_sample: float | None = None
 
     @property
     def is_op(self) -> bool:
@@ -248,12 +251,18 @@ class OpCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The one-worker view of one measurement: where its CPU went."""
+    """The one-worker view of one measurement: where its CPU went.
+
+    Attributes:
+        poll_count: snapshots of the running pipeline that the costs come from; `poll_time_ratio`: the part of the time they took.
+    """
 
     layout: Layout
     harness_us_per_batch: float | None
     cpu_s_per_sample: float | None
     ops: tuple[OpCost, ...]
+    poll_count: int | None = None
+    poll_time_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cs_input_analyzer.pipeline.op_kinds import KINDS
 from cs_input_analyzer.records import UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
-from cs_input_analyzer.report.wording import one_line, parameters_text, short_source
-from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.report.wording import lines_of, one_line, parameters_text, short_source
+from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds, several
 
 # A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
 NEAR_RATIO = 0.7
@@ -92,22 +92,40 @@ def op_cost_table(profile: Profile) -> Table:
 
 
 def costliest_op(profile: Profile) -> OpCost | None:
-    """The op with the largest share of the CPU; None where no share is known. `runtime` and its like are none."""
-    return max(
-        (op for op in profile.ops if op.is_op and op.share_ratio is not None), key=lambda op: op.share_ratio or 0.0, default=None
-    )
+    """Return the op with the largest share of the CPU. `runtime` and its like are none.
+
+    None where no share is known, or where more of the CPU is unattributed: the costliest op may be among those that were not seen.
+    """
+    known = [row for row in profile.ops if row.share_ratio is not None]
+    costliest = max((row for row in known if row.is_op), key=lambda row: row.share_ratio or 0.0, default=None)
+    hidden = max((row.share_ratio or 0.0 for row in known if row.name == UNATTRIBUTED), default=0.0)
+    return None if costliest is None or (costliest.share_ratio or 0.0) < hidden else costliest
 
 
 def costliest_sentence(profile: Profile) -> str:
+    """Say where most of the CPU goes: one op, or the ops that could not be told apart, each with its line."""
     costliest = costliest_op(profile)
     if costliest is None:
-        return ""
-    parts = [f"costliest op: {one_line(costliest.name)}, {format_ratio(costliest.share_ratio)} of the CPU{_at(costliest)}"]
+        return _not_told_apart(profile)
+    held = [one_line(row.name) for row in profile.ops if row.merged_into == costliest.name]
+    name = f"{one_line(costliest.name)}{f' (with {several(held)})' if held else ''}"
+    parts = [f"costliest op: {name}, {format_ratio(costliest.share_ratio)} of the CPU{_at(costliest)}"]
     waiting = max(profile.ops, key=lambda op: op.wait_s_per_sample or 0.0)
     wait_s = waiting.wait_s_per_sample or 0.0
     if wait_s > (costliest.self_cpu_s_per_sample or 0.0):
         parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
     return "; ".join(parts)
+
+
+def _not_told_apart(profile: Profile) -> str:
+    """Name the ops that hold the unattributed CPU, with their lines; empty where nothing is known."""
+    rows = [row for row in profile.ops if row.merged_into == UNATTRIBUTED]
+    share = next((row.share_ratio for row in profile.ops if row.name == UNATTRIBUTED), None)
+    if not rows or share is None:
+        return ""
+    places = lines_of([row.source for row in rows if row.source])
+    names = several([one_line(row.name) for row in rows])
+    return f"{format_ratio(share)} of the CPU is spent in {names}{f' ({places})' if places else ''}, which could not be told apart"
 
 
 def _at(op: OpCost) -> str:

@@ -13,6 +13,7 @@ from cs_input_analyzer.records import (
     Measurement,
     Noise,
     Options,
+    Profile,
     Soak,
     SteadyState,
     Storage,
@@ -201,6 +202,7 @@ def measuring_facts(analysis: Analysis) -> Pairs:
             facts.append(("AUTOTUNE", f"{changed}; give it more --max-seconds"))
         if (gap_s := shown.steady_state.epoch_gap_s) is not None:
             facts.append(("epoch gap", f"{format_seconds(gap_s)} from the last batch of a pass to the first of the next"))
+    facts.append(("costs of ops", _costs(analysis.profile)))
     facts.append(("noise", _noise(shown.noise) if shown is not None and shown.noise is not None else None))
     spent = {"warm-up": budget.transient_s, "probes": budget.probes_s, "storage": budget.storage_s, "fixes": budget.fixes_s}
     parts = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items() if seconds)
@@ -228,6 +230,16 @@ def _steady_state(state: SteadyState) -> str:
         f"{format_count(state.batches)} batches in {format_seconds(state.window_s)}, {format_count(state.blocks)} blocks; "
         f"{STOP_REASONS[state.stopped_by]}"
     )
+
+
+def _costs(profile: Profile | None) -> str:
+    """Say where the costs of ops come from, and how much of the time it took to read them."""
+    if profile is None or profile.poll_count is None:
+        return ""
+    parts = any(row.told_apart_cpu_s_per_sample for row in profile.ops)
+    beside = "; what they do not show comes from parts of the pipeline that ran alone" if parts else ""
+    taken = f", {format_ratio(profile.poll_time_ratio)} of the time" if profile.poll_time_ratio is not None else ""
+    return f"{counted(profile.poll_count, 'snapshot')} of the running pipeline{taken}{beside}"
 
 
 def _noise(noise: Noise) -> str:

@@ -3,12 +3,12 @@ field or a property of a record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, Measurement, Op, Options, Scalar
-from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds, visible
+from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds, several, visible
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -133,6 +133,18 @@ def short_source(source: str | None) -> str:
     """`…/pipelines/input_fn.py:42`: of a path, the file and its folder."""
     parts = one_line(source or "").split("/")
     return "/".join(parts) if len(parts) <= 3 else "/".join(("…", *parts[-2:]))
+
+
+def lines_of(sources: Sequence[str]) -> str:
+    """Return `…/pipelines/data.py:35-37` for lines of one file; several files stand one after the other."""
+    found: dict[str, list[int]] = {}
+    for source in sources:
+        path, _, line = source.rpartition(":")
+        if line.isdigit():
+            found.setdefault(path, []).append(int(line))
+    first_and_last = {path: (min(lines), max(lines)) for path, lines in found.items()}
+    texts = [f"{path}:{first}" + (f"-{last}" if last > first else "") for path, (first, last) in first_and_last.items()]
+    return several([short_source(text) for text in texts])
 
 
 def parameters_text(op: Op) -> str:

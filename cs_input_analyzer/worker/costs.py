@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS
+from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import calls_python
-from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE, as_run, is_serial
+from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE, as_run, inside, is_serial
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
 from cs_input_analyzer.worker.visits import PerSample
 
@@ -22,7 +22,8 @@ CACHED_RATIO = 0.95
 class CostEvidence:
     """What is known of the costs of one worker's window. `spent`: by op, of one sample of the output; `merged`: op -> the op whose
     row holds its cost. `preempted_ratio` is not used on one CPU: there only a thread's own wake-up call hands its CPU on, in the
-    runtime and not inside an op (docs/measurements.md)."""
+    runtime and not inside an op (docs/measurements.md). `marginal`: op -> CPU of one sample that the pipeline cut behind it takes
+    beyond the parts before it; `elements_per_sample`: of the last op."""
 
     layout: Layout
     ops: Sequence[Op]
@@ -36,6 +37,8 @@ class CostEvidence:
     buffered: Mapping[str, float] = field(default_factory=dict)
     cached_ratio: float | None = None
     preempted_ratio: float | None = None
+    marginal: Mapping[str, float] = field(default_factory=dict)
+    elements_per_sample: float = 0.0
 
     @property
     def walls(self) -> dict[str, float]:
@@ -56,15 +59,16 @@ def profile_of(given: CostEvidence) -> Profile:
     """
     walls = given.walls
     cpus, held_by = _cpus(given, walls), _held_by(given, walls)
+    more = _told_apart(given, cpus, held_by)
     whole_s = given.cpu_s_per_sample
     parallelism = {value.op: value.value for value in given.tuned if value.parameter == "parallelism"}
     running = as_run(given.ops, parallelism)
     rows = [
-        _row(op, op_as_run, running, given, cpus.get(op.name), held_by.get(op.name), parallelism.get(op.name))
+        _row(op, op_as_run, running, given, cpus.get(op.name), more.get(op.name), held_by.get(op.name), parallelism.get(op.name))
         for op, op_as_run in zip(given.ops, running, strict=True)
         if op.kind != "Options"
     ]
-    rest = whole_s - given.restart_cpu_s - sum(cpus.values())
+    rest = whole_s - given.restart_cpu_s - sum(cpus.values()) - sum(more.values())
     if rest < ROUNDING_RATIO * whole_s:  # the ops' rows were scaled to the whole: what differs is rounding, not runtime
         rest = 0.0
     rows += [_no_op(RESTART, given.restart_cpu_s, whole_s)] if given.restart_cpu_s > 0 else []
@@ -91,12 +95,45 @@ def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
     return {name: wall * scale for name, wall in walls.items()}
 
 
+def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[str, str]) -> dict[str, float]:
+    """Share out what the snapshots left, by what parts of the pipeline take alone; return CPU of a sample by op.
+
+    Ops of one part that were not seen get one row: the others are held by it (`held_by` is changed).
+    """
+    left = given.cpu_s_per_sample - given.restart_cpu_s - sum(cpus.values())
+    left -= (given.harness_us or 0.0) * 1e-6 * given.elements_per_sample
+    whole = sum(given.marginal.values())
+    if left <= 0 or whole <= 0:
+        return {}
+    # The parts ran at another time, and without each other.
+    scale = (given.cpu_s_per_sample - given.restart_cpu_s) / whole
+    by_name = {op.name: op for op in given.ops}
+    wanted: dict[str, float] = {}
+    for name, cpu_s in given.marginal.items():
+        members = [*inside(by_name[name], given.ops), by_name[name]]
+        beyond = cpu_s * scale - sum(cpus.get(member.name, 0.0) for member in members)
+        if beyond <= 0:
+            continue
+        unseen = [member for member in members if held_by.get(member.name) == UNATTRIBUTED]
+        holder = next((op for op in unseen if op.kind in TRANSFORMS), None) or next(iter(reversed(unseen)), None)
+        if holder is None:
+            holder = max(members, key=lambda member: cpus.get(member.name, -1.0))
+        for member in unseen:
+            held_by[member.name] = holder.name
+        held_by.update({other: holder.name for other, at in held_by.items() if at in {member.name for member in unseen}})
+        held_by.pop(holder.name, None)
+        wanted[holder.name] = beyond
+    share = min(1.0, left / sum(wanted.values())) if wanted else 0.0
+    return {name: beyond * share for name, beyond in wanted.items()}
+
+
 def _row(
     op: Op,
     op_as_run: Op,
     running: Sequence[Op],
     given: CostEvidence,
-    cpu_s: float | None,
+    seen_cpu_s: float | None,
+    more_cpu_s: float | None,
     held_by: str | None,
     parallelism: float | None,
 ) -> OpCost:
@@ -104,11 +141,13 @@ def _row(
     if not parallelism and isinstance(fixed, int | float) and not isinstance(fixed, bool):
         parallelism = float(fixed)
     seen = given.spent.get(op.name, _NOT_SEEN)
+    cpu_s = seen_cpu_s if more_cpu_s is None else (seen_cpu_s or 0.0) + more_cpu_s
     return OpCost(
         name=op.name,
         kind=op.kind,
         self_cpu_s_per_sample=cpu_s,
-        wait_s_per_sample=max(0.0, seen.wall_s - cpu_s) if seen.wall_s is not None and cpu_s is not None else None,
+        told_apart_cpu_s_per_sample=more_cpu_s,
+        wait_s_per_sample=max(0.0, seen.wall_s - seen_cpu_s) if seen.wall_s is not None and seen_cpu_s is not None else None,
         share_ratio=cpu_s / given.cpu_s_per_sample if cpu_s is not None and given.cpu_s_per_sample > 0 else None,
         parallelism=parallelism,
         source=op.source,

@@ -12,7 +12,7 @@ from typing import Any
 from cs_input_analyzer.records import LEAST_GAIN, Estimate
 from cs_input_analyzer.stats.estimates import paired_ratio
 from cs_input_analyzer.worker.failures import plain_message
-from cs_input_analyzer.worker.sampling import CAPACITY, sampling_loop
+from cs_input_analyzer.worker.sampling import SamplingLoop
 
 # A block should see so many.
 ELEMENTS_OF_BLOCK = 40
@@ -65,7 +65,7 @@ class Stopwatch:
     """Times blocks of datasets of one element spec; the loop in the graph is traced once for all of them."""
 
     def __init__(self) -> None:
-        self._loop = sampling_loop()
+        self._loop = SamplingLoop()
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
         """Reads so many elements, for what a pipeline keeps of them; False when the time was up before."""
@@ -86,7 +86,7 @@ class Stopwatch:
 
     def _read(self, iterator: Any, elements: int | None, seconds: float) -> tuple[int, float]:
         """Elements read, and when the last of them came."""
-        chunk = self._loop(iterator, elements or CAPACITY, time.time() + seconds)
+        chunk = self._loop(iterator, elements, time.time() + seconds)
         if chunk.error is not None or chunk.ended or not len(chunk.stamps_s):
             raise BlockError(plain_message(chunk.error) if chunk.error is not None else "it gives no elements")
         return len(chunk.stamps_s), float(chunk.stamps_s[-1])

@@ -49,6 +49,7 @@ class WorkPlan:
         num_workers: worker count announced in TF_CONFIG, at least as many as are started.
         worker_indices: TF_CONFIG index of each started worker.
         want_source: whether the first worker is to run the readers alone, too.
+        look_s: seconds for which the first worker may run parts of the pipeline, where its window left CPU that belongs to no op.
         candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
         input_context: whether one is given to a function that has None for it by default.
         is_soak: whether what the memory of the first worker did is asked for.
@@ -84,6 +85,12 @@ class WorkPlan:
     has_demand: bool = False
     role: Literal["probe", "validate"] = "probe"
     why: str = ""
+    look_s: float = 0.0
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the first worker has something to do after its window."""
+        return self.want_source or bool(self.candidates) or self.look_s > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +133,12 @@ class JournalWriter:
             self._events.write(line.encode())
             self._events.flush()
 
-    def chunk(self, stamps_s: npt.NDArray[np.float64], samples: npt.NDArray[np.int64] | None, counters: Counters) -> None:
+    def chunk(
+        self, stamps_s: npt.NDArray[np.float64], samples: npt.NDArray[np.int64] | None, counters: Counters, at_s: float
+    ) -> None:
+        """Write the batches that came since the last chunk, and the counters of `at_s`, on the clock of the stamps."""
         arrays = {"stamps_s": _text_of(stamps_s), "samples": None if samples is None else _text_of(samples)}
-        self.event("chunk", batches=len(stamps_s), counters=asdict(counters), **arrays)
+        self.event("chunk", batches=len(stamps_s), counters=asdict(counters), at_s=at_s, **arrays)
 
 
 def _text_of(array: npt.NDArray[Any]) -> str:
@@ -167,15 +177,10 @@ class Journal:
         is_whole = self.last("done") is not None and self.last("data_error") is None and len(self.stamps_s) > 0
         return float(self.stamps_s[-1]) - self.told_s if is_whole else None
 
-    def chunk_counters(self) -> tuple[tuple[int, Counters], ...]:
-        """(batches so far, counters then) at each chunk's end; the first entry is the start of sampling."""
-        found = []
-        batches = 0
-        for event in self.events:
-            if event["event"] in ("sampling", "chunk"):
-                batches += int(event.get("batches", 0))
-                found.append((batches, Counters(**event["counters"])))
-        return tuple(found)
+    def readings(self) -> tuple[tuple[float, Counters], ...]:
+        """Return each reading of the counters with its time, on the clock of the stamps; the first is the start of sampling."""
+        found = [event for event in self.events if event["event"] in ("sampling", "chunk")]
+        return tuple((float(event["at_s"]), Counters(**event["counters"])) for event in found)
 
     def said(self, kind: str) -> dict[str, Any]:
         """What the last event of a kind says; nothing without one."""

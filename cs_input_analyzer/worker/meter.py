@@ -1,10 +1,15 @@
-"""What each op's iterators did, read from TensorFlow's own model of the running iterator: for each live node the wall time that its
-thread spent in it and not in its inputs. Two snapshots give a window."""
+"""Read what each op's iterators did from TensorFlow's own model of the running iterator.
+
+The model holds, for each live node, the wall time that its thread spent in it and not in its inputs. Two snapshots give a window.
+A snapshot may be taken from another thread while `get_next` runs: `IteratorResource::GetModelProto` takes that resource's lock
+shared, as `GetNext` does, and copies its reference to the iterator; `Model::ToProto` then holds the model's lock shared and each
+node's own lock while it is copied (tensorflow/core/kernels/data/iterator_ops.cc, tensorflow/core/framework/model.cc, from 2.17 on;
+`benchmarks.poll_stress` stresses it).
+"""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +22,30 @@ from cs_input_analyzer.worker.visits import OpCounts
 NANOSECONDS = 1e-9
 
 
+def model_of(iterator: Any) -> bytes | None:
+    """Return the serialized model of a running iterator; None where there is none (autotune switched off, before 2.17)."""
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_experimental_dataset_ops as raw_ops
+
+    read = getattr(raw_ops, "iterator_get_model_proto", None)
+    if read is None:
+        return None
+    try:
+        return bytes(read(iterator._iterator_resource).numpy())
+    except (tf.errors.OpError, AttributeError, ValueError, TypeError):
+        return None
+
+
+def parsed(model: bytes) -> Any:
+    """Return a ModelProto."""
+    from tensorflow.core.framework import model_pb2
+
+    return model_pb2.ModelProto.FromString(model)
+
+
 @dataclass(slots=True)
 class CostMeter:
-    """Sums by op what its iterators grew by between polls (`seen`) and since they were made (`passed`), with the last value
+    """Sums by op what its iterators grew by between snapshots (`seen`) and since they were made (`passed`), with the last value
     of each tunable parameter."""
 
     ops: Sequence[Op]
@@ -27,20 +53,15 @@ class CostMeter:
     passed: dict[str, OpCounts] = field(default_factory=dict)
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
-    _last: dict[int, tuple[int, ...]] = field(default_factory=dict)
     has_model: bool = False
-    _iterator: Callable[[], Any] = lambda: None
+    _last: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _iterator: Hashable = None
 
-    def poll(self, iterator: Any) -> None:
-        """Reads the iterator's model. Silent where there is none (autotune switched off, no element yet)."""
-        import tensorflow as tf
-
-        try:
-            model = tf.data.experimental.get_model_proto(iterator)
-        except (tf.errors.OpError, ValueError, TypeError):
-            return
-        if self._iterator() is not iterator:  # a new pass over the data: its nodes count from 0, under the same numbers
-            self._iterator = weakref.ref(iterator)
+    def add(self, snapshot: bytes, iterator: Hashable) -> None:
+        """Count a snapshot of an iterator, which `iterator` identifies; those of one iterator come in the order of time."""
+        model = parsed(snapshot)
+        if self._iterator != iterator:  # a new pass over the data: its nodes count from 0, under the same numbers
+            self._iterator = iterator
             self._last.clear()
         matches = match_nodes(model, self.ops)
         self.running = frozenset(match.owner for identity in model.nodes if (match := matches.get(identity)) is not None)

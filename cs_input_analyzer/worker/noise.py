@@ -38,22 +38,23 @@ def grown_ratio(begin: float | None, end: float | None, whole_begin: float | Non
 
 
 def moved_parameters(journal: Journal, window: Window) -> tuple[str, ...] | None:
-    """Tunable parameters (`op.parameter`) that took another value inside the window; None where they were never read. They are
-    read between chunks, so a change lies somewhere in its chunk: one whose chunk reaches into the window counts."""
-    last = window.first + window.batches
+    """Return the tunable parameters (`op.parameter`) that took another value inside the window; None where they were never read.
+
+    A change lies somewhere between two readings of the model; one that may lie inside the window counts.
+    """
+    begin_s, end_s = journal.stamps_s[window.first], journal.stamps_s[window.first + window.batches]
     known: dict[str, float] | None = None
-    moved = set()
-    since = batches = 0
+    moved, since_s = set[str](), float("-inf")
     for event in journal.events:
-        if event["event"] == "chunk":
-            since, batches = batches, batches + int(event["batches"])
-        elif event["event"] == "tuned":
-            known = known if known is not None else {}
-            is_inside = batches - 1 > window.first and since <= last
-            for name, value in event["values"].items():
-                if is_inside and known.get(name, value) != value:  # one that appears late has not moved
-                    moved.add(str(name))
-                known[name] = value
+        if event["event"] != "tuned":
+            continue
+        is_inside = event["at_s"] > begin_s and since_s <= end_s
+        known = known if known is not None else {}
+        for name, value in event["values"].items():
+            if is_inside and known.get(name, value) != value:  # one that appears late has not moved
+                moved.add(str(name))
+            known[name] = value
+        since_s = event["at_s"]
     return tuple(sorted(moved)) if known is not None else None
 
 

@@ -1,15 +1,15 @@
-"""The in-graph sampling loop: `get_next` and a timestamp per batch, inside one `tf.function`.
+"""Iterate a dataset inside one `tf.function`, and stamp each batch.
 
-A Python loop costs more than 100 µs a batch and would measure itself; this one costs about 30. Only a control dependency on the
-element's tensors makes the stamp mean "the batch is here". Stamps go into a variable, so that they survive the exception by which a
-dataset ends or breaks.
+A Python loop costs more than 100 µs a batch and would measure itself. This one costs about 30. Only a control dependency on the
+element's tensors makes a stamp mean "the batch is here". Stamps go into a variable. So they survive the exception by which a
+dataset ends or breaks, and another thread reads them while the loop runs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,75 +19,133 @@ import numpy.typing as npt
 from cs_input_analyzer.records import SamplesPerElement
 
 CAPACITY = 1 << 16  # batches in one call of the loop; half a megabyte of stamps
+_BLOCK = 1 << 12  # stamps that one read takes out of the variable
 
-# So many values of each tensor tell elements apart.
+# Values of each tensor that tell elements apart.
 DIGESTED_VALUES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """One call of the loop: arrival times in seconds since the epoch, samples (None where every batch holds the same), and the
-    `tf.errors.OpError` raised instead of an element."""
+class Arrivals:
+    """Batches in the order of their arrival: seconds since the epoch, and samples (None where every batch holds the same)."""
 
     stamps_s: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int64] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk(Arrivals):
+    """One call of the loop: the batches that `arrived` has not given yet, and the `tf.errors.OpError` raised instead of one."""
+
     ended: bool
     error: Any
 
 
-# `(iterator, batches, until_s) -> Chunk`. No batch is asked for after `until_s` (epoch seconds), except the first: buffers
-# that were full at the beginning make the first batches far faster than the later ones, and a number of batches may take for ever.
-Loop = Callable[..., Chunk]
+class SamplingLoop:
+    """A loop over iterators of any elements; it is traced on its first call.
 
+    Args:
+        counted_in: in a pipeline of uneven batches, the component that has the samples as its leading dimension.
+        rows: samples in each row of that component.
+    """
 
-def sampling_loop(*, counted_in: int | None = None, rows: int = 1) -> Loop:
-    """A loop over iterators of any elements. Traced on its first call. For pipelines whose batches vary it records the
-    leading dimension of the component at `counted_in`, times `rows` samples each."""
-    import tensorflow as tf
+    def __init__(self, *, counted_in: int | None = None, rows: int = 1) -> None:
+        import tensorflow as tf
 
-    unset = tf.zeros([CAPACITY], tf.float64)
-    stamps = tf.Variable(unset, trainable=False)
-    samples = tf.Variable(tf.zeros([CAPACITY if counted_in is not None else 1], tf.int64), trainable=False)
+        self._counted_in, self._rows = counted_in, rows
+        self._unset = tf.zeros([CAPACITY], tf.float64)
+        self._stamps = tf.Variable(self._unset, trainable=False)
+        self._samples = tf.Variable(tf.zeros([CAPACITY if counted_in is not None else 1], tf.int64), trainable=False)
+        self._until_s = tf.Variable(math.inf, dtype=tf.float64, trainable=False)
+        self._traced = tf.function(self._take_all)
+        self._begin = self._read = 0
+        self._reading = threading.Lock()
 
-    def take(iterator: Any, index: Any) -> Any:
-        """One batch, stamped when all of it is there."""
-        element = iterator.get_next()
-        tensors = [tensor for tensor in tf.nest.flatten(element, expand_composites=True) if tensor is not None]
-        with tf.control_dependencies(tensors):
-            now = tf.timestamp()
-        done = [tf.raw_ops.ResourceScatterUpdate(resource=stamps.handle, indices=index, updates=now)]
-        if counted_in is not None:
-            leading = rows * leading_dimension(tf.nest.flatten(element)[counted_in])
-            done.append(tf.raw_ops.ResourceScatterUpdate(resource=samples.handle, indices=index, updates=leading))
-        with tf.control_dependencies(done):
-            return index + 1, tf.identity(now)
+    def __call__(self, iterator: Any, batches: int | None = None, until_s: float | None = math.inf, *, fewest: int = 1) -> Chunk:
+        """Take batches until `batches` have come, the time `until_s` has passed, the data end, or the memory for stamps is full.
 
-    def take_all(iterator: Any, batches: Any, until_s: Any) -> Any:
-        def goes_on(index: Any, now: Any) -> Any:
-            return tf.logical_and(index < batches, now < until_s)
+        Args:
+            batches: None is as many as the memory holds.
+            until_s: seconds since the epoch; None leaves the time that `stop_at` has set.
+            fewest: batches that are asked for whatever the time.
+        """
+        import tensorflow as tf
 
-        begin = [tf.constant(0), tf.constant(-math.inf, tf.float64)]
-        return tf.while_loop(goes_on, lambda index, _: take(iterator, index), begin, parallel_iterations=1)
-
-    traced = tf.function(take_all)
-
-    def run(iterator: Any, batches: int = CAPACITY, until_s: float = math.inf) -> Chunk:
-        count = min(batches, CAPACITY)
-        stamps.assign(unset)
-        error = None
-        ended = False
+        room = CAPACITY - self._begin
+        if room < min(CAPACITY // 2 if batches is None else batches, CAPACITY):
+            self._stamps.assign(self._unset)
+            self._begin = self._read = 0
+            room = CAPACITY
+        if until_s is not None:
+            self.stop_at(until_s)
+        error, ended = None, False
+        last = self._begin + min(room if batches is None else batches, room)
         try:
-            traced(iterator, tf.constant(count), tf.constant(until_s, tf.float64))
+            self._traced(iterator, tf.constant(self._begin), tf.constant(last), tf.constant(self._begin + fewest))
         except tf.errors.OutOfRangeError:
             ended = True
         except tf.errors.OpError as raised:
             error = raised
-        seen = stamps.numpy()[:count]
-        valid = int(np.count_nonzero(seen))
-        counted = samples.numpy()[:valid].copy() if counted_in is not None else None
-        return Chunk(stamps_s=seen[:valid].copy(), samples=counted, ended=ended, error=error)
+        left = self.arrived()
+        self._begin = self._read
+        return Chunk(stamps_s=left.stamps_s, samples=left.samples, ended=ended, error=error)
 
-    return run
+    def stop_at(self, until_s: float) -> None:
+        """Ask for no batch after this time, in seconds since the epoch. Another thread may call it while the loop runs."""
+        self._until_s.assign(until_s)
+
+    def arrived(self) -> Arrivals:
+        """Return the batches that came since the last call. Another thread may call it while the loop runs."""
+        stamps_s, samples = [], []
+        with self._reading:
+            while self._read < CAPACITY:
+                end = min(self._read + _BLOCK, CAPACITY)
+                block = _slice_of(self._stamps, self._read, end)
+                count = int(np.count_nonzero(block))
+                stamps_s.append(block[:count])
+                if self._counted_in is not None:
+                    samples.append(_slice_of(self._samples, self._read, self._read + count))
+                self._read += count
+                if count < len(block):
+                    break
+        return Arrivals(
+            stamps_s=np.concatenate(stamps_s) if stamps_s else np.empty(0),
+            samples=None if self._counted_in is None else np.concatenate([np.empty(0, np.int64), *samples]),
+        )
+
+    def _take_all(self, iterator: Any, begin: Any, last: Any, sure: Any) -> Any:
+        import tensorflow as tf
+
+        def goes_on(index: Any, now: Any) -> Any:
+            is_time = tf.logical_or(now < self._until_s.read_value(), index < sure)
+            return tf.logical_and(index < last, is_time)
+
+        start = [begin, tf.constant(-math.inf, tf.float64)]
+        return tf.while_loop(goes_on, lambda index, _: self._take(iterator, index), start, parallel_iterations=1)
+
+    def _take(self, iterator: Any, index: Any) -> Any:
+        """Take one batch, and stamp it when all of it is there."""
+        import tensorflow as tf
+
+        element = iterator.get_next()
+        done = [tensor for tensor in tf.nest.flatten(element, expand_composites=True) if tensor is not None]
+        with tf.control_dependencies(done):
+            now = tf.timestamp()
+        if self._counted_in is not None:
+            leading = self._rows * leading_dimension(tf.nest.flatten(element)[self._counted_in])
+            # Before its stamp: who sees a stamp may read the samples.
+            done = [tf.raw_ops.ResourceScatterUpdate(resource=self._samples.handle, indices=index, updates=leading)]
+        with tf.control_dependencies(done):
+            stamped = tf.raw_ops.ResourceScatterUpdate(resource=self._stamps.handle, indices=index, updates=now)
+        with tf.control_dependencies([stamped]):
+            return index + 1, tf.identity(now)
+
+
+def _slice_of(variable: Any, begin: int, end: int) -> Any:
+    """Copy a part of a variable that another thread may be writing to."""
+    import tensorflow as tf
+
+    return tf.raw_ops.ResourceGather(resource=variable.handle, indices=tf.range(begin, end), dtype=variable.dtype).numpy()
 
 
 def leading_dimension(component: Any) -> Any:
@@ -167,7 +225,7 @@ def harness_us_per_batch(batches: int = 2000) -> float:
 
     dataset = tf.data.Dataset.from_tensors(tf.constant(0)).repeat()
     iterator = iter(dataset)
-    loop = sampling_loop()
+    loop = SamplingLoop()
     loop(iterator, 10)
     stamps = loop(iterator, batches).stamps_s
     return float(stamps[-1] - stamps[0]) / (len(stamps) - 1) * 1e6

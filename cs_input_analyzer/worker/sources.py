@@ -15,7 +15,7 @@ from cs_input_analyzer.machines.storage import STREAMS
 from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
 from cs_input_analyzer.worker.journal import JournalWriter
-from cs_input_analyzer.worker.sampling import bytes_of, sampling_loop
+from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
 
 # The readers alone: for so long, so many records at a time, so that the loop's own cost does not count.
 SOURCE_S = 1.0
@@ -64,7 +64,7 @@ def sample_readers(journal: JournalWriter, dataset: Any) -> None:
         records = max(1, min(SOURCE_BATCH, SOURCE_BATCH_BYTES // max(1, bytes_of(first))))
         del first
         source = source.repeat().batch(records).prefetch(2)
-        loop, iterator = sampling_loop(), iter(source)
+        loop, iterator = SamplingLoop(), iter(source)
         loop(iterator, 1)  # traces, and fills what is to be filled
         read = loop(iterator, until_s=time.time() + SOURCE_S)
         if read.error is not None or read.ended:

@@ -20,12 +20,12 @@ from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.machines.page_cache import cached_ratio, evenly, evict, warm
 from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand
-from cs_input_analyzer.records import ContextUse, Op, PipelineGraph, SamplesPerElement
+from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, SamplesPerElement
 from cs_input_analyzer.worker import capture, load
 from cs_input_analyzer.worker.failures import report_failure
 from cs_input_analyzer.worker.file_order import begun_at
 from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
-from cs_input_analyzer.worker.journal import JournalWriter, Order
+from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
 from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
 from cs_input_analyzer.worker.sampler import Sampling, sample
@@ -42,7 +42,7 @@ class _Built:
     """What the user's input function gave. `files`: paths and sizes; `fsspec`: what its Python functions read besides."""
 
     dataset: Any
-    ops: Sequence[Op]
+    pipeline: PipelineGraph
     samples: SamplesPerElement
     files: Sequence[tuple[str, int]]
     fsspec: FsspecWatch
@@ -76,7 +76,7 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
     sampling = Sampling(
         dataset=built.dataset,
         iterator=iterator,
-        ops=built.ops,
+        ops=built.pipeline.ops,
         samples=samples,
         # Side by side all sample for the same time: one that stopped early would leave its CPUs to the others.
         min_window_s=min(order.plan.min_window_s, window_s) if order.is_alone else window_s,
@@ -95,6 +95,8 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
     """What is measured after the window, whose iterator is gone with all that waited in its buffers."""
     if not order.is_first:
         return
+    if order.plan.look_s > 0:
+        _look_again(journal, order, built, folder)
     if order.plan.want_source:
         from cs_input_analyzer.worker.sources import sample_readers, sample_store
 
@@ -109,6 +111,20 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
         seconds = order.fixes_s - (time.monotonic() - built.built_s)
         rebuild = partial(_rebuilt, order, folder)
         try_fixes(journal.event, built.dataset, order.plan.candidates, seconds=seconds, rebuild=rebuild)
+
+
+def _look_again(journal: JournalWriter, order: Order, built: _Built, folder: Path) -> None:
+    """Run parts of the pipeline, where the window left CPU that belongs to no op."""
+    from cs_input_analyzer.worker.second_look import look_again
+    from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
+
+    seen = read_journal(folder)
+    worker = worker_result(seen, Ending(returncode=None, killed_for=None, output_tail=""), index=0, node="")
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=len(os.sched_getaffinity(0)))
+    profile = profile_from(seen, layout, built.pipeline, worker)
+    left_s = order.left_s - (time.monotonic() - built.built_s)
+    if profile is not None:
+        look_again(journal, built.dataset, built.pipeline.ops, profile, min(order.plan.look_s, left_s / 2))
 
 
 def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequence[str]) -> _Built | None:
@@ -156,7 +172,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=listed, writes=pipeline.redirected)
     _prepare_cache(journal, order, [path for path, _ in files])
     samples = pipeline.samples_per_element
-    return _Built(dataset=dataset, ops=pipeline.ops, samples=samples, files=files, fsspec=fsspec, built_s=time.monotonic())
+    return _Built(dataset=dataset, pipeline=pipeline, samples=samples, files=files, fsspec=fsspec, built_s=time.monotonic())
 
 
 def _found(order: Order) -> Any:

@@ -35,6 +35,7 @@ from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.journal import Journal
 from cs_input_analyzer.worker.noise import epoch_gap_s, grown_ratio, moved_parameters, noise_between
+from cs_input_analyzer.worker.second_look import marginal_costs
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to replay it.
@@ -193,8 +194,18 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
         cached_ratio=cache["ratio"] if cache else None,
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
+        marginal=marginal_costs(pipeline.ops, _parts(journal), visits),
+        elements_per_sample=1 / batch,
     )
-    return profile_of(evidence)
+    polls = costs.get("polls") or {"count": None, "taken_s": 0.0, "over_s": 0.0}
+    ratio = polls["taken_s"] / polls["over_s"] if polls["over_s"] > 0 else None
+    return replace(profile_of(evidence), poll_count=polls["count"], poll_time_ratio=ratio)
+
+
+def _parts(journal: Journal) -> dict[str, float]:
+    """Return the CPU of one element at the end of each part of the pipeline that ran alone, by its last op."""
+    parts = [event for event in journal.events if event["event"] == "part"]
+    return {event["op"]: event["cpu_s_per_element"] for event in parts if event["cpu_s_per_element"] is not None}
 
 
 def fsspec_reads(journal: Journal) -> FsspecReads | None:
@@ -279,41 +290,50 @@ def _noise(journal: Journal, window: Window, begin: Counters, end: Counters) -> 
     reference = journal.last("reference")
     undisturbed_s = reference["undisturbed_s"] if reference else None
     noise = noise_between(begin, end, undisturbed_s)
+    ends = [window.first, *_pieces(journal, window)]
+    stamps_s, counters = journal.stamps_s[ends], _counters_at(journal, journal.stamps_s[ends])
     logs: list[float] = []
-    since: tuple[int, Counters] | None = None
-    for batches, counters in journal.chunk_counters():
-        if not window.first < batches <= window.first + window.batches + 1:
-            continue
-        if since is None:
-            since = batches, counters
-        taken_s = float(journal.stamps_s[batches - 1] - journal.stamps_s[since[0] - 1])
-        used_ratio = grown_ratio(since[1].cpu_s, counters.cpu_s, since[1].own_cpus_s, counters.own_cpus_s)
-        if taken_s >= PIECE_S and used_ratio is not None:
-            kept = kept_ratio(used_ratio, noise_between(since[1], counters, undisturbed_s))
-            logs.append(math.log(taken_s / (batches - since[0]) * kept))
-            since = batches, counters
+    for place in range(1, len(ends)):
+        before, after = counters[place - 1], counters[place]
+        used_ratio = grown_ratio(before.cpu_s, after.cpu_s, before.own_cpus_s, after.own_cpus_s)
+        if used_ratio is not None:
+            kept = kept_ratio(used_ratio, noise_between(before, after, undisturbed_s))
+            gap_s = float(stamps_s[place] - stamps_s[place - 1]) / (ends[place] - ends[place - 1])
+            logs.append(math.log(gap_s * kept))
     if len(logs) < LEAST_PIECES:
         return noise
     return replace(noise, quiet_error_log=half_width_of_series(np.array(logs)) / NORMAL_95)
 
 
+def _pieces(journal: Journal, window: Window) -> list[int]:
+    """Return the places of the last batches before each reading of the counters, which divide the window into pieces."""
+    stamps_s = journal.stamps_s
+    found, last_s = list[int](), float(stamps_s[window.first])
+    for at_s, _ in journal.readings():
+        place = int(np.searchsorted(stamps_s, at_s, side="right")) - 1
+        if window.first < place <= window.first + window.batches and stamps_s[place] - last_s >= PIECE_S:
+            found.append(place)
+            last_s = float(stamps_s[place])
+    return found
+
+
 def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:
-    """Counters at the two ends of the window, and the samples between them. They are read at the ends of chunks; between two of
-    them every batch counts alike. Taken over another span than the rate, they could say that more CPUs were used than there are."""
-    ends = journal.chunk_counters()
-    first = window.first + 1
-    return _at(ends, first), _at(ends, first + window.batches), window.batches * per_batch
+    """Return the counters at the two ends of the window, and the samples between them. Taken over another span than the rate, they
+    could say that more CPUs were used than there are."""
+    begin, end = _counters_at(journal, journal.stamps_s[[window.first, window.first + window.batches]])
+    return begin, end, window.batches * per_batch
 
 
-def _at(ends: Sequence[tuple[int, Counters]], batches: int) -> Counters:
-    """The counters when so many batches had come."""
-    after = next((place for place, (count, _) in enumerate(ends) if count >= batches and place > 0), len(ends) - 1)
-    near = ends[max(0, after - 1)], ends[after]
-    values: dict[str, Any] = {}
+def _counters_at(journal: Journal, times_s: npt.NDArray[np.float64]) -> list[Counters]:
+    """Return the counters at moments, each total between the two readings of it that lie around; None where it has none."""
+    readings = journal.readings()
+    totals: dict[str, list[float | None]] = {}
     for each in fields(Counters):
-        read = [getattr(counters, each.name) for _, counters in near]
-        values[each.name] = None if None in read else float(np.interp(batches, [count for count, _ in near], read))
-    return Counters(**values)
+        known = [(at_s, value) for at_s, counters in readings if (value := getattr(counters, each.name)) is not None]
+        at, values = ([one[part] for one in known] for part in (0, 1))
+        totals[each.name] = np.interp(times_s, at, values).tolist() if known else [None] * len(times_s)
+    found: list[dict[str, Any]] = [{name: values[place] for name, values in totals.items()} for place in range(len(times_s))]
+    return [Counters(**one) for one in found]
 
 
 def _samples_per_batch(journal: Journal, window: Window) -> float | None:

@@ -8,7 +8,8 @@ which follows from what the ops are, or, where they do not tell (filter, the fil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_FOR_ONE
 from cs_input_analyzer.pipeline.threads import results_of
@@ -31,6 +32,10 @@ class OpCounts:
     buffered_elements: int = 0
     buffered_bytes: int = 0
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields. `asdict` copies deeply, which costs a millisecond for a long pipeline."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerSample:
@@ -47,6 +52,7 @@ def visit_ratios(
 ) -> dict[str, float]:
     """Elements of each op for one output sample. `seen` is used where the kind of an op does not decide it; `elements_per_sample`:
     of the last op; `fill_ratio`: samples of a mean last element over those of a full one."""
+    given = {counts.head: counts for counts in seen.values()}  # a node counts the elements of the op nearest the consumer
     partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
     ratios: dict[str, float] = {}
     top = [op for op in ops if op.within is None]
@@ -58,7 +64,7 @@ def visit_ratios(
             continue
         results = results_of(op, ops)
         for name in op.inputs:
-            taken = _taken(op, name, seen, has_nested=bool(results)) * (fill_ratio if op.name == partial else 1.0)
+            taken = _taken(op, name, given, has_nested=bool(results)) * (fill_ratio if op.name == partial else 1.0)
             ratios[name] = ratios.get(name, 0.0) + ratio * taken
         ratios |= {other.name: ratio for other in results}  # their elements are the op's own
     return ratios
@@ -93,15 +99,15 @@ def per_sample(seen: Mapping[str, OpCounts], ratios: Mapping[str, float]) -> dic
     return found
 
 
-def _taken(op: Op, name: str, seen: Mapping[str, OpCounts], *, has_nested: bool) -> float:
-    """Elements of input `name` that `op` takes for each one it gives."""
+def _taken(op: Op, name: str, given: Mapping[str, OpCounts], *, has_nested: bool) -> float:
+    """Elements of input `name` that `op` takes for each one it gives. `given`: counts by the op whose elements they are."""
     if op.kind in ONE_FOR_ONE - KEEPERS and not has_nested:
         return 1.0
     size = op.parameters.get("batch_size")
     if op.kind in BATCHING and isinstance(size, int) and size > 0:
         return float(size)
-    own, below = seen.get(op.name), seen.get(name)
-    if op.kind in KEEPERS and seen and (below is None or (own is not None and own.elements > 0)):  # once it has all, it takes none
+    own, below = given.get(op.name), given.get(name)
+    if op.kind in KEEPERS and given and (below is None or (own is not None and own.elements > 0)):  # full, it takes none
         return below.elements / own.elements if below is not None and own is not None else 0.0
     if own is None or below is None or own.elements <= 0:
         return 0.0 if has_nested else 1.0  # an interleave takes few files; anything else is taken as one for one

@@ -53,7 +53,7 @@ def write_journal(folder: Path, counters: Counters, began_s: float, stamps_s: An
     journal.event("first_batch", first_batch_s=0.1, bytes=64, samples=4)
     journal.event("go", at_s=began_s)
     journal.event("sampling", counters=asdict(counters), at_s=began_s)
-    journal.chunk(stamps_s, None, counters)
+    journal.chunk(stamps_s, None, counters, float(stamps_s[-1]))
     if is_whole:
         journal.event("done", stopped_by="budget", epochs=0)
 

@@ -142,7 +142,7 @@ def test_a_first_pass_that_does_not_end_is_told(tmp_path: Path) -> None:
 
 
 def test_each_chunk_has_its_counters(passes: Journal) -> None:
-    readings = [counters for _, counters in passes.chunk_counters()]
+    readings = [counters for _, counters in passes.readings()]
     assert len(readings) == len(events(passes, "chunk")) + 1
     times = [reading.at_s for reading in readings]
     assert None not in times

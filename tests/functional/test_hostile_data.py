@@ -204,7 +204,7 @@ def test_a_journal_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / EVENTS).symlink_to("/dev/full")
     journal = JournalWriter(tmp_path)
     with pytest.raises(JournalError, match="No space left on device"):
-        journal.chunk(np.array([1.0, 2.0]), np.array([8, 8]), counters)
+        journal.chunk(np.array([1.0, 2.0]), np.array([8, 8]), counters, 2.0)
     (tmp_path / EVENTS).unlink()
     assert len(read_journal(tmp_path).stamps_s) == 0
 

@@ -57,6 +57,7 @@ def _work(folder: Path) -> None:
         if chunk == 5 and "eats_memory" in order:
             held = bytearray(b"x") * (2 << 30)
             time.sleep(len(held))
-        journal.chunk(began_s + CHUNK_S * (chunk + np.arange(1, BATCHES + 1) / BATCHES), None, counters.read())
+        stamps_s = began_s + CHUNK_S * (chunk + np.arange(1, BATCHES + 1) / BATCHES)
+        journal.chunk(stamps_s, None, counters.read(), time.time())
     journal.event("done", stopped_by="budget", epochs=0)
     journal.event("over")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.worker.matching import match_nodes
-from cs_input_analyzer.worker.meter import CostMeter
+from cs_input_analyzer.worker.meter import CostMeter, model_of
 from tests.builders import make_graph
 from tests.worker.ops import CHAIN, op
 
@@ -172,20 +172,25 @@ def metered(build: Callable[[Any], Any], batches: int = 60, passes: int = 1) -> 
     import tensorflow as tf
 
     from cs_input_analyzer.pipeline import graph
-    from cs_input_analyzer.worker.sampling import sampling_loop
+    from cs_input_analyzer.worker.sampling import SamplingLoop
 
     with graph.recorded_sources() as log:
         dataset = build(tf.data.Dataset)
     meter = CostMeter(ops=graph.read_graph(dataset, log, target="t").ops)
-    loop = sampling_loop()
+    loop = SamplingLoop()
     iterator = iter(dataset)
+
+    def poll(number: int) -> None:
+        if (snapshot := model_of(iterator)) is not None:
+            meter.add(snapshot, number)
+
     loop(iterator, 1)
-    meter.poll(iterator)
+    poll(0)
     for number in range(passes):
         iterator = iter(dataset) if number else iterator
         for _ in range(batches // 5):
             ended = loop(iterator, 5).ended
-            meter.poll(iterator)
+            poll(number)
             if ended:
                 break
     return meter

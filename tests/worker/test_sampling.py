@@ -16,12 +16,12 @@ from cs_input_analyzer.worker.journal import JournalWriter, read_journal
 from cs_input_analyzer.worker.sampler import Sampling, sample
 from cs_input_analyzer.worker.sampling import (
     CAPACITY,
+    SamplingLoop,
     bytes_of,
     counted_here,
     digest_of,
     harness_us_per_batch,
     samples_in,
-    sampling_loop,
 )
 
 pytestmark = pytest.mark.tf
@@ -51,7 +51,7 @@ def sleepy(batches: int, made_s: list[tuple[float, float]] | None = None) -> Any
 
 
 def sampled(dataset: Any, batches: int, counted_in: int | None = None) -> Any:
-    return sampling_loop(counted_in=counted_in)(iter(dataset), batches)
+    return SamplingLoop(counted_in=counted_in)(iter(dataset), batches)
 
 
 def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
@@ -60,7 +60,7 @@ def test_stamps_agree_with_a_clock_outside_the_graph() -> None:
     one_by_one.autotune.enabled = False
     one_by_one.experimental_optimization.inject_prefetch = False
     dataset = sleepy(100, made_s).with_options(one_by_one)
-    loop = sampling_loop()
+    loop = SamplingLoop()
     iterator = iter(dataset)
     loop(iterator, 1)  # traces
     made_s.clear()
@@ -79,7 +79,7 @@ def test_one_call_takes_what_it_is_asked_for_and_at_most_what_its_memory_holds()
     chunk = sampled(Dataset.from_tensors(0).repeat(), CAPACITY + 5)
     assert (len(chunk.stamps_s), chunk.ended) == (CAPACITY, False)
     dataset = Dataset.range(100)
-    iterator, loop = iter(dataset), sampling_loop()
+    iterator, loop = iter(dataset), SamplingLoop()
     assert len(loop(iterator, 30).stamps_s) == 30
     assert int(next(iterator)) == 30
     assert len(loop(iterator, until_s=0.0).stamps_s) == 1  # the first is asked for in any case
@@ -89,7 +89,7 @@ def test_one_call_takes_what_it_is_asked_for_and_at_most_what_its_memory_holds()
 def test_an_early_end_holds_no_stamp_of_the_call_before() -> None:
     """Many times over, because calls in quick succession are what made old stamps look new."""
     dataset = Dataset.range(300)
-    loop = sampling_loop()
+    loop = SamplingLoop()
     for _ in range(20):
         whole, few = iter(dataset), iter(dataset.take(5))
         loop(whole, 300)
@@ -142,7 +142,7 @@ def test_every_batch_is_counted_in_the_loop_and_outside(build: Callable[[], Any]
 def test_batches_of_batches_are_counted_by_the_rows() -> None:
     dataset = Dataset.range(20).batch(4, drop_remainder=True).batch(2)
     found = SamplesPerElement(value=8, source="batches", counted_in=0, rows=4)
-    chunk = sampling_loop(counted_in=0, rows=4)(iter(dataset), 9)
+    chunk = SamplingLoop(counted_in=0, rows=4)(iter(dataset), 9)
     assert chunk.samples.tolist() == [8, 8, 4] == [samples_in(element, found) for element in dataset]
 
 

@@ -41,7 +41,7 @@ def soaked(
             at_s=1000.0 + at_s,
             python_blocks=int(blocks(at_s)),
         )
-        writer.chunk(np.arange(3.0), None, counters)
+        writer.chunk(np.arange(3.0), None, counters, at_s)
     if given.get("torn"):
         with (folder / "events.jsonl").open("ab") as file:
             file.write(b'{"event": "chunk", "counters": {"at_')

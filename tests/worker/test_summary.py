@@ -34,13 +34,13 @@ def written(folder: Path, *, batches: int = 100, gap_s: float = 0.01, until: str
     if until == "built":
         return read_journal(folder)
     writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
-    writer.event("sampling", counters=asdict(ZERO))
+    writer.event("sampling", counters=asdict(ZERO), at_s=1000.0 - gap_s)
     for done in range(10, batches + 1, 10):
         stamps = 1000.0 + gap_s * np.arange(done - 10, done)
         counters = replace(
             ZERO, cpu_s=0.02 * done, read_bytes=50 * done, physical_read_bytes=0, run_s=1.0 * done, queued_s=0.1 * done
         )
-        writer.chunk(stamps, None, counters)
+        writer.chunk(stamps, None, counters, float(stamps[-1]))
     if until == "chunk":
         return read_journal(folder)
     writer.event("memory", **asdict(Memory(private_bytes=10, shared_bytes=5, peak_rss_bytes=20, pss_bytes=12)))
@@ -75,12 +75,13 @@ def test_cpu_time_and_rate_are_of_the_same_batches(
     folder = tmp_path_factory.mktemp("window")
     writer = JournalWriter(folder)
     writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
-    writer.event("sampling", counters=asdict(ZERO))
+    writer.event("sampling", counters=asdict(ZERO), at_s=1000.0)
     gaps_s = np.concatenate([np.full(sizes[0], 0.0001), np.full(sum(sizes[1:]), slow_s)])
     of_each = np.repeat(costs[: len(sizes)], sizes)
     for begin, size in zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True):
         counters = replace(ZERO, cpu_s=float(of_each[: begin + size].sum()), read_bytes=7 * int(begin + size))
-        writer.chunk(1000.0 + np.cumsum(gaps_s)[begin : begin + size], None, counters)
+        stamps_s = 1000.0 + np.cumsum(gaps_s)[begin : begin + size]
+        writer.chunk(stamps_s, None, counters, float(stamps_s[-1]))
     writer.event("done", stopped_by="precision", epochs=0)
     found = worker_result(read_journal(folder), CLEAN, index=0, node="n")
     first = found.steady_state.transient_batches
@@ -94,7 +95,7 @@ def in_pieces(folder: Path, left: Sequence[float], piece_s: float = 0.5) -> Work
     writer = JournalWriter(folder)
     writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
     known = replace(ZERO, own_cpus_s=0.0, own_cpus_busy_s=0.0)
-    writer.event("sampling", counters=asdict(known))
+    writer.event("sampling", counters=asdict(known), at_s=1000.0)
     for number, share in enumerate(left):
         begin_s, batches = 1000.0 + number * piece_s, round(1000 * share * piece_s)
         ran_s, waited_s = piece_s * share, piece_s * (1 - share)
@@ -106,7 +107,7 @@ def in_pieces(folder: Path, left: Sequence[float], piece_s: float = 0.5) -> Work
             own_cpus_s=known.own_cpus_s + piece_s,
             own_cpus_busy_s=known.own_cpus_busy_s + piece_s,
         )
-        writer.chunk(begin_s + np.arange(1, batches + 1) * piece_s / batches, None, known)
+        writer.chunk(begin_s + np.arange(1, batches + 1) * piece_s / batches, None, known, begin_s + piece_s)
     writer.event("done", stopped_by="budget", epochs=0)
     return worker_result(read_journal(folder), CLEAN, index=0, node="n")
 
@@ -208,12 +209,12 @@ def lived(
     writer = JournalWriter(folder)
     stamps = 1000.0 + np.concatenate([[0.0], np.cumsum(gaps_s)])
     writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
-    writer.event("sampling", counters=asdict(counters(0)))
+    writer.event("sampling", counters=asdict(counters(0)), at_s=stamps[0] - gaps_s[0])
     values = tuned or {}
     for done in range(10, len(stamps) + 1, 10):
         if done - 10 in values:
-            writer.event("tuned", batches=done - 10, values=values[done - 10])
-        writer.chunk(stamps[done - 10 : done], None, counters(done))
+            writer.event("tuned", at_s=float(stamps[done - 10]), values=values[done - 10])
+        writer.chunk(stamps[done - 10 : done], None, counters(done), float(stamps[done - 1]))
         for _ in range(ends.count(done)):
             writer.event("epoch", batches=done)
     writer.event("reference", undisturbed_s=1e-4)

@@ -169,7 +169,7 @@ class SlurmLauncher:
         _wait(step, ("first_batch", "failed"), deadline_s)
         step.tell("go", window_s=max(SHORTEST_WINDOW_S, min(plan.max_window_s, deadline_s - time.monotonic() - LEAVING_S)))
         _wait(step, ("done", "failed"), deadline_s)
-        if plan.want_source or plan.candidates:
+        if plan.has_more:
             _wait(step, ("over", "failed"), deadline_s, tasks=step.tasks[:1])
 
     def _collected(self, handle: SlurmLaunchHandle, plan: WorkPlan, starting_s: float, is_interrupted: bool) -> LaunchResult:

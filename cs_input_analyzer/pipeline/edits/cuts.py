@@ -1,4 +1,4 @@
-"""Cuts the pipeline after its readers, to measure them alone."""
+"""Cut the pipeline behind its readers, or behind any op at its top, to measure a part of it alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
     set_values,
     spec_of,
 )
-from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name
+from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name, reader_of
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, OPENS, is_dataset_op, kind_of
 from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE
 
@@ -49,6 +49,22 @@ def source_only(dataset: Any) -> Any:
         return None
     text.top.end_at(cut.tensor)
     return dataset_of(text.written(), spec_of(cut.elements), dataset.options())
+
+
+def prefix_of(dataset: Any, op: str) -> Any:
+    """Return the pipeline up to and with an op at its top, its shuffles left out: they would be filled first, and cost little.
+
+    Works as long as `dataset` lives. Raises KeyError for an op that is not at the top.
+    """
+    graph_def = graph_def_of(dataset)
+    text, place = GraphText.of(graph_def), reader_of(graph_def).places[op]
+    if place.function is not None:
+        raise KeyError(op)
+    node = text.top.nodes[place.node]
+    for shuffle in [one for one in text.top.nodes.values() if kind_of(one.op) == "Shuffle" and one is not node]:
+        text.top.redirect(shuffle.name, shuffle.input[0])
+    text.top.end_at(text.top.tensor(node.name))
+    return dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
 
 
 def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:

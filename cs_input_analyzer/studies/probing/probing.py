@@ -329,6 +329,7 @@ class Probing:
                 role=self._role,
                 why=wanted.why,
                 want_source=self._role == "probe" and is_first,
+                look_s=self._look_s(layout),
                 num_workers=num_workers,
                 worker_indices=wanted.indices,
                 begin_ratio=wanted.begin_ratio,
@@ -348,6 +349,11 @@ class Probing:
         if launched.is_interrupted:
             raise KeyboardInterrupt
         return launched
+
+    def _look_s(self, layout: Layout) -> float:
+        """Return the time for a second look at what ops cost: the first time that one worker of this size runs alone."""
+        is_new = all(m.layout != layout for m in self.results.measurements)
+        return self.seconds.look_s if self._role == "probe" and layout.tasks == 1 and is_new else 0.0
 
     def _run_alone(self, layout: Layout, window_s: float, **work: Any) -> LaunchResult:
         """One fresh worker with a window of just this length, of which nothing is kept."""

@@ -20,6 +20,8 @@ LEAST_BATCHES = 8
 # The storage by itself gets at most this much, and this share of the time that is left.
 STORAGE_S = 3.0
 STORAGE_SHARE_RATIO = 0.1
+# Parts of the pipeline that run alone, where snapshots left CPU that belongs to no op: at most so long, and this share of all.
+LOOK_S, LOOK_SHARE_RATIO = 4.0, 0.1
 # Windows of later rounds are as short as a comparison allows: more processes say more than longer windows of few.
 ROUND_WINDOW_S = 2.5
 # Fixes side by side: less says nothing, more would add little.
@@ -67,6 +69,11 @@ class Seconds:
     def left_for_fixes_s(self) -> float:
         """For the sampling of fixes in one fresh worker, which begins now; below `LEAST_FIXES_S` it says nothing."""
         return min(LONGEST_FIXES_S, self.left_s + self._kept_s - self._fixes_overhead_s)
+
+    @property
+    def look_s(self) -> float:
+        """For a second look at the costs of ops, in the worker that was just sampled."""
+        return min(LOOK_S, LOOK_SHARE_RATIO * self._total_s)
 
     @property
     def left_for_storage_s(self) -> float:

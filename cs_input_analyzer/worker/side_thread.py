@@ -1,0 +1,285 @@
+"""Watch the sampling loop from a thread beside it: counters, snapshots of the iterator's model, journal, precision.
+
+The loop stays inside TensorFlow, which lets go of Python's lock. So nothing here makes a gap between two batches, and work that
+begins and ends inside one long `get_next` is seen while it runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.machines.counters import CounterReader
+from cs_input_analyzer.stats.steady_state import steady_window
+from cs_input_analyzer.worker.journal import JournalWriter
+from cs_input_analyzer.worker.meter import CostMeter, model_of, parsed
+from cs_input_analyzer.worker.sampling import Arrivals, SamplingLoop
+
+# Windows may be as short as two seconds. The first readings are closer: the start of the window is looked at closely.
+FIRST_READING_S, READING_S = 0.02, 0.25
+# Times of single threads come from a file for each thread.
+THREADS_S = 1.0
+# Between two checks whether the rate is precise enough.
+STOP_CHECK_S = 0.5
+# Snapshots come closer together where iterators ended since the last one, and slowly further apart where none did: what an iterator
+# did after its last snapshot is lost. They never take more than this part of the time.
+FIRST_POLL_S, CLOSEST_POLL_S, FURTHEST_POLL_S = 0.1, 0.02, 0.5
+FURTHER_FACTOR = 1.2
+POLL_RATIO = 0.01
+# Snapshots are counted after the window, as that holds Python's lock; of more bytes some are counted before.
+KEPT_BYTES = 16 << 20
+# An iterator is let go only when no snapshot of it is under way; one that takes longer than this is left to itself.
+JOIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """A snapshot of the model, taken at `at_s` (epoch) from the iterator of pass `number`."""
+
+    at_s: float
+    number: int
+    model: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class SideThread:
+    """All that is done beside the loop. Its own thread alone writes the journal between `start` and `end`.
+
+    Attributes:
+        polls_costs: whether snapshots are taken all the time; else only while a cache fills.
+        is_precise: whether the rate is known well enough; the loop was told to stop then.
+        window_s: the loop's time; afterwards, a loop that does not come back has its costs written down.
+        arrivals, passes: stamps of the present state of the pipeline (a full cache makes another one), and with how many of them
+            each pass ended.
+        polls_s: what the snapshots took; `polls` of them were taken.
+    """
+
+    journal: JournalWriter
+    loop: SamplingLoop
+    meter: CostMeter
+    counters: CounterReader
+    polls_costs: bool
+    min_window_s: float
+    window_s: float
+    target_error_ratio: float
+    iterator: Any
+    arrivals: list[npt.NDArray[np.float64]] = field(default_factory=list)
+    passes: list[int] = field(default_factory=list)
+    batches: int = 0
+    is_precise: bool = False
+    polls: int = 0
+    polls_s: float = 0.0
+    is_filling: bool = False
+    _number: int = 0
+    _unwritten: list[Arrivals] = field(default_factory=list)
+    _notes: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+    _kept: list[Poll] = field(default_factory=list)
+    _known: dict[str, float] | None = None
+    _ids: frozenset[int] = frozenset()
+    _failure: BaseException | None = None
+    _state_began_s: float = 0.0
+    _began_s: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _polling: threading.Lock = field(default_factory=threading.Lock)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._watch, name="csia-side", daemon=True)
+
+    # --- for the thread of the loop -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._began_s = self._state_began_s = time.monotonic()
+        if (model := model_of(self.iterator)) is not None:
+            self.meter.add(model, self._number)
+        self.is_filling = self.meter.is_filling_cache
+        self.journal.event("sampling", counters=asdict(self.counters.read()), at_s=time.time())
+        if self.is_filling:
+            self.journal.event("cache_filling")
+        self._thread.start()
+
+    def take(self, arrived: Arrivals) -> None:
+        """Take over what the loop returned with. Raise what went wrong in the side thread, such as a JournalError."""
+        with self._lock:
+            self._add(arrived)
+        if self._failure is not None:
+            raise self._failure
+
+    def note(self, event: str, **fields: object) -> None:
+        """Have an event written with the next reading."""
+        with self._lock:
+            self._notes.append((event, fields))
+
+    def begin_pass(self, make: Callable[[], Any]) -> Any:
+        """Return the iterator that `make` gives for the next pass, once no snapshot of the present one is under way."""
+        is_free = self._polling.acquire(timeout=JOIN_S)
+        kept = self.iterator  # until the new one is there: a snapshot that hangs must not lose it
+        try:
+            self.iterator = make()
+            self._number += 1
+        finally:
+            if is_free:
+                self._polling.release()
+        del kept
+        with self._lock:
+            self.passes.append(sum(map(len, self.arrivals)))
+        return self.iterator
+
+    def end(self) -> None:
+        """Stop watching, and write what is left. Raise what went wrong in the side thread."""
+        self._ended.set()
+        self._thread.join(JOIN_S)
+        if self._failure is not None:
+            raise self._failure
+        self._write(with_threads=True)
+        if self._polling.acquire(timeout=0):  # else a snapshot hangs: there are no more of them
+            try:
+                self._keep(self._snapshot())
+            finally:
+                self._polling.release()
+        self.count_polls()
+
+    def count_polls(self) -> None:
+        """Count the snapshots that were kept, and write down which parameters AUTOTUNE changed between them."""
+        kept, self._kept = self._kept, []
+        for poll in kept:
+            self.meter.add(poll.model, poll.number)
+            self._write_tuned(poll.at_s)
+
+    # --- in the side thread ---------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        try:
+            self._watch_until_ended()
+        except BaseException as error:  # for the thread of the loop to raise
+            self._failure = error
+            self.loop.stop_at(0.0)
+
+    def _watch_until_ended(self) -> None:
+        reading_s, poll_s = FIRST_READING_S, FIRST_POLL_S
+        now_s = self._began_s
+        next_reading_s, next_poll_s = now_s + reading_s, now_s + poll_s
+        next_threads_s, next_check_s, next_costs_s = now_s, now_s + STOP_CHECK_S, now_s + self.window_s + STOP_CHECK_S
+        while not self._ended.wait(max(0.0, min(next_reading_s, next_poll_s) - time.monotonic())):
+            now_s = time.monotonic()
+            if now_s >= next_reading_s:
+                self._write(with_threads=now_s >= next_threads_s)
+                next_threads_s = now_s + THREADS_S if now_s >= next_threads_s else next_threads_s
+                reading_s = min(READING_S, 2 * reading_s)
+                next_reading_s = now_s + reading_s
+            if now_s >= next_poll_s:
+                poll_s = self._poll(poll_s) if self.polls_costs or self.is_filling else FURTHEST_POLL_S
+                next_poll_s = time.monotonic() + poll_s
+            if now_s >= next_check_s:
+                next_check_s = now_s + STOP_CHECK_S
+                self._check(now_s)
+            if now_s >= next_costs_s and self.polls_costs:  # the loop hangs: what is known of the costs must not be lost
+                next_costs_s = now_s + 4 * STOP_CHECK_S
+                self.count_polls()
+                self.write_costs(None)
+
+    def _add(self, arrived: Arrivals) -> None:
+        if len(arrived.stamps_s):
+            self._unwritten.append(arrived)
+            self.arrivals.append(arrived.stamps_s)
+            self.batches += len(arrived.stamps_s)
+
+    def _write(self, *, with_threads: bool) -> None:
+        counters, at_s = self.counters.read(threads=with_threads), time.time()
+        with self._lock:
+            self._add(self.loop.arrived())
+            unwritten, self._unwritten = self._unwritten, []
+            notes, self._notes = self._notes, []
+        stamps_s = np.concatenate([np.empty(0), *(one.stamps_s for one in unwritten)])
+        counted = [one.samples for one in unwritten if one.samples is not None]
+        self.journal.chunk(stamps_s, np.concatenate(counted) if counted else None, counters, at_s)
+        for event, fields in notes:
+            self.journal.event(event, **fields)
+
+    def _poll(self, poll_s: float) -> float:
+        """Take a snapshot; return the seconds until the next one."""
+        began_s = time.monotonic()
+        with self._polling:
+            poll = self._snapshot()
+            ids = frozenset(parsed(poll.model).nodes) if poll is not None else frozenset()
+        has_lost = not self._ids <= ids
+        self._ids = ids
+        if self.is_filling and poll is not None:
+            self.meter.add(poll.model, poll.number)
+            self._see_cache()
+        else:
+            self._keep(poll)
+        taken_s = time.monotonic() - began_s
+        self.polls += 1
+        self.polls_s += taken_s
+        furthest_s = READING_S if self.is_filling else FURTHEST_POLL_S
+        wanted_s = max(CLOSEST_POLL_S, poll_s / 2) if has_lost else min(furthest_s, FURTHER_FACTOR * poll_s)
+        return max(wanted_s, taken_s / POLL_RATIO)
+
+    def _snapshot(self) -> Poll | None:
+        model = model_of(self.iterator)
+        return None if model is None else Poll(at_s=time.time(), number=self._number, model=model)
+
+    def _keep(self, poll: Poll | None) -> None:
+        if poll is None:
+            return
+        self._kept.append(poll)
+        if sum(len(one.model) for one in self._kept) > KEPT_BYTES:
+            self.count_polls()
+
+    def _see_cache(self) -> None:
+        """Begin another state of the pipeline where its cache is full: later passes read the cache."""
+        if self.meter.is_filling_cache:
+            return
+        self.is_filling = False
+        with self._lock:
+            self._add(self.loop.arrived())
+            self._notes.append(("cache_filled", {"batches": self.batches}))
+            self.arrivals.clear()
+            self.passes.clear()
+        self.meter.seen.clear()
+        self._state_began_s = time.monotonic()
+
+    def _check(self, now_s: float) -> None:
+        """Tell the loop to stop where the rate is precise enough."""
+        with self._lock:
+            arrivals, passes = list(self.arrivals), list(self.passes)
+        if not arrivals or now_s - self._state_began_s < self.min_window_s:
+            return
+        if _is_precise(arrivals, passes, self.target_error_ratio, self.min_window_s / 2):
+            self.is_precise = True
+            self.loop.stop_at(0.0)
+
+    def write_costs(self, harness_us: float | None) -> None:
+        """Write what the ops have cost so far; the last of these events counts."""
+        seen = {name: counts.as_dict() for name, counts in self.meter.seen.items()}
+        tuned = [{"op": value.op, "parameter": value.parameter, "value": value.value} for value in self.meter.parameters()]
+        polls = {"count": self.polls, "taken_s": self.polls_s, "over_s": time.monotonic() - self._began_s}
+        self.journal.event("costs", seen=seen, tuned=tuned, harness_us=harness_us, polls=polls)
+
+    def _write_tuned(self, at_s: float) -> None:
+        """Write the values that AUTOTUNE changed; the first of these events, even if empty, says that they are read."""
+        if not (self.polls_costs and self.meter.has_model):
+            return
+        values = {f"{tuned.op}.{tuned.parameter}": tuned.value for tuned in self.meter.parameters()}
+        known = self._known or {}
+        changed = {name: value for name, value in values.items() if known.get(name) != value}
+        if self._known is None or changed:
+            self.journal.event("tuned", at_s=at_s, values=changed)
+        self._known = values
+
+
+def _is_precise(
+    arrivals: Sequence[npt.NDArray[np.float64]], passes: Sequence[int], target_error_ratio: float, least_s: float
+) -> bool:
+    window = steady_window(np.concatenate(arrivals), passes)
+    half_width = window.gap_s.relative_half_width_ratio if window else None
+    is_long = window is not None and window.window_s >= least_s
+    return half_width is not None and half_width <= target_error_ratio and is_long
