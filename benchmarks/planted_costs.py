@@ -23,11 +23,16 @@ from benchmarks.paired import arguments, middle, save, show
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 BATCH = 32
 PLACES = ("in the interleave", "serial map", "parallel map", "map of batches", "map_and_batch")
+# Where the work of an op is over before a reading between two batches could see it.
+HIDDEN = ("inside a full shuffle", "inside slices of a flat_map", "behind group_by_window")
 
 
 def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
     """A small image-like pipeline with `planted` at `place`; the op is named by its source line there."""
     import tensorflow as tf
+
+    if place in HIDDEN:
+        return hidden(place, planted)
 
     def read(path: Any) -> Any:
         records = tf.data.TFRecordDataset(path)
@@ -50,17 +55,37 @@ def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
+def hidden(place: str, planted: Callable[..., Any]) -> Any:
+    """Pipelines whose iterators end before the next batch comes."""
+    import tensorflow as tf
+
+    def work(number: Any) -> Any:
+        return tf.random.stateless_uniform([64], [1, 2]) + tf.cast(number, tf.float32)
+
+    def slices(start: Any) -> Any:
+        return tf.data.Dataset.range(start, start + 20).map(work).map(planted).batch(10)
+
+    numbers = tf.data.Dataset.range(8000)
+    if place == "inside a full shuffle":
+        return numbers.map(work).map(planted).shuffle(8000).batch(BATCH, drop_remainder=True).repeat()
+    if place == "inside slices of a flat_map":
+        return numbers.flat_map(slices).unbatch().shuffle(500).batch(BATCH, drop_remainder=True).repeat()
+    grouped = numbers.repeat().group_by_window(lambda x: x % 4, lambda _, window: window.batch(BATCH), window_size=BATCH)
+    return grouped.map(work).map(planted)
+
+
 def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:
     """CPU µs per sample by row; the planted op's row is called `planted`, the rest of the process's CPU `runtime`."""
     from benchmarks.busy_op import busy
     from cs_input_analyzer.pipeline import graph
-    from cs_input_analyzer.records import Layout, SamplesPerElement
+    from cs_input_analyzer.records import SamplesPerElement
+    from cs_input_analyzer.studies.probing.seconds import LOOK_S
     from cs_input_analyzer.worker.journal import JournalWriter, read_journal
     from cs_input_analyzer.worker.sampler import Sampling, sample
-    from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
+    from cs_input_analyzer.worker.second_look import look_again
 
     with graph.recorded_sources() as log:
-        planted = busy(cpu_us=cpu_us * (BATCH if place == "map of batches" else 1))
+        planted = busy(cpu_us=cpu_us * (BATCH if place in ("map of batches", "behind group_by_window") else 1))
         dataset = pipeline(files, place, planted)
     read = graph.read_graph(dataset, log, target=place)
     iterator = iter(dataset)
@@ -73,21 +98,33 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
             dataset=dataset, iterator=iterator, ops=read.ops, samples=counted, min_window_s=seconds, max_window_s=seconds
         )
         sample(writer, sampling)
-        journal = read_journal(Path(folder))
-    worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
-    cpus = len(os.sched_getaffinity(0))
-    profile = profile_from(journal, Layout(nodes=1, tasks_per_node=1, cpus_per_task=cpus), read, worker)
-    assert profile is not None
+        profile = profile_of(read_journal(Path(folder)), read)
+        look_again(writer, dataset, read.ops, profile, LOOK_S)
+        profile = profile_of(read_journal(Path(folder)), read)
     kinds = {op.name: op for op in read.ops}
     rows: dict[str, float] = {}
     for row in profile.ops:
-        is_busy = row.name in kinds and "CsiaBusy" in kinds[row.name].function_ops and row.kind != "ParallelInterleave"
+        is_busy = (
+            row.name in kinds and "CsiaBusy" in kinds[row.name].function_ops and row.kind not in ("ParallelInterleave", "FlatMap")
+        )
         name = "planted" if is_busy else row.name if row.is_op else "runtime"
         rows[name] = rows.get(name, 0.0) + (row.self_cpu_s_per_sample or 0.0) * 1e6
     return rows
 
 
-def run_here(cpu_us: float, rounds: int, seconds: float) -> dict[str, Any]:
+def profile_of(journal: Any, read: Any) -> Any:
+    """Return the profile of what a worker wrote in this process."""
+    from cs_input_analyzer.records import Layout
+    from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
+
+    worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=len(os.sched_getaffinity(0)))
+    profile = profile_from(journal, layout, read, worker)
+    assert profile is not None
+    return profile
+
+
+def run_here(cpu_us: float, rounds: int, seconds: float, places: list[str]) -> dict[str, Any]:
     """All places on this process's CPUs."""
     from sample_pipelines import write_sample
 
@@ -95,7 +132,7 @@ def run_here(cpu_us: float, rounds: int, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         write_sample("fc_mnist", folder)
         files = sorted(str(path) for path in Path(folder, "train").glob("part-*"))
-        for place in PLACES:
+        for place in places:
             moved, others, runtimes, processes = [], [], [], []
             for _ in range(rounds):
                 without, planted = profiled(files, place, 0.0, seconds), profiled(files, place, cpu_us, seconds)
@@ -121,15 +158,25 @@ def main() -> None:
         us=(float, 60.0, "planted CPU per sample"),
         rounds=(int, 3, "pairs at each place"),
         seconds=(float, 2.0, "window"),
+        places=(str, ";".join((*PLACES, *HIDDEN)), "places"),
         here=(int, 0, "1: run on this process's CPUs and print JSON; used by the benchmark itself"),
     )
     if options.here:
-        print("RESULT " + json.dumps(run_here(options.us, options.rounds, options.seconds)))
+        print("RESULT " + json.dumps(run_here(options.us, options.rounds, options.seconds, options.places.split(";"))))
         return
     rows, result = [], {}
     for cpus in ("0", "0,1")[: min(2, len(os.sched_getaffinity(0)))]:
         command = ["taskset", "-c", cpus, sys.executable, "-m", "benchmarks.planted_costs", "--here", "1"]
-        command += ["--us", str(options.us), "--rounds", str(options.rounds), "--seconds", str(options.seconds)]
+        command += [
+            "--us",
+            str(options.us),
+            "--rounds",
+            str(options.rounds),
+            "--seconds",
+            str(options.seconds),
+            "--places",
+            options.places,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT ")).removeprefix("RESULT "))
         for place, row in found.items():

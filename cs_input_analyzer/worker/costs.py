@@ -23,7 +23,7 @@ class CostEvidence:
     """What is known of the costs of one worker's window. `spent`: by op, of one sample of the output; `merged`: op -> the op whose
     row holds its cost. `preempted_ratio` is not used on one CPU: there only a thread's own wake-up call hands its CPU on, in the
     runtime and not inside an op (docs/measurements.md). `marginal`: op -> CPU of one sample that the pipeline cut behind it takes
-    beyond the parts before it; `elements_per_sample`: of the last op."""
+    beyond the parts before it; `has_all_parts`: whether all heavy ops are in it; `elements_per_sample`: of the last op."""
 
     layout: Layout
     ops: Sequence[Op]
@@ -38,6 +38,7 @@ class CostEvidence:
     cached_ratio: float | None = None
     preempted_ratio: float | None = None
     marginal: Mapping[str, float] = field(default_factory=dict)
+    has_all_parts: bool = True
     elements_per_sample: float = 0.0
 
     @property
@@ -105,8 +106,8 @@ def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[st
     whole = sum(given.marginal.values())
     if left <= 0 or whole <= 0:
         return {}
-    # The parts ran at another time, and without each other.
-    scale = (given.cpu_s_per_sample - given.restart_cpu_s) / whole
+    # The parts ran at another time, and without each other. Where some are missing, the others must not get what those take.
+    scale = (given.cpu_s_per_sample - given.restart_cpu_s) / whole if given.has_all_parts else 1.0
     by_name = {op.name: op for op in given.ops}
     wanted: dict[str, float] = {}
     for name, cpu_s in given.marginal.items():

@@ -7,15 +7,17 @@ it does not is what its last op costs.
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import prefix_of
 from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import IDLE, KEEPERS, REPEATS, SHUFFLES, WRITERS
 from cs_input_analyzer.pipeline.threads import inside
-from cs_input_analyzer.records import Op, Profile
+from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
@@ -24,37 +26,70 @@ from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
 LEAST_RATIO = 0.1
 # Parts at most; of more ops those that may hold most of it.
 MOST_PARTS = 8
-# One part: a moment for its start, then so long.
-WARM_S, PART_S = 0.2, 0.5
+# Each part runs so many times, with a fresh iterator. The least of its costs counts: other work on the host only adds to them.
+TURNS = 2
+# The part of a turn that fills buffers, where the data do not end in it.
+WARM_RATIO = 0.3
+# Whole passes count where they end in a turn. Where the first element takes more of a turn than this, elements come in bursts: then
+# only whole passes count.
+BURST_RATIO = 0.5
 # Elements of a part that the loop takes at a time, so that its own cost does not count. They stay in memory.
 TAKEN, TAKEN_BYTES = 64, 64 << 20
+# The last of them are not counted when the data end: of fewer, elements are taken one by one.
+LEAST_TAKEN = 10
+# A part that hangs is left behind this long after the time is up.
+PATIENCE_S = 1.0
 # Ops that hand elements on, keep or reorder them: what little they cost, snapshots tell.
 _LIGHT = IDLE | SHUFFLES | REPEATS | KEEPERS | frozenset({"Prefetch", "Take", "Skip", "Shard", "Options"})
 
 
 def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile: Profile, seconds: float) -> None:
-    """Write the CPU of one element at the end of each part; nothing where snapshots told enough, or no part can run."""
-    deadline_s = time.monotonic() + seconds
-    rows = {row.name: row.share_ratio or 0.0 for row in profile.ops if not row.is_op and row.name != "restart"}
+    """Write the CPU of one element at the end of each part; nothing where snapshots told enough, or no part can run.
+
+    This is the last that a worker does: a part that hangs goes on in its thread until the process ends.
+    """
+    hidden = sum(row.share_ratio or 0.0 for row in profile.ops if row.name in (RUNTIME, UNATTRIBUTED))
     # A part behind a cache would fill one of its own first.
-    if sum(rows.values()) < LEAST_RATIO or any(op.kind in KEEPERS | WRITERS for op in ops):
+    if hidden < LEAST_RATIO or any(op.kind in KEEPERS | WRITERS for op in ops):
         return
-    chosen = parts_of(ops, profile)
-    if not chosen:
-        return
-    share_s = seconds / len(chosen)
-    cpu_s: dict[str, float] = {}
-    for op in chosen:
-        if time.monotonic() + min(share_s, PART_S) > deadline_s + PART_S:
-            break
+    found: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    deadline_s = time.monotonic() + seconds
+    chosen = [op.name for op in parts_of(ops, profile)]
+    for op in chosen:  # those without a cost in the end show that the look is not complete
+        journal.event("part", op=op, cpu_s_per_element=None)
+    harness_s = (profile.harness_us_per_batch or 0.0) * 1e-6
+    looking = threading.Thread(target=_run_parts, args=(dataset, chosen, deadline_s, harness_s, found.put), daemon=True)
+    looking.start()
+    while (left_s := deadline_s + PATIENCE_S - time.monotonic()) > 0:
         try:
-            spent_s = _cpu_s_per_element(prefix_of(dataset, op.name), min(share_s, PART_S + WARM_S))
-        except Exception as error:  # a part that cannot run alone is no failure of the user's pipeline
-            journal.event("part", op=op.name, cpu_s_per_element=None, why=f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT])
-            continue
-        if spent_s is not None:
-            cpu_s[op.name] = spent_s
-            journal.event("part", op=op.name, cpu_s_per_element=spent_s)
+            part = found.get(timeout=left_s)
+        except queue.Empty:
+            return
+        if part is None:
+            return
+        journal.event("part", **part)
+
+
+def _run_parts(
+    dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: float, found: Callable[[dict[str, Any] | None], None]
+) -> None:
+    """Run each part in turns; hand over what one element costs, or why that is not known, and None at the end."""
+    cpu_s: dict[str, list[float]] = {op: [] for op in ops}
+    for turn in range(TURNS):
+        for place, op in enumerate(ops):
+            turns_left = (TURNS - turn) * len(ops) - place
+            seconds = (deadline_s - time.monotonic()) / turns_left
+            if seconds <= 0:
+                break
+            try:
+                spent_s = _cpu_s_per_element(prefix_of(dataset, op), seconds, harness_s)
+            except Exception as error:  # a part that cannot run alone is no failure of the user's pipeline
+                found({"op": op, "cpu_s_per_element": None, "why": f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]})
+                continue
+            if spent_s is not None:
+                cpu_s[op].append(spent_s)
+                found({"op": op, "cpu_s_per_element": min(cpu_s[op])})
+    found(None)
 
 
 def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
@@ -63,7 +98,7 @@ def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
 
     def weight(op: Op) -> tuple[bool, float]:
         members = [rows[member.name] for member in (op, *inside(op, ops)) if member.name in rows]
-        is_unseen = any(row.merged_into == "unattributed" for row in members)
+        is_unseen = any(row.merged_into == UNATTRIBUTED for row in members)
         return is_unseen, sum(row.self_cpu_s_per_sample or 0.0 for row in members)
 
     heavy = [op for op in ops if op.within is None and op.kind not in _LIGHT]
@@ -84,19 +119,42 @@ def marginal_costs(
     return found
 
 
-def _cpu_s_per_element(part: Any, seconds: float) -> float | None:
-    """Run a part of the pipeline; return None where no element came in that time."""
+def _cpu_s_per_element(part: Any, seconds: float, harness_s: float) -> float | None:
+    """Return CPU seconds of one element of a dataset; None where its elements come in bursts, or none comes in that time.
+
+    Args:
+        harness_s: what the loop itself costs each time.
+    """
+    began_s = time.monotonic()
     first = next(iter(part), None)
     if first is None:
         return None
     taken = max(1, min(TAKEN, TAKEN_BYTES // max(1, bytes_of(first))))
     del first
-    loop, iterator = SamplingLoop(), iter(part.repeat().window(taken, drop_remainder=True))
-    until_s = time.time() + seconds
-    warmed = loop(iterator, until_s=time.time() + min(WARM_S, seconds / 3))
-    began_s = time.process_time()
-    came = loop(iterator, until_s=until_s)
-    spent_s = time.process_time() - began_s
-    if warmed.error is not None or came.error is not None or came.ended or not len(came.stamps_s):
-        return None
-    return spent_s / (len(came.stamps_s) * taken)
+    is_burst = time.monotonic() - began_s > BURST_RATIO * seconds
+    loop = SamplingLoop()
+    elements = spent_s = 0.0
+    while elements == 0 or time.monotonic() - began_s < seconds / 2:
+        iterator = iter(part.window(taken, drop_remainder=True))
+        began_cpu_s = time.process_time()
+        until_s = time.time() + seconds - (time.monotonic() - began_s)
+        came = loop(iterator, until_s=time.time() + (1.0 if is_burst else WARM_RATIO) * seconds)
+        if not (came.ended or came.error):
+            if is_burst:
+                return None
+            began_cpu_s = time.process_time()
+            came = loop(iterator, until_s=until_s)
+            if came.error or not len(came.stamps_s):
+                return None
+            count = len(came.stamps_s)
+            return max(0.0, time.process_time() - began_cpu_s - harness_s * count) / (count * taken)
+        if came.error:
+            return None
+        if taken > 1 and len(came.stamps_s) < LEAST_TAKEN:
+            taken = 1
+            continue
+        if not len(came.stamps_s):
+            return None
+        spent_s += time.process_time() - began_cpu_s - harness_s * len(came.stamps_s)
+        elements += (len(came.stamps_s) + 0.5 * (taken > 1)) * taken
+    return max(0.0, spent_s / elements)

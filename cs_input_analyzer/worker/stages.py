@@ -95,8 +95,6 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
     """What is measured after the window, whose iterator is gone with all that waited in its buffers."""
     if not order.is_first:
         return
-    if order.plan.look_s > 0:
-        _look_again(journal, order, built, folder)
     if order.plan.want_source:
         from cs_input_analyzer.worker.sources import sample_readers, sample_store
 
@@ -111,6 +109,8 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
         seconds = order.fixes_s - (time.monotonic() - built.built_s)
         rebuild = partial(_rebuilt, order, folder)
         try_fixes(journal.event, built.dataset, order.plan.candidates, seconds=seconds, rebuild=rebuild)
+    if order.plan.look_s > 0:
+        _look_again(journal, order, built, folder)
 
 
 def _look_again(journal: JournalWriter, order: Order, built: _Built, folder: Path) -> None:

@@ -181,6 +181,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
     fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), polled)
     visits = visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
     restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
+    parts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "part"}
     evidence = CostEvidence(
         layout=layout,
         ops=pipeline.ops,
@@ -194,18 +195,13 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
         cached_ratio=cache["ratio"] if cache else None,
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
-        marginal=marginal_costs(pipeline.ops, _parts(journal), visits),
+        marginal=marginal_costs(pipeline.ops, {op: cpu_s for op, cpu_s in parts.items() if cpu_s is not None}, visits),
+        has_all_parts=None not in parts.values(),
         elements_per_sample=1 / batch,
     )
     polls = costs.get("polls") or {"count": None, "taken_s": 0.0, "over_s": 0.0}
     ratio = polls["taken_s"] / polls["over_s"] if polls["over_s"] > 0 else None
     return replace(profile_of(evidence), poll_count=polls["count"], poll_time_ratio=ratio)
-
-
-def _parts(journal: Journal) -> dict[str, float]:
-    """Return the CPU of one element at the end of each part of the pipeline that ran alone, by its last op."""
-    parts = [event for event in journal.events if event["event"] == "part"]
-    return {event["op"]: event["cpu_s_per_element"] for event in parts if event["cpu_s_per_element"] is not None}
 
 
 def fsspec_reads(journal: Journal) -> FsspecReads | None:

@@ -21,7 +21,7 @@ LEAST_BATCHES = 8
 STORAGE_S = 3.0
 STORAGE_SHARE_RATIO = 0.1
 # Parts of the pipeline that run alone, where snapshots left CPU that belongs to no op: at most so long, and this share of all.
-LOOK_S, LOOK_SHARE_RATIO = 4.0, 0.1
+LOOK_S, LOOK_SHARE_RATIO = 6.0, 0.1
 # Windows of later rounds are as short as a comparison allows: more processes say more than longer windows of few.
 ROUND_WINDOW_S = 2.5
 # Fixes side by side: less says nothing, more would add little.
