@@ -5,6 +5,7 @@ case runs in a process of its own with a deadline. A crash or a hang is a row of
 
 Protos are kept as bytes and parsed after the case, because parsing holds the GIL. `waited` is a poll's time by the clock, less the
 CPU time of its thread, for polls that began and ended inside one call of TensorFlow. A busy host adds waiting for a CPU.
+The longest gap is between the starts of two polls: a generator that holds the GIL holds the next poll back.
 
 The second table is the price of a poll by the size of the model. The last column is the rate at which polls cost 1 % of the time.
 
@@ -26,6 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ MOST_RATIO = 0.01
 
 @dataclass(slots=True)
 class Poll:
+    began_s: float
     wall_s: float
     cpu_s: float
     is_inside: bool  # one call of TensorFlow by the main thread
@@ -108,7 +111,7 @@ class Poller:
             self.failures[f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"] += 1
             return
         wall_s, cpu_s = time.perf_counter() - began_s, time.thread_time() - began_cpu_s
-        self.polls.append(Poll(wall_s, cpu_s, is_inside=call == self.calls and call % 2 == 1))
+        self.polls.append(Poll(began_s, wall_s, cpu_s, is_inside=call == self.calls and call % 2 == 1))
         if len(self.raw) < KEPT_PROTOS:
             self.raw.append(raw)
 
@@ -335,6 +338,7 @@ def run_case(name: str, iterators: int, per_s: float) -> dict[str, Any]:
         "wall_ms": spread([poll.wall_s * 1e3 for poll in poller.polls]),
         "inside_waited_ms": spread([max(0.0, poll.wall_s - poll.cpu_s) * 1e3 for poll in inside]),
         "cpu_us": spread([poll.cpu_s * 1e6 for poll in poller.polls]),
+        "gap_ms": spread([1e3 * (later.began_s - poll.began_s) for poll, later in pairwise(poller.polls)]),
         "parse_us": spread(parse_us),
         "most_nodes": max(nodes, default=0),
         "failures": dict(poller.failures),
@@ -416,7 +420,7 @@ def this_module(*arguments: str) -> tuple[str, ...]:
 def in_child(command: Sequence[str], deadline_s: float) -> dict[str, Any]:
     """Return the row that a process of its own printed, with `ended`: ok, hung, a signal or an exit code."""
     root = Path(__file__).resolve().parents[1]
-    child = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    child = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         out, errors = child.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
@@ -463,6 +467,7 @@ def case_cells(name: str, row: dict[str, Any]) -> tuple[str, ...]:
         str(row.get("inside", "–")),
         shown(row.get("wall_ms"), "median", "p99", "max"),
         shown(row.get("inside_waited_ms"), "median", "p99", "max"),
+        shown(row.get("gap_ms"), "max"),
         shown(row.get("cpu_us"), "median"),
         shown(row.get("parse_us"), "median"),
         str(row.get("most_nodes", "–")),
@@ -491,6 +496,7 @@ CASE_COLUMNS = (
     "inside a call",
     "poll ms (median / p99 / max)",
     "waited inside ms (same)",
+    "longest gap ms",
     "CPU µs",
     "parse µs",
     "nodes",

@@ -15,7 +15,7 @@ SPREAD = {"median": 1.0, "p99": 2.0, "max": 3.0}
 
 def row(**values: Any) -> dict[str, Any]:
     usual = {"tensorflow": "2.21.0", "iterators": 20, "seconds": 1.0, "polls": 9, "inside": 8, "most_nodes": 5, "failures": {}}
-    usual |= {"wall_ms": SPREAD, "inside_waited_ms": SPREAD, "cpu_us": SPREAD, "parse_us": SPREAD, "ended": "ok"}
+    usual |= {"wall_ms": SPREAD, "inside_waited_ms": SPREAD, "cpu_us": SPREAD, "gap_ms": SPREAD, "parse_us": SPREAD, "ended": "ok"}
     return {**usual, **values}
 
 
