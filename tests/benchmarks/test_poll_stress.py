@@ -1,0 +1,91 @@
+"""`benchmarks.poll_stress`: a crash, a hang and a failed poll are rows, and a small run makes its tables."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from benchmarks import poll_stress
+
+PRINTS_A_ROW = 'print("{\\"polls\\": 3, \\"failures\\": {}}", flush=True)'
+SPREAD = {"median": 1.0, "p99": 2.0, "max": 3.0}
+
+
+def row(**values: Any) -> dict[str, Any]:
+    usual = {"tensorflow": "2.21.0", "iterators": 20, "seconds": 1.0, "polls": 9, "inside": 8, "most_nodes": 5, "failures": {}}
+    usual |= {"wall_ms": SPREAD, "inside_waited_ms": SPREAD, "cpu_us": SPREAD, "gap_ms": SPREAD, "parse_us": SPREAD, "ended": "ok"}
+    return {**usual, **values}
+
+
+def result(**cases: dict[str, Any]) -> dict[str, Any]:
+    return {"options": {"rate": 50.0}, "cases": cases, "prices": [], "exits": None}
+
+
+def child(code: str, deadline_s: float = 60.0) -> dict[str, Any]:
+    return poll_stress.in_child((sys.executable, "-c", code), deadline_s)
+
+
+# --- how a child ends ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_child_that_prints_its_row_and_ends_is_ok() -> None:
+    assert child(PRINTS_A_ROW) == {"polls": 3, "failures": {}, "ended": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("code", "ended"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "SIGSEGV"),
+        (f"{PRINTS_A_ROW}; import os, signal; os.kill(os.getpid(), signal.SIGABRT)", "SIGABRT"),  # it crashes while it ends
+        ("raise SystemExit(3)", "exit 3"),
+        ("pass", "exit 0"),  # and no row
+    ],
+)
+def test_a_child_that_dies_is_a_row_and_not_good(code: str, ended: str) -> None:
+    found = child(code)
+    assert found["ended"] == ended
+    assert not poll_stress.is_good(found)
+
+
+def test_a_child_that_hangs_is_a_row() -> None:
+    found = child("import time; time.sleep(600)", deadline_s=0.5)
+    assert found["ended"].startswith("hung")
+    assert not poll_stress.is_good(found)
+
+
+# --- what is good, and the tables ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [{"failures": {"NotFoundError": 1}}, {"polls": 0}, {"ended": "SIGSEGV"}])
+def test_a_failed_poll_a_case_without_polls_and_a_crash_are_not_good(values: dict[str, Any]) -> None:
+    assert poll_stress.is_good(row())
+    assert not poll_stress.is_good(row(**values))
+
+
+def test_what_went_wrong_is_counted_and_named_below_the_table() -> None:
+    text = poll_stress.report(result(passes=row(), flat_map={"ended": "hung, 5 s"}, raising=row(failures={"NotFoundError: no": 2})))
+    assert "1 of 3 cases" in text
+    assert "flat_map: hung, 5 s" in text
+    assert "NotFoundError: no" in text
+
+
+def test_a_run_without_faults_names_none() -> None:
+    assert poll_stress.report(result(passes=row())).endswith("1 of 1 cases without a failure, a crash or a hang")
+
+
+def test_all_rows_have_a_cell_for_each_column() -> None:
+    for one in (row(), {"ended": "SIGSEGV"}):
+        assert len(poll_stress.case_cells("passes", one)) == len(poll_stress.CASE_COLUMNS)
+        assert len(poll_stress.price_cells(one)) == len(poll_stress.PRICE_COLUMNS)
+
+
+@pytest.mark.tf
+def test_a_small_run_polls_while_iterators_end() -> None:
+    options = poll_stress.Options(iterators=200, rate=500.0, deadline=100.0, exits=0, only=("flat_map", "passes, not joined"))
+    found = poll_stress.measured(options)
+    assert {name: poll_stress.is_good(one) for name, one in found["cases"].items()} == dict.fromkeys(options.only, True)
+    assert all(one["most_nodes"] > 1 for one in found["cases"].values())
+    assert [one["iterators"] for one in found["cases"].values()] == [50, 200]  # in the order of the cases
+    assert len(poll_stress.report(found).splitlines()) == 2 + len(options.only) + 2
