@@ -1,10 +1,10 @@
 """Read what each op's iterators did from TensorFlow's own model of the running iterator.
 
 The model holds, for each live node, the wall time that its thread spent in it and not in its inputs. Two snapshots give a window.
-A snapshot may be taken from another thread while `get_next` runs: `IteratorResource::GetModelProto` takes that resource's lock
-shared, as `GetNext` does, and copies its reference to the iterator; `Model::ToProto` then holds the model's lock shared and each
-node's own lock while it is copied (tensorflow/core/kernels/data/iterator_ops.cc, tensorflow/core/framework/model.cc, from 2.17 on;
-`benchmarks.poll_stress` stresses it).
+A snapshot may be taken from another thread while `get_next` runs. `IteratorResource::GetModelProto` and `GetNext` both hold that
+resource's lock shared, and only to copy a reference (tensorflow/core/kernels/data/iterator_ops.cc). `Model::ToProto` holds the
+model's lock shared, and each node's lock while that node is copied (tensorflow/core/framework/model.cc). A node that ends meanwhile
+lives until it is copied. So it is in 2.17, 2.19 and 2.21, and `benchmarks.poll_stress` stresses it.
 """
 
 from __future__ import annotations

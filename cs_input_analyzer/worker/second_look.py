@@ -33,10 +33,10 @@ WARM_RATIO = 0.3
 # Whole passes count where they end in a turn. Where the first element takes more of a turn than this, elements come in bursts: then
 # only whole passes count.
 BURST_RATIO = 0.5
-# Elements of a part that the loop takes at a time, so that its own cost does not count. They stay in memory.
+# Elements of a part that the loop takes at a time, so that its own cost does not count. They stay in memory. The loop takes so many
+# times in a turn at least: what runs ahead at the end of a turn, and what is left over at the end of the data, must not count much.
 TAKEN, TAKEN_BYTES = 64, 64 << 20
-# The last of them are not counted when the data end: of fewer, elements are taken one by one.
-LEAST_TAKEN = 10
+LEAST_TIMES = 20
 # A part that hangs is left behind this long after the time is up.
 PATIENCE_S = 1.0
 # Ops that hand elements on, keep or reorder them: what little they cost, snapshots tell.
@@ -74,6 +74,7 @@ def _run_parts(
     dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: float, found: Callable[[dict[str, Any] | None], None]
 ) -> None:
     """Run each part in turns; hand over what one element costs, or why that is not known, and None at the end."""
+    loops = {op: SamplingLoop() for op in ops}
     cpu_s: dict[str, list[float]] = {op: [] for op in ops}
     for turn in range(TURNS):
         for place, op in enumerate(ops):
@@ -82,7 +83,7 @@ def _run_parts(
             if seconds <= 0:
                 break
             try:
-                spent_s = _cpu_s_per_element(prefix_of(dataset, op), seconds, harness_s)
+                spent_s = _cpu_s_per_element(prefix_of(dataset, op), loops[op], seconds, harness_s)
             except Exception as error:  # a part that cannot run alone is no failure of the user's pipeline
                 found({"op": op, "cpu_s_per_element": None, "why": f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]})
                 continue
@@ -119,20 +120,23 @@ def marginal_costs(
     return found
 
 
-def _cpu_s_per_element(part: Any, seconds: float, harness_s: float) -> float | None:
+def _cpu_s_per_element(part: Any, loop: SamplingLoop, seconds: float, harness_s: float) -> float | None:
     """Return CPU seconds of one element of a dataset; None where its elements come in bursts, or none comes in that time.
 
     Args:
+        loop: traced for such elements on its first call.
         harness_s: what the loop itself costs each time.
     """
     began_s = time.monotonic()
-    first = next(iter(part), None)
-    if first is None:
+    iterator = iter(part)
+    if (first := next(iterator, None)) is None:
         return None
-    taken = max(1, min(TAKEN, TAKEN_BYTES // max(1, bytes_of(first))))
-    del first
-    is_burst = time.monotonic() - began_s > BURST_RATIO * seconds
-    loop = SamplingLoop()
+    first_s = time.monotonic() - began_s
+    next(iterator, None)
+    each_s = time.monotonic() - began_s - first_s
+    taken = max(1, min(TAKEN, TAKEN_BYTES // max(1, bytes_of(first)), int((1 - WARM_RATIO) * seconds / (LEAST_TIMES * each_s))))
+    del first, iterator
+    is_burst = first_s > BURST_RATIO * seconds
     elements = spent_s = 0.0
     while elements == 0 or time.monotonic() - began_s < seconds / 2:
         iterator = iter(part.window(taken, drop_remainder=True))
@@ -150,7 +154,7 @@ def _cpu_s_per_element(part: Any, seconds: float, harness_s: float) -> float | N
             return max(0.0, time.process_time() - began_cpu_s - harness_s * count) / (count * taken)
         if came.error:
             return None
-        if taken > 1 and len(came.stamps_s) < LEAST_TAKEN:
+        if taken > 1 and len(came.stamps_s) < LEAST_TIMES:
             taken = 1
             continue
         if not len(came.stamps_s):

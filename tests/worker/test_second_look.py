@@ -1,4 +1,4 @@
-"""What parts of a pipeline cost that run alone: the arithmetic of what lies between them, and real pipelines cut behind their ops."""
+"""Parts of a pipeline that run alone: the arithmetic of what lies between them, and real pipelines cut behind their ops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cs_input_analyzer.records import UNATTRIBUTED, Layout, Op
 from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.second_look import MOST_PARTS, marginal_costs, parts_of
 from cs_input_analyzer.worker.visits import PerSample
-from tests.builders import make_cost, make_profile
+from tests.builders import make_op_cost, make_profile
 from tests.worker.ops import CHAIN, op
 
 NAMES = [one.name for one in CHAIN]
@@ -67,7 +67,7 @@ def test_ops_that_hand_on_are_no_parts_and_nor_are_ops_of_functions() -> None:
 
 def test_of_many_ops_the_unseen_and_the_costliest_are_parts() -> None:
     ops = (op("range", "Range"), *(op(f"map_{n}", "Map", f"map_{n - 1}" if n else "range") for n in range(40)))
-    rows = [make_cost(name=one.name, kind=one.kind, self_cpu_s_per_sample=1e-6 * place) for place, one in enumerate(ops)]
+    rows = [make_op_cost(one.name, kind=one.kind, self_cpu_s_per_sample=1e-6 * place) for place, one in enumerate(ops)]
     rows[3] = replace(rows[3], self_cpu_s_per_sample=None, merged_into=UNATTRIBUTED)
     parts = [one.name for one in parts_of(ops, replace(make_profile(), ops=tuple(rows)))]
     assert len(parts) == MOST_PARTS
@@ -82,7 +82,9 @@ def told_apart(wall_s: Mapping[str, float], marginal: Mapping[str, float], ops: 
     spent = {one.name: PerSample(wall_s=wall_s.get(one.name), elements=1.0, bytes_in=None, bytes_out=None) for one in ops}
     layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)
     profile = profile_of(
-        CostEvidence(layout=layout, ops=ops, spent=spent, cpu_s_per_sample=10.0, marginal=marginal, elements_per_sample=1.0, **given)
+        CostEvidence(
+            layout=layout, ops=ops, spent=spent, cpu_s_per_sample=10.0, marginal=marginal, elements_per_sample=1.0, **given
+        )
     )
     return {row.name: row for row in profile.ops}
 
@@ -154,7 +156,7 @@ def test_work_that_is_over_between_two_batches_is_named(tmp_path: Path, place: s
         if place == "slices":
             inner = lambda start: dataset.range(start, start + 20).map(dear).batch(20)  # noqa: E731
             return dataset.range(1000).flat_map(inner).shuffle(200).batch(4, drop_remainder=True).repeat()
-        mapped = dataset.range(2000).map(lambda n: (n, dear(n))).repeat()
+        mapped = dataset.range(2000).map(lambda n: (n, work(n))).repeat()
         return mapped.group_by_window(lambda n, _: n % 4, lambda _, window: window.batch(4), window_size=4)
 
     shares = looked_at(tmp_path, build)
@@ -167,7 +169,7 @@ def test_a_pipeline_behind_a_cache_is_not_run_in_parts(tmp_path: Path) -> None:
     from cs_input_analyzer.worker.journal import JournalWriter, read_journal
     from cs_input_analyzer.worker.second_look import look_again
 
-    ops = (op("range", "Range"), op("cache", "MemoryCache", "range"))
-    hidden = replace(make_profile(), ops=(make_cost(name=UNATTRIBUTED, kind=UNATTRIBUTED, share_ratio=0.9),))
+    ops = (op("range", "Range"), op("cache", "Cache", "range"))
+    hidden = replace(make_profile(), ops=(make_op_cost(UNATTRIBUTED, kind=UNATTRIBUTED, share_ratio=0.9),))
     look_again(JournalWriter(tmp_path), None, ops, hidden, 1.0)
     assert read_journal(tmp_path).events == ()
