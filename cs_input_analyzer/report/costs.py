@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cs_input_analyzer.pipeline.op_kinds import KINDS
-from cs_input_analyzer.records import UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
+from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import lines_of, one_line, parameters_text, short_source
 from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds, several
@@ -94,11 +94,11 @@ def op_cost_table(profile: Profile) -> Table:
 def costliest_op(profile: Profile) -> OpCost | None:
     """Return the op with the largest share of the CPU. `runtime` and its like are none.
 
-    None where no share is known, or where more of the CPU is unattributed: the costliest op may be among those that were not seen.
+    None where no share is known, or where more of the CPU is unattributed or belongs to no op: another op may be the costliest.
     """
     known = [row for row in profile.ops if row.share_ratio is not None]
     costliest = max((row for row in known if row.is_op), key=lambda row: row.share_ratio or 0.0, default=None)
-    hidden = max((row.share_ratio or 0.0 for row in known if row.name == UNATTRIBUTED), default=0.0)
+    hidden = max((row.share_ratio or 0.0 for row in known if row.name in (UNATTRIBUTED, RUNTIME)), default=0.0)
     return None if costliest is None or (costliest.share_ratio or 0.0) < hidden else costliest
 
 
@@ -118,7 +118,10 @@ def costliest_sentence(profile: Profile) -> str:
 
 
 def _not_told_apart(profile: Profile) -> str:
-    """Name the ops that hold the unattributed CPU, with their lines; empty where nothing is known."""
+    """Say what holds the CPU that is no op's: the ops that were not seen, with their lines; empty where nothing is known."""
+    runtime = next((row.share_ratio for row in profile.ops if row.name == RUNTIME), None)
+    if runtime is not None and any(row.is_op and row.share_ratio is not None for row in profile.ops):
+        return f"{format_ratio(runtime)} of the CPU belongs to no op: TensorFlow's runtime, and the loop that takes the batches"
     rows = [row for row in profile.ops if row.merged_into == UNATTRIBUTED]
     share = next((row.share_ratio for row in profile.ops if row.name == UNATTRIBUTED), None)
     if not rows or share is None:

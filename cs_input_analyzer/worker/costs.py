@@ -14,6 +14,8 @@ from cs_input_analyzer.worker.visits import PerSample
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
 NOISE_RATIO = 0.1
 ROUNDING_RATIO = 1e-9
+# The loop costs so much more in one pipeline than in another.
+LOOP_NOISE_RATIO = 0.5
 # From this share on, files count as cached.
 CACHED_RATIO = 0.95
 
@@ -45,6 +47,11 @@ class CostEvidence:
     def walls(self) -> dict[str, float]:
         """Wall time per sample of the ops that were seen at work."""
         return {op.name: wall for op in self.ops if op.name in self.spent and (wall := self.spent[op.name].wall_s) is not None}
+
+    @property
+    def harness_s(self) -> float:
+        """What the loop that takes the batches costs for a sample."""
+        return (self.harness_us or 0.0) * 1e-6 * self.elements_per_sample
 
     @property
     def restart_cpu_s(self) -> float:
@@ -101,10 +108,13 @@ def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[st
 
     Ops of one part that were not seen get one row: the others are held by it (`held_by` is changed).
     """
-    left = given.cpu_s_per_sample - given.restart_cpu_s - sum(cpus.values())
-    left -= (given.harness_us or 0.0) * 1e-6 * given.elements_per_sample
+    left = given.cpu_s_per_sample - given.restart_cpu_s - sum(cpus.values()) - given.harness_s
+    if left <= LOOP_NOISE_RATIO * given.harness_s:  # no op took it: the loop did
+        for name in [name for name, holder in held_by.items() if holder == UNATTRIBUTED]:
+            del held_by[name]
+        return {}
     whole = sum(given.marginal.values())
-    if left <= 0 or whole <= 0:
+    if whole <= 0:
         return {}
     # The parts ran at another time, and without each other. Where some are missing, the others must not get what those take.
     scale = (given.cpu_s_per_sample - given.restart_cpu_s) / whole if given.has_all_parts else 1.0

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.stats.steady_state import steady_window
+from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter, model_of, parsed
 from cs_input_analyzer.worker.sampling import Arrivals, SamplingLoop
@@ -83,6 +84,7 @@ class SideThread:
     _known: dict[str, float] | None = None
     _ids: frozenset[int] = frozenset()
     _failure: BaseException | None = None
+    _why_not_polled: str | None = None
     _state_began_s: float = 0.0
     _began_s: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -145,6 +147,8 @@ class SideThread:
             finally:
                 self._polling.release()
         self.count_polls()
+        if self._why_not_polled is not None:
+            self.journal.event("polls_failed", why=self._why_not_polled)
 
     def count_polls(self) -> None:
         """Count the snapshots that were kept, and write down which parameters AUTOTUNE changed between them."""
@@ -211,7 +215,7 @@ class SideThread:
         began_s = time.thread_time()
         with self._polling:
             poll = self._snapshot()
-            ids = frozenset(parsed(poll.model).nodes) if poll is not None else frozenset()
+        ids = frozenset(parsed(poll.model).nodes) if poll is not None else frozenset()
         has_lost = not self._ids <= ids
         self._ids = ids
         if self.is_filling and poll is not None:
@@ -227,7 +231,12 @@ class SideThread:
         return max(wanted_s, taken_s / POLL_RATIO)
 
     def _snapshot(self) -> Poll | None:
-        model = model_of(self.iterator)
+        try:
+            model = model_of(self.iterator)
+        except Exception as error:  # costs are worth less than the rate, which is measured on
+            self._why_not_polled = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+            self.polls_costs = self.is_filling = False
+            return None
         return None if model is None else Poll(at_s=time.time(), number=self._number, model=model)
 
     def _keep(self, poll: Poll | None) -> None:

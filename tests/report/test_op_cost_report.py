@@ -62,13 +62,34 @@ def test_the_costliest_op_has_the_largest_share_and_is_never_runtime(shares: lis
     profile = profile_of(*ops, make_runtime_cost(runtime))
     dearest = costliest_op(profile)
     known = [share for share in shares if share is not None]
-    assert (dearest.share_ratio if dearest is not None else None) == max(known, default=None)
+    largest = max(known, default=None)
+    assert (dearest.share_ratio if dearest is not None else None) == (None if largest is None or largest < runtime else largest)
     table = op_cost_table(profile)
     assert (table.strong is None) == (dearest is None)
     if dearest is not None and table.strong is not None:
         assert dearest.kind != "runtime"
         assert table.rows[table.strong][0] == dearest.name
     assert bool(costliest_sentence(profile)) == bool(known)
+    assert ("belongs to no op" in costliest_sentence(profile)) == (bool(known) and dearest is None)
+
+
+def unattributed(share: float) -> OpCost:
+    return dataclasses.replace(make_runtime_cost(share), name="unattributed", kind="unattributed")
+
+
+def test_where_more_is_unattributed_its_ops_are_said_with_their_lines_and_none_is_the_costliest() -> None:
+    unseen = [without_cost(f"map_{n}", merged_into="unattributed", source=f"/home/ada/net/data.py:{34 + n}") for n in (1, 2, 3)]
+    profile = profile_of(plain_op("batch", share_ratio=0.07), *unseen, unattributed(0.93))
+    assert costliest_op(profile) is None
+    assert costliest_sentence(profile) == (
+        "93 % of the CPU is spent in map_1, map_2, map_3 (…/net/data.py:35-37), which could not be told apart"
+    )
+    assert costliest_op(profile_of(plain_op("batch", share_ratio=0.6), *unseen, unattributed(0.4))).name == "batch"
+
+
+def test_ops_whose_cost_is_in_the_costliest_row_are_named_with_it() -> None:
+    profile = profile_of(plain_op("map", share_ratio=0.9), without_cost("batch", merged_into="map"))
+    assert costliest_sentence(profile) == "costliest op: map (with batch), 90 % of the CPU"
 
 
 def test_the_costliest_op_is_said_with_its_place() -> None:

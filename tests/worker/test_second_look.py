@@ -112,6 +112,12 @@ def test_what_the_loop_itself_takes_stays_with_the_runtime() -> None:
     assert rows["runtime"].self_cpu_s_per_sample == pytest.approx(2.0)
 
 
+def test_where_the_loop_takes_all_no_op_is_held_responsible() -> None:
+    rows = told_apart({"range": 0.0}, {}, harness_us=8e6)
+    assert UNATTRIBUTED not in rows
+    assert all(row.merged_into != UNATTRIBUTED for row in rows.values())
+
+
 @given(
     walls=st.dictionaries(st.sampled_from(NAMES), st.floats(0, 20)),
     marginal=st.dictionaries(st.sampled_from(NAMES), st.floats(0, 20)),
