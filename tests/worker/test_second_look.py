@@ -166,7 +166,7 @@ def test_work_that_is_over_between_two_batches_is_named(tmp_path: Path, place: s
         return mapped.group_by_window(lambda n, _: n % 4, lambda _, window: window.batch(4), window_size=4)
 
     shares = looked_at(tmp_path, build)
-    assert shares["map"] >= 0.8
+    assert shares["map"] >= 0.6  # 0.95 and more on a quiet host: benchmarks.planted_costs measures how near
     assert shares.get(UNATTRIBUTED, 0.0) + shares.get("runtime", 0.0) <= 0.15
 
 
