@@ -52,6 +52,10 @@ class Window:
 BUFFERED_S = 0.2
 BURST_RATIO = 0.5
 LEAST_CUT_DIVISOR = 8
+# Gaps that are so many times the median one, stand alone, and take half of the time are fills: a shuffle buffer that is filled at
+# the start of each pass of a `repeat` gives its elements in bursts.
+FILL_FACTOR = 10
+FILL_SHARE_RATIO = 0.5
 
 
 def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None:
@@ -59,7 +63,8 @@ def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None
 
     `passes`: how many batches had come when each pass over the data ended. A window in which two or more of them end is made of the
     whole passes between them: a shuffle buffer that fills at the start of each is part of the pipeline, and a piece of a pass has
-    too much or too little of it. A pass is a block of the interval where there are four or more.
+    too much or too little of it. A pass is a block of the interval where there are four or more. Passes that end inside the
+    pipeline, unseen, show by the fills between their bursts.
     """
     if len(stamps_s) < 2:
         return None
@@ -71,8 +76,21 @@ def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None
         return _window(stamps_s, int(ends[cut]), int(ends[-1]), *block_means(pass_gaps[cut:]))
     if len(ends) > 1:
         return _window(stamps_s, int(ends[0]), int(ends[-1]), *block_means(gaps[ends[0] : ends[-1]]))
+    fills = _fills(gaps)
+    if len(fills) > 2:
+        return _window(stamps_s, int(fills[0]), int(fills[-1]), *block_means(np.diff(stamps_s[fills]) / np.diff(fills)))
+    if len(fills):  # too few for an interval: what came since the first fill began, which no cut may take off
+        last = int(fills[-1]) if len(fills) > 1 else len(gaps)
+        return _window(stamps_s, int(fills[0]), last, *block_means(gaps[fills[0] : last].mean(keepdims=True)))
     cut = max(mser5(gaps), _buffered(stamps_s))
     return _window(stamps_s, cut, len(gaps), *block_means(gaps[cut:]))
+
+
+def _fills(gaps_s: Floats) -> npt.NDArray[np.int64]:
+    """Return the places of the gaps in which a buffer was filled; none where batches come evenly."""
+    places = np.flatnonzero(gaps_s > FILL_FACTOR * np.median(gaps_s))
+    are_alone = len(places) > 0 and bool(np.all(np.diff(places) > 1))
+    return places if are_alone and gaps_s[places].sum() >= FILL_SHARE_RATIO * gaps_s.sum() else places[:0]
 
 
 def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation: float | None) -> Window:

@@ -121,3 +121,34 @@ def test_blocks_that_depend_on_each_other_are_joined_and_those_that_still_do_say
     apart = half_width_of_mean(window.block_gap_s)
     factor = np.sqrt((1 + window.lag1_autocorrelation) / (1 - window.lag1_autocorrelation))
     assert window.gap_s.high - window.gap_s.estimate == pytest.approx(apart * factor)
+
+
+@pytest.mark.parametrize(("fill_s", "batches", "passes"), [(2.0, 30, 3), (0.5, 12, 9), (3.0, 100, 2)])
+@pytest.mark.parametrize("begun", [0, 7])
+def test_unseen_passes_count_whole_with_the_fill_of_each(fill_s: float, batches: int, passes: int, begun: int) -> None:
+    """A shuffle of everything behind which `repeat` hides the passes: a burst, then nothing while the buffer is filled."""
+    one_pass = np.concatenate([[fill_s], np.full(batches - 1, 0.005)])
+    gaps = np.concatenate([np.full(batches - 1 - begun, 0.005), *[one_pass] * passes, [fill_s], np.full(begun, 0.005)])
+    window = steady_window(stamps_of(gaps))
+    assert window.gap_s.estimate == pytest.approx(one_pass.mean())
+    assert window.gap_s.high - window.gap_s.low < 0.01 * window.gap_s.estimate
+
+
+def test_one_unseen_pass_is_no_sure_rate_and_not_that_of_its_burst() -> None:
+    gaps = np.concatenate([np.full(40, 0.005), [2.0], np.full(40, 0.005)])
+    window = steady_window(stamps_of(gaps))
+    assert window.gap_s.estimate == pytest.approx(gaps[40:].mean())
+    assert window.gap_s.high > 1.5 * window.gap_s.estimate
+
+
+@pytest.mark.parametrize(
+    "gaps",
+    [
+        np.concatenate([np.full(30, 0.2), np.full(400, 0.005)]),  # a slow start: long gaps that follow each other
+        np.concatenate([np.full(200, 0.01), [0.3], np.full(200, 0.01)]),  # one pause in a steady stream
+    ],
+    ids=["slow start", "a pause"],
+)
+def test_a_slow_start_and_a_pause_are_no_passes(gaps: np.ndarray) -> None:
+    window = steady_window(stamps_of(gaps))
+    assert window.first + window.batches == len(gaps)
