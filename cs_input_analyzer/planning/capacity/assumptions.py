@@ -12,6 +12,7 @@ MEMORY_BANDWIDTH = "memory bandwidth"
 NETWORK_IN = "network in"
 NETWORK_OUT = "network out"
 HOST_STORAGE = "storage as one host sees it"
+LATENCY = "storage latency"
 STORAGE = "shared storage"
 # Names of what stops a launch.
 NODES = "nodes"
@@ -60,6 +61,10 @@ ALIKE_BUSY_RATIO = 1.1
 # A worker "does not scale" where doubling its CPUs gives less than 10 %; or, with one CPU count probed, where it leaves 30 % idle.
 SCALING_ELASTICITY = math.log2(1.1)
 BUSY_UTILIZATION_RATIO = 0.7
+
+CEILING_ERROR_RATIO = 1.25
+"""A ceiling that the measured rate exceeds by more than this is none: so far off may be the figures that ceilings are made of, as
+element counts, or a second of reading alone."""
 
 UNEVEN_RATIO = 0.9
 """A slowest worker below this share of the mean is a limit of its own; above, it is part of what a worker delivers."""
