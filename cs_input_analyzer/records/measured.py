@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -198,6 +198,13 @@ class Measurement:
             return ()
         bound = STRAGGLER_RATIO * median(rates)
         return tuple(worker for worker in self.workers if worker.samples_per_s is not None and worker.samples_per_s.high < bound)
+
+
+def others_ratio(measurements: Iterable[Measurement]) -> float | None:
+    """Return the share of its CPUs that others had of a worker that ran alone, the median of such launches; None if none has it."""
+    alone = [launch.noise for launch in measurements if launch.layout.tasks == 1 and launch.noise is not None]
+    known = [noise.others_ratio for noise in alone if noise.others_ratio is not None]
+    return median(known) if known else None
 
 
 RUNTIME, UNATTRIBUTED, RESTART = "runtime", "unattributed", "restart"

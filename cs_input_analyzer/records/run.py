@@ -199,7 +199,9 @@ class Analysis:
     """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
 
     `verdict` judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
-    headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1).
+    headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1), at most 0.9
+    where others had more than 30 % of the CPUs, or the launch lies more than 10 times beyond what was measured; the verdict is not
+    changed by that.
     `supply`: the rate of `verdict_layout` that was judged: predicted, or measured where nothing was planned; None without such.
     `ignored_count`: findings left out because a comment in the user's code says so.
     `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.

@@ -98,14 +98,13 @@ def doubts_table(found: Comparison) -> Table:
 
 def _side(run: ComparedRun) -> tuple[tuple[str, str], ...]:
     judged = f" of {run.verdict_layout}" if run.verdict_layout is not None else ""
-    sure = f", {format_ratio(run.confidence)} sure" if run.confidence is not None else ""
     station = run.bottleneck
     op = f" {station.op}" if station is not None and station.op else ""
     return (
         ("file", run.path),
         ("made", f"{run.created_at} on {run.hostname}, TensorFlow {run.tensorflow_version or 'unknown'}"),
         ("input function", run.target),
-        ("verdict", f"{VERDICTS[run.verdict][0]}{judged}{sure}"),
+        ("verdict", f"{VERDICTS[run.verdict][0]}{judged}"),
         ("demand", format_estimate(run.demand_samples_per_s)),
         ("plan", str(run.plan) if run.plan is not None else MISSING),
         ("predicted", format_estimate(run.predicted_samples_per_s)),

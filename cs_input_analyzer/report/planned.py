@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Options, Validation, ValidationRow
-from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, YES_OR_NO, Table, layout, number, rates, table_of, text
+from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
 from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
 from cs_input_analyzer.units import (
     MISSING,
@@ -12,7 +12,6 @@ from cs_input_analyzer.units import (
     format_bytes_per_s,
     format_count,
     format_estimate,
-    format_probability,
     format_rate,
     format_ratio,
     format_seconds,
@@ -67,12 +66,10 @@ def _sending(analysis: Analysis) -> str | None:
 def _demand_met(plan: LaunchPlan, options: Options) -> str:
     if plan.meets_demand is None or plan.headroom_ratio is None:
         return f"unknown: {GIVE_A_DEMAND}"
-    sure = "" if plan.probability is None else f" with a probability of {format_probability(plan.probability)}"
     asked = f"{format_ratio(options.headroom_ratio)} headroom asked for"
     if plan.meets_demand:
-        return f"met{sure} ({asked})"
-    best = f"no launch of this cluster does better, limited by {plan.limited_by}"
-    return f"NOT met: reached{sure or ' by chance'} only ({asked}); {best}"
+        return f"met ({asked})"
+    return f"NOT met ({asked}): no launch of this cluster does better, limited by {plan.limited_by}"
 
 
 def _input_workers(plan: LaunchPlan) -> str:
@@ -98,7 +95,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         number("workers", "tasks that stream", "input_workers", needs_width=72),
         number("CPUs", "of all nodes together", "layout.cpus", needs_width=92),
         *PREDICTED,
-        text("meets\ndemand", "headroom included, and with which probability", _meets),
+        MEETS,
         LIMITED_BY,
         text("note", "what speaks for it or against it", "note"),
     )
@@ -119,11 +116,6 @@ def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
     """The alternatives with the plan among them, by nodes, and its place there."""
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
     return place, (*plan.alternatives[:place], Alternative.of(plan, note="recommended"), *plan.alternatives[place:])
-
-
-def _meets(other: Alternative) -> str:
-    sure = "" if other.probability is None else f" ({format_probability(other.probability)})"
-    return f"{YES_OR_NO[other.meets_demand]}{sure}"
 
 
 def what_if_table(plan: LaunchPlan) -> Table:

@@ -8,14 +8,14 @@ from typing import Any
 
 from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, Measurement, Op, Options, Scalar
-from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds, visible
+from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_seconds, visible
 
 Pairs = tuple[tuple[str, str], ...]
 
 # The finding that stands beside the verdict: it is about the measurement, not about the pipeline.
 BUSY_HOST = "CSI506"
 
-# Before and after how sure it is, and the same in five words.
+# The word, its meaning, and the same in five words.
 VERDICTS = {
     "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input.", "The accelerator waits for input"),
     "balanced": ("BALANCED", "supply lies between demand and demand with headroom.", "Supply is near the demand"),
@@ -37,11 +37,10 @@ def pairs(facts: Iterable[tuple[str, str | None]]) -> Pairs:
     return tuple((label, one_line(text)) for label, text in facts if text)
 
 
-def verdict_sentence(verdict: str, confidence: float | None) -> str:
-    """Is the accelerator starved, and how sure is that."""
+def verdict_sentence(verdict: str) -> str:
+    """Return whether the accelerator starves. How sure that is stays in the JSON."""
     word, meaning, _ = VERDICTS[verdict]
-    is_sure = confidence is not None and verdict != "unknown"
-    return f"{word}{f' ({format_ratio(confidence)} sure)' if is_sure else ''}: {meaning}"
+    return f"{word}: {meaning}"
 
 
 def supply_and_demand(analysis: Analysis) -> Pairs:
@@ -83,7 +82,7 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
 
 def _settles(supply: Estimate, demand: Estimate) -> str:
     """Why neither side can be called, and what would settle it: the wider interval made narrower."""
-    why = "no verdict is 60 % probable, as the intervals overlap too far: "
+    why = "the intervals of supply and demand overlap too far for a verdict: "
     if supply.low <= 0 or (demand.low > 0 and demand.high / demand.low < supply.high / supply.low):
         return f"{why}the supply's is the wider one, and a longer --max-seconds, or validate on the nodes, would narrow it"
     return f"{why}the demand's is the wider one, and a measured --step-time, --calibrate or a --compile-report would narrow it"

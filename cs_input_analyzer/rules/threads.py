@@ -7,7 +7,7 @@ from statistics import median
 
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, number_of
 from cs_input_analyzer.planning.evidence import cpus_of_task, finding, widest_cpus
-from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar
+from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar, others_ratio
 from cs_input_analyzer.units import counted, format_ratio
 
 
@@ -72,7 +72,7 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
         yield finding(None, message, fix, evidence, is_warning=True)
     # A worker alone on the host, so that nobody of ours was in its way.
     alone = [m.noise for m in case.measurements if m.layout.tasks == 1 and m.noise is not None]
-    stolen, taken = _median(alone, "steal_ratio"), _median(alone, "others_ratio")
+    stolen, taken = _median(alone, "steal_ratio"), others_ratio(case.measurements)
     facts = []
     if stolen is not None and stolen >= STOLEN_RATIO:
         facts.append(f"the hypervisor took {format_ratio(stolen)} of the CPU time")
