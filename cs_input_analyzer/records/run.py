@@ -7,7 +7,7 @@ from statistics import median
 from typing import Literal
 
 from cs_input_analyzer.records.findings import Finding, Fixes, FunctionUse, Mode
-from cs_input_analyzer.records.machine import Cluster, Host, Launcher, Layout
+from cs_input_analyzer.records.machine import THIS_HOST, Cluster, Host, Launcher, Layout
 from cs_input_analyzer.records.measured import (
     Budget,
     CacheChoice,
@@ -17,6 +17,7 @@ from cs_input_analyzer.records.measured import (
     Soak,
     Station,
     Storage,
+    others_ratio,
 )
 from cs_input_analyzer.records.model import CapacityModel
 from cs_input_analyzer.records.pipeline import PipelineGraph
@@ -244,3 +245,24 @@ class Analysis:
     parent: Parent | None = None
     functions: tuple[FunctionUse, ...] = ()
     soak: Soak | None = None
+
+    @property
+    def is_planned_as_measured(self) -> bool:
+        """Whether the rates of the plan are as measured, on this host as busy as it was. Elsewhere they are on an idle node."""
+        return self.cluster.source == THIS_HOST
+
+    @property
+    def idle_factor(self) -> float:
+        """Rates on an idle node over the same as measured: of a plan that is as measured, else of all launches. 1 if nothing
+        that slowed them down was seen."""
+        plan = self.recommendation
+        if self.is_planned_as_measured and plan is not None and plan.quiet_samples_per_s is not None:
+            idle, measured = plan.quiet_samples_per_s.estimate, plan.predicted_samples_per_s.estimate
+        else:
+            idle, measured = 1.0, 1.0 if self.capacity is None else self.capacity.host_ratio.estimate
+        return idle / measured if measured > 0 else 1.0
+
+    @property
+    def others_ratio(self) -> float | None:
+        """The share of the CPUs that others had while the workers were measured; None where that is not known."""
+        return others_ratio((launch for launch in self.measurements if launch.role == "probe"), self.host.cpu_budget)

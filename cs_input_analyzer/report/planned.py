@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Options, Validation, ValidationRow
 from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
-from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
+from cs_input_analyzer.report.wording import AS_MEASURED, GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs, titled
 from cs_input_analyzer.units import (
     MISSING,
     counted,
@@ -88,8 +88,8 @@ def _extrapolation(plan: LaunchPlan, analysis: Analysis) -> str:
     return f"{said}; not measured again with the planned worker count"
 
 
-def alternatives_table(plan: LaunchPlan) -> Table:
-    """Other layouts, by nodes, with the recommended one among them."""
+def alternatives_table(plan: LaunchPlan, currency: str = "") -> Table:
+    """Return other launches, by nodes, with the plan among them. `currency`: the label of their rates."""
     columns = (
         layout(),
         number("workers", "tasks that stream", "input_workers", needs_width=72),
@@ -100,7 +100,7 @@ def alternatives_table(plan: LaunchPlan) -> Table:
         text("note", "what speaks for it or against it", "note"),
     )
     place, launches = _launches(plan)
-    return table_of("Alternatives", columns, launches if plan.alternatives else (), strong=place, chart="layouts")
+    return table_of(titled("Alternatives", currency), columns, launches if plan.alternatives else (), strong=place, chart="layouts")
 
 
 def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
@@ -115,19 +115,24 @@ def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
 def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
     """The alternatives with the plan among them, by nodes, and its place there."""
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
-    return place, (*plan.alternatives[:place], Alternative.of(plan, note="recommended"), *plan.alternatives[place:])
+    return place, (
+        *plan.alternatives[:place],
+        Alternative.of(plan, note="the best" if plan.meets_demand is False else "recommended"),
+        *plan.alternatives[place:],
+    )
 
 
-def what_if_table(plan: LaunchPlan) -> Table:
+def what_if_table(plan: LaunchPlan, currency: str = "") -> Table:
+    """Return the plans under one change each. `currency`: the label of their rates."""
     columns = (
         text("with", "the one thing that would be different", "name"),
         layout("the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
         *PREDICTED,
         MEETS,
         LIMITED_BY,
-        text("change", "against the recommended launch", "note"),
+        text("change", "against the plan", "note"),
     )
-    return table_of("What if", columns, plan.what_if)
+    return table_of(titled("What if", currency), columns, plan.what_if)
 
 
 def validation_table(validation: Validation) -> Table:
@@ -150,7 +155,7 @@ def validation_table(validation: Validation) -> Table:
         *(("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()),
         *map(one_line, validation.notes),
     )
-    return table_of("Validation", columns, validation.rows, remarks=remarks)
+    return table_of(titled("Validation", AS_MEASURED), columns, validation.rows, remarks=remarks)
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:

@@ -252,7 +252,7 @@ def verdict_of(job: Job, results: Results, plan: LaunchPlan | None) -> Judged:
             return Judged()
         layout, supply = max(rates.items(), key=lambda rate: rate[1].estimate)
     verdict, probability = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
-    confidence = recommend.capped(probability, others_ratio(results.measurements), extrapolation_ratio)
+    confidence = recommend.capped(probability, others_ratio(results.measurements, results.cpu_budget), extrapolation_ratio)
     return Judged(verdict, layout, supply.samples_per_s if isinstance(supply, Prediction) else supply, confidence)
 
 

@@ -84,7 +84,7 @@ def test_a_plan_is_that_of_its_model_for_what_is_asked(demand: float, nodes: int
     assert found.recommendation.layout == plan.layout
     assert found.recommendation.predicted_samples_per_s == plan.predicted_samples_per_s
     verdict, confidence = recommend.judge(plan.predicted_samples_per_s, found.consumption, headroom)  # type: ignore[arg-type]
-    told = recommend.capped(confidence, others_ratio(found.measurements), plan.extrapolation_ratio)
+    told = recommend.capped(confidence, others_ratio(found.measurements, found.host.cpu_budget), plan.extrapolation_ratio)
     assert (found.verdict, found.confidence) == (verdict, told)
     assert f"--total-nodes {plan.nodes} " in found.recommendation.launch.csrun_wse
 

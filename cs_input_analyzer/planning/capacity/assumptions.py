@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from cs_input_analyzer.records.machine import THIS_HOST as THIS_HOST
+
 # Names of the limits: what `limited_by` says.
 WORKER_CPU = "worker CPU"
 WORKER_SERIAL = "worker scaling"
@@ -20,9 +22,6 @@ CPUS = "CPUs per node"
 MEMORY = "memory per node"
 FILES = "files"
 INPUT_WORKERS = "input workers"
-
-THIS_HOST = "this host"
-"""`Cluster.source` of the machine that measures."""
 
 # Assumption: fresh processes of one pipeline differ by 3 % (one standard deviation) until they are seen to differ by more. It is
 # worth as much as four observed differences. Without it two processes that happen to agree would claim to be exact.

@@ -23,8 +23,8 @@ WORTH_SAYING = 0.6
 
 MOST_OTHERS_RATIO = 0.3
 MOST_EXTRAPOLATION_RATIO = 10.0
-"""Where others had a larger share of the CPUs, or a launch lies farther beyond what was measured, the confidence is at most `ENOUGH`:
-the intervals hold the known errors only."""
+"""Where others had a larger share of the CPUs, or a launch lies farther beyond what was measured, the confidence is at most
+`ENOUGH`: the intervals hold the known errors only."""
 
 LEAST_LOG_SPREAD = 1e-9
 """Exact numbers are compared as numbers."""
