@@ -24,8 +24,6 @@ VERDICTS = {
 }
 # The two currencies of rates: of the CPUs with the others on them, and of CPUs that nobody else uses, at their full speed.
 AS_MEASURED, ON_IDLE_NODE = "as measured", "on an idle node"
-# Others had so much of the CPUs where they are named as the reason for the factor between the two.
-LEAST_OTHERS_RATIO = 0.01
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
 
 
@@ -85,9 +83,9 @@ def factor_sentence(analysis: Analysis) -> str:
     """Return the factor between the two currencies with its reason; empty where there is one currency."""
     if not has_two_currencies(analysis):
         return ""
-    others, plan = analysis.others_ratio, analysis.recommendation
-    is_others = others is not None and others >= LEAST_OTHERS_RATIO
-    why = f"others used {format_ratio(others)} of the CPUs" if is_others else "the CPUs ran below their full speed"
+    plan, why = analysis.recommendation, "the CPUs ran below their full speed"
+    if analysis.is_slowed_by_others:
+        why = f"others used {format_ratio(analysis.others_ratio)} of the CPUs"
     said = f"{factor_text(analysis.idle_factor)}, as {why}"
     idle = plan.quiet_samples_per_s if plan is not None and analysis.is_planned_as_measured else None
     return said if idle is None else f"{said}: {format_estimate(idle)} for {plan.layout if plan is not None else ''}"
