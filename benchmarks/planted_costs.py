@@ -71,7 +71,7 @@ def hidden(place: str, planted: Callable[..., Any]) -> Any:
     if place == "inside slices of a flat_map":
         return numbers.flat_map(slices).unbatch().shuffle(500).batch(BATCH, drop_remainder=True).repeat()
     grouped = numbers.repeat().group_by_window(lambda x: x % 4, lambda _, window: window.batch(BATCH), window_size=BATCH)
-    return grouped.map(work).map(planted)
+    return grouped.map(lambda number: tf.cast(number, tf.float32)).map(planted)
 
 
 def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:

@@ -195,11 +195,6 @@ def format_bytes_per_s(bytes_per_s: float | None) -> str:
     return _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
 
 
-def format_probability(value: float) -> str:
-    """Two digits, and never a certainty that nobody has: `0.41`, `> 0.99`, `< 0.01`."""
-    return "> 0.99" if value > 0.99 else "< 0.01" if value < 0.01 else f"{value:.2g}"
-
-
 def format_ratio(ratio: float | None) -> str:
     """`12.3 %`. Never rounds to 0 % or 100 % what is not."""
     if ratio is None or not math.isfinite(ratio):
@@ -221,11 +216,19 @@ def format_estimate(value: Estimate | None, form: Callable[[float | None], str] 
     if value.low == value.high:
         return whole
     low, high = form(value.low), form(value.high)
-    low_number, _, low_unit = low.partition(" ")
-    high_number, _, high_unit = high.partition(" ")
-    if low_unit == high_unit == whole.partition(" ")[2]:
+    if whole == low == high and whole.startswith(("<", ">")):  # `> 99.9 %` says as much of both ends
+        return whole
+    (low_number, low_unit), (high_number, high_unit) = map(_parted, (low, high))
+    if low_unit == high_unit == _parted(whole)[1]:
         return f"{whole} ({low_number} to {high_number})"
     return f"{whole} ({low} to {high})"
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return the number of a text with the `<` or `>` before it, and its unit."""
+    sign, space, rest = text.partition(" ") if text.startswith(("<", ">")) else ("", "", text)
+    number, _, unit = rest.partition(" ")
+    return f"{sign}{space}{number}", unit
 
 
 def _positive(text: object, value: float) -> float:

@@ -140,6 +140,21 @@ def test_an_estimate_shows_its_interval_and_an_exact_number_none() -> None:
     assert units.format_estimate(None) == "-"
 
 
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        ((0.9999, 0.9996, 1.0), "> 99.9 % (> 99.9 to 100)"),
+        ((0.9999, 0.9996, 0.9999), "> 99.9 %"),
+        ((0.99, 0.9, 0.9999), "99 % (90 to > 99.9)"),
+        ((0.0001, 0.00001, 0.2), "< 0.1 % (< 0.1 to 20)"),
+        ((-0.0001, -0.1, 0.0001), "> -0.1 % (-10 to < 0.1)"),
+    ],
+)
+def test_a_sign_before_a_number_is_part_of_it(ends: tuple[float, float, float], text: str) -> None:
+    middle, low, high = ends
+    assert units.format_estimate(Estimate(estimate=middle, low=low, high=high), units.format_ratio) == text
+
+
 @given(st.integers(min_value=1, max_value=2**50))
 def test_bytes_survive_writing_and_reading(size: int) -> None:
     assert units.parse_bytes(f"{size}B") == size

@@ -74,6 +74,6 @@ def _gate(found: Comparison, percent: float) -> int:
     if found.smallest_slowdown_ratio > percent / 100:
         seen = f"a slowdown of less than about {found.smallest_slowdown_ratio:.0%} would not have been seen"
         complain(
-            f"--fail-if-slower {percent:g}: not tripped, but {seen}; more launches (--max-seconds) on a quiet host see smaller ones"
+            f"--fail-if-slower {percent:g}: not tripped, but {seen}; more launches (--max-seconds) on an idle host see smaller ones"
         )
     return 0

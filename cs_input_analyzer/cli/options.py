@@ -202,7 +202,7 @@ MEASURE = (
     click.option(
         "--host-history/--no-host-history",
         default=True,
-        help="Use, and add to, what earlier runs saw of this host when it was quiet.",
+        help="Use, and add to, what earlier runs saw of this host when it was idle.",
     ),
     CPUS,
     value("--worker-memory", "worker_memory_bytes", read=SIZE, metavar="8GiB", help="End a worker that holds more."),

@@ -51,18 +51,19 @@ def of_run(found: Analysis, rate_per_s: float | None, wait_ratio: Estimate | Non
 def planned(found: Analysis, wanted: Consumption, current: Layout | None) -> tuple[LaunchPlan | None, str]:
     """The launch that the capacity model of an analysis plans for a demand, in place of `current`, and the sentence about it."""
     from cs_input_analyzer.planning import recommend
+    from cs_input_analyzer.report.wording import plan_currency
 
     assert found.capacity is not None
     try:
         plan = recommend.recommend(found.capacity, wanted, found.cluster, replace(found.options, current=current))
     except AnalyzerError as error:
         return None, f"no launch of the saved analysis fits: {error}"
-    return plan, _sentence(plan, wanted, current)
+    return plan, _sentence(plan, wanted, current, plan_currency(found))
 
 
-def _sentence(plan: LaunchPlan, wanted: Consumption, current: Layout | None) -> str:
+def _sentence(plan: LaunchPlan, wanted: Consumption, current: Layout | None, currency: str) -> str:
     change = f"{plan.layout}" if current is None else f"{current} -> {plan.layout}"
-    predicted = format_estimate(plan.predicted_samples_per_s)
+    predicted = " ".join(filter(None, (format_estimate(plan.predicted_samples_per_s), currency)))
     if current == plan.layout:
         start = f"the launch {plan.layout} is what the analysis would choose, and its capacity model predicts {predicted}"
     else:

@@ -28,7 +28,7 @@ from cs_input_analyzer.records import (
     VerdictName,
     WorkerResult,
 )
-from cs_input_analyzer.units import counted, format_estimate, format_rate, format_ratio
+from cs_input_analyzer.units import counted, format_estimate, format_rate
 from cs_input_analyzer.worker.summary import measurement_of
 
 TARGET = "a dataset in this process"
@@ -79,11 +79,10 @@ class Recommendation:
         ]
         if self.consumption is not None:
             demand = format_rate(self.consumption.samples_per_s.estimate)
-            sure = "" if self.confidence is None else f" ({format_ratio(self.confidence)} sure)"
             needed = f"it takes {demand}"
             if self.workers_needed is not None:
                 needed = f"{counted(self.workers_needed, 'such worker')} for {demand} with headroom"
-            lines.append(f"{self.verdict.replace('_', '-')}{sure}: {needed}")
+            lines.append(f"{self.verdict.replace('_', '-')}: {needed}")
         lines += [f"{one.code} {one.severity}: {one.message}{f' ({one.source})' if one.source else ''}" for one in self.findings]
         return "\n".join([*lines, NOT_A_PLAN])
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from cs_input_analyzer.pipeline.op_kinds import THREADED
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, option
 from cs_input_analyzer.pipeline.threads import as_run, costliest, inside, python_ops, reader_ops, segments
-from cs_input_analyzer.planning.capacity.assumptions import UNEVEN_RATIO
+from cs_input_analyzer.planning.capacity.assumptions import CEILING_ERROR_RATIO, UNEVEN_RATIO
 from cs_input_analyzer.records import (
     UNATTRIBUTED,
     CapacityModel,
@@ -46,10 +46,8 @@ from cs_input_analyzer.records import (
     WorkerResult,
 )
 
-# A ceiling that the measured rate exceeds by more than this is none. Errors of what ceilings are made of: element counts, a second
-# of reading alone. CPU time of Python functions also holds the runtime's, which only shows by what no op accounts for.
-# CPUs are what the kernel gave: more cannot have been used.
-REFUTED_RATIO = 1.25
+# `CEILING_ERROR_RATIO` where a kind of station has another: CPU time of Python functions also holds the runtime's, which only shows
+# by what no op accounts for. CPUs are what the kernel gave: more cannot have been used.
 REFUTED_RATIOS: Mapping[StationKind, float] = {"CPU": math.inf, "Python (GIL)": 1.6}
 # Ceilings that lie so near can be one limit seen twice. What reads and waits does so a little slower than a bare loop of reads.
 SAME_LIMIT_RATIO = 1.4
@@ -90,7 +88,10 @@ class _Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ceiling:
-    """`members` are the ops that make up the station, `costliest` that of them which takes most time; it is named after `op`."""
+    """`members` are the ops that make up the station, `costliest` that of them which takes most time; it is named after `op`.
+
+    `cpu_samples_per_s`: the rate that the CPU time in it would allow, were there nothing to wait for.
+    """
 
     kind: StationKind
     samples_per_s: float
@@ -98,6 +99,7 @@ class _Ceiling:
     members: tuple[Op, ...] = ()
     costliest: Op | None = None
     servers: float = 1
+    cpu_samples_per_s: float = math.inf
 
 
 def stations_of(
@@ -122,15 +124,20 @@ def stations_of(
     worker = _worker(pipeline, profile, measurement)
     if worker is None:
         return ()
+    kept = _kept(worker, measurement, storage)
+    bounds = [*_slowest_shard(worker, capacity, measurements, feed), *_causes_first(kept)]
+    return tuple(_station(bound, worker.samples_per_s, profile.layout) for bound in bounds)
+
+
+def _kept(worker: _Worker, measurement: Measurement, storage: Storage | None) -> list[_Ceiling]:
+    """The ceilings of the worker itself that its rate does not refute."""
     # Bottleneck law with m = CPUs, D = CPU time of the whole process for one sample.
     cpu = _Ceiling(kind="CPU", samples_per_s=worker.cpus / worker.cpu_s_per_sample, servers=worker.cpus)
     found = [cpu, *_serial(worker), *_fixed(worker), *_python(worker)]
     if storage is not None:
         found += [*_readers(worker, storage), *_storage(worker, storage, measurement), *_fsspec(worker, storage)]
-    most = [(one, one.samples_per_s * REFUTED_RATIOS.get(one.kind, REFUTED_RATIO)) for one in found]
-    kept = [one for one, bound in most if math.isfinite(one.samples_per_s) and worker.samples_per_s <= bound]
-    bounds = [*_slowest_shard(worker, capacity, measurements, feed), *_causes_first(kept)]
-    return tuple(_station(bound, worker.samples_per_s, profile.layout) for bound in bounds)
+    most = [(one, one.samples_per_s * REFUTED_RATIOS.get(one.kind, CEILING_ERROR_RATIO)) for one in found]
+    return [one for one, bound in most if math.isfinite(one.samples_per_s) and worker.samples_per_s <= bound]
 
 
 def _worker(pipeline: PipelineGraph, profile: Profile, measurement: Measurement) -> _Worker | None:
@@ -172,14 +179,17 @@ def _own_cpu_s(row: OpCost) -> float:
 def _serial(worker: _Worker) -> Iterator[_Ceiling]:
     """Bottleneck law with m = 1 for each thread, D summed over its ops (service demands of one server add up)."""
     for members in segments(worker.ops):
-        demand_s = _sum(worker.thread_s, members)
-        if worker.unseen and worker.unseen <= {op.name for op in members}:  # all of it is spent on this thread
-            demand_s += worker.unseen_cpu_s
+        is_whole = worker.unseen and worker.unseen <= {op.name for op in members}
+        unseen_s = worker.unseen_cpu_s if is_whole else 0.0  # all of it is spent on this thread
+        demand_s = _sum(worker.thread_s, members) + unseen_s
         if demand_s > 0:
             hidden = [op for op in members if op.name in worker.unseen]
             is_hidden = worker.unseen_cpu_s > max(worker.thread_s.get(op.name, 0.0) for op in members)
             op = hidden[0] if hidden and is_hidden else costliest(members, worker.thread_s)
-            yield _Ceiling(kind="serial op", samples_per_s=1 / demand_s, op=op, members=members, costliest=op)
+            by_cpu = _rate(1, _sum(worker.cpu_s, members) + unseen_s)
+            yield _Ceiling(
+                kind="serial op", samples_per_s=1 / demand_s, op=op, members=members, costliest=op, cpu_samples_per_s=by_cpu
+            )
 
 
 def _fixed(worker: _Worker) -> Iterator[_Ceiling]:
@@ -198,6 +208,7 @@ def _fixed(worker: _Worker) -> Iterator[_Ceiling]:
                 members=members,
                 costliest=costliest(members, worker.thread_s),
                 servers=calls,
+                cpu_samples_per_s=_rate(calls, cpu_s),
             )
 
 
@@ -207,7 +218,8 @@ def _python(worker: _Worker) -> Iterator[_Ceiling]:
     demand_s = _sum(worker.cpu_s, members)
     if demand_s > 0:
         op = members[0] if len(members) == 1 else None
-        yield _Ceiling(kind="Python (GIL)", samples_per_s=1 / demand_s, op=op, members=members)
+        rate = 1 / demand_s
+        yield _Ceiling(kind="Python (GIL)", samples_per_s=rate, op=op, members=members, cpu_samples_per_s=rate)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------------
@@ -394,17 +406,44 @@ def _sum(seconds: Mapping[str, float], members: Iterable[Op]) -> float:
     return sum(seconds.get(op.name, 0.0) for op in members)
 
 
-def ceilings(stations: Iterable[Station], quiet_factor: float = 1.0) -> tuple[Limit, ...]:
-    """Those that no number of CPUs lifts a worker above: what holds beyond the largest probed CPU count.
+def _rate(servers: float, demand_s: float) -> float:
+    return servers / demand_s if demand_s > 0 else math.inf
 
-    `quiet_factor`: so much more CPUs would give that nobody else uses; storage would not.
+
+LASTING: tuple[StationKind, ...] = ("serial op", "fixed parallelism", "Python (GIL)", "storage latency")
+
+
+def ceilings(
+    pipeline: PipelineGraph,
+    profile: Profile,
+    measurement: Measurement,
+    idle: WorkerResult,
+    *,
+    storage: Storage | None = None,
+    measurements: Iterable[Measurement] = (),
+) -> tuple[Limit, ...]:
+    """Return the ceilings that no number of CPUs lifts a worker above, on an idle node and as measured.
+
+    CPUs that nobody else uses lift them by what they lift the worker. They do not lift them above what the CPU time in a station
+    allows: others take no CPU time from a sample, and they only make it wait. Storage is not faster on an idle node.
+
+    Args:
+        profile, measurement: of the worker that the stations are of.
+        idle: the same worker as it would be on an idle node.
+        measurements: no ceiling is below what any of their workers delivered.
     """
-    lasting: tuple[StationKind, ...] = ("serial op", "fixed parallelism", "Python (GIL)", "storage latency")
-    return tuple(
-        Limit(
-            name=f"{station.kind}{f' {station.op}' if station.op else ''}",
-            samples_per_s=station.samples_per_s * (1.0 if station.kind == "storage latency" else quiet_factor),
-        )
-        for station in stations
-        if station.kind in lasting
-    )
+    worker = _worker(pipeline, profile, measurement)
+    if worker is None or idle.samples_per_s is None:
+        return ()
+    faster = idle.samples_per_s.estimate / worker.samples_per_s
+    speed_ratio = (idle.cpu_s_per_sample or worker.cpu_s_per_sample) / worker.cpu_s_per_sample
+    rates = [one.samples_per_s.estimate for launch in measurements for one in launch.measured_workers if one.samples_per_s]
+    least = max([worker.samples_per_s, *rates])
+    found = [one for one in _causes_first(_kept(worker, measurement, storage)) if one.kind in LASTING]
+    limits = []
+    for one in found:
+        measured = max(one.samples_per_s, least)
+        lifted = one.samples_per_s if one.kind == "storage latency" else min(measured * faster, one.cpu_samples_per_s / speed_ratio)
+        name = f"{one.kind}{f' {one.op.name}' if one.op else ''}"
+        limits.append(Limit(name=name, samples_per_s=max(measured, lifted), measured_samples_per_s=measured))
+    return tuple(limits)

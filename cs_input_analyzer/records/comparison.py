@@ -18,7 +18,10 @@ MemoryDirection = Literal["more", "less", "no difference seen"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """What stands at the top of each side. `path`: the file that it was read from."""
+    """What stands at the top of each side. `path`: the file that it was read from.
+
+    `is_planned_as_measured` and `idle_factor`: as of the `Analysis`.
+    """
 
     path: str
     target: str
@@ -35,6 +38,8 @@ class ComparedRun:
     memory_bytes_per_node: int | None
     bottleneck: Station | None
     interrupted: bool = False
+    is_planned_as_measured: bool = False
+    idle_factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +47,8 @@ class RateChange:
     """One launch that both runs measured: the same layout, worker count and state of the page cache.
 
     Attributes:
-        old_samples_per_s, new_samples_per_s: geometric mean over the fresh launches, how many of them is its `count`; the interval
-            is of that run's launches alone.
+        old_samples_per_s, new_samples_per_s: on an idle node, geometric mean over the fresh launches, how many of them is its
+            `count`; the interval is of that run's launches alone.
         ratio: new over old; its intervals hold for all rows of a comparison together with 90 % probability.
         change: `no difference seen` unless the whole interval lies on one side of 1.
         old_cpu_s_per_sample, new_cpu_s_per_sample: mean over the processes; None where it was not read.

@@ -62,6 +62,10 @@ class Layout:
         return self.tasks_per_node * self.cpus_per_task
 
 
+THIS_HOST = "this host"
+"""`Cluster.source` of the machine that measures."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """The CPU nodes that will feed the accelerator.

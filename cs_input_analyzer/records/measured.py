@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -198,6 +198,18 @@ class Measurement:
             return ()
         bound = STRAGGLER_RATIO * median(rates)
         return tuple(worker for worker in self.workers if worker.samples_per_s is not None and worker.samples_per_s.high < bound)
+
+
+def others_ratio(measurements: Iterable[Measurement], host_cpus: int | None) -> float | None:
+    """Return the share of their CPUs that others had, the mean of all measured windows; None if none has it.
+
+    Args:
+        host_cpus: in launches of more CPUs the others are workers of ours, too, so these do not count; None if not known.
+    """
+    launches = [launch for launch in measurements if host_cpus is None or launch.layout.cpus_per_node <= host_cpus]
+    noises = [worker.noise for launch in launches for worker in launch.measured_workers if worker.noise is not None]
+    known = [noise.others_ratio for noise in noises if noise.others_ratio is not None]
+    return sum(known) / len(known) if known else None
 
 
 RUNTIME, UNATTRIBUTED, RESTART = "runtime", "unattributed", "restart"

@@ -36,10 +36,20 @@ class ContentionPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One term of the bottleneck law: the rate that `name` alone would allow."""
+    """One term of the bottleneck law: the rate that `name` alone would allow.
+
+    Attributes:
+        measured_samples_per_s: the same as measured, of a ceiling of a `CapacityModel`, whose `samples_per_s` is that on an idle
+            node. None of other terms, and in runs of versions that did not keep it.
+    """
 
     name: str
     samples_per_s: float
+    measured_samples_per_s: float | None = None
+
+    def scaled(self, factor: float) -> Limit:
+        measured = None if self.measured_samples_per_s is None else self.measured_samples_per_s * factor
+        return Limit(name=self.name, samples_per_s=self.samples_per_s * factor, measured_samples_per_s=measured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +67,7 @@ class CapacityModel:
         spread_ratio: standard deviation over mean of the persistent rates of fresh processes alike (where AUTOTUNE landed),
             sampling
             noise removed; 0 where no difference was seen.
-        ceilings: rates that no number of CPUs lifts a worker above: serial ops, the GIL, fixed parallelism, the readers.
+        ceilings: rates that no number of CPUs lifts a worker above: serial ops, the GIL, fixed parallelism, storage latency.
         host_read_bytes_per_s: what the file system gives one host; None where unknown, or where the files are cached.
         moved_bytes_per_sample: bytes that the ops take and give for one sample, all together; None where unknown.
         host_cpus: CPUs of the measuring host that the workers could use.

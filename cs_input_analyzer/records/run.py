@@ -7,7 +7,7 @@ from statistics import median
 from typing import Literal
 
 from cs_input_analyzer.records.findings import Finding, Fixes, FunctionUse, Mode
-from cs_input_analyzer.records.machine import Cluster, Host, Launcher, Layout
+from cs_input_analyzer.records.machine import THIS_HOST, Cluster, Host, Launcher, Layout
 from cs_input_analyzer.records.measured import (
     Budget,
     CacheChoice,
@@ -17,6 +17,7 @@ from cs_input_analyzer.records.measured import (
     Soak,
     Station,
     Storage,
+    others_ratio,
 )
 from cs_input_analyzer.records.model import CapacityModel
 from cs_input_analyzer.records.pipeline import PipelineGraph
@@ -199,7 +200,9 @@ class Analysis:
     """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
 
     `verdict` judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
-    headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1).
+    headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1), at most 0.9
+    where others had more than 30 % of the CPUs, or the launch lies more than 10 times beyond what was measured; the verdict is not
+    changed by that.
     `supply`: the rate of `verdict_layout` that was judged: predicted, or measured where nothing was planned; None without such.
     `ignored_count`: findings left out because a comment in the user's code says so.
     `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
@@ -242,3 +245,30 @@ class Analysis:
     parent: Parent | None = None
     functions: tuple[FunctionUse, ...] = ()
     soak: Soak | None = None
+
+    @property
+    def is_planned_as_measured(self) -> bool:
+        """Whether the rates of the plan are as measured, on this host as busy as it was. Elsewhere they are on an idle node."""
+        return self.cluster.source == THIS_HOST
+
+    @property
+    def idle_factor(self) -> float:
+        """Rates on an idle node over the same as measured: of a plan that is as measured, else of all launches. 1 if nothing
+        that slowed them down was seen."""
+        plan = self.recommendation
+        if self.is_planned_as_measured and plan is not None and plan.quiet_samples_per_s is not None:
+            idle, measured = plan.quiet_samples_per_s.estimate, plan.predicted_samples_per_s.estimate
+        else:
+            idle, measured = 1.0, 1.0 if self.capacity is None else self.capacity.host_ratio.estimate
+        return idle / measured if measured > 0 else 1.0
+
+    @property
+    def others_ratio(self) -> float | None:
+        """The share of the CPUs that others had while the workers were measured; None where that is not known."""
+        return others_ratio((launch for launch in self.measurements if launch.role == "probe"), self.host.cpu_budget)
+
+    @property
+    def is_slowed_by_others(self) -> bool:
+        """Whether the share that others had of the CPUs is half of `idle_factor` at least; the rest is slower CPUs."""
+        left_ratio = 1 - (self.others_ratio or 0.0)
+        return left_ratio < 1 and left_ratio**2 * self.idle_factor <= 1

@@ -10,7 +10,16 @@ from cs_input_analyzer.report.costs import STATION_MEANINGS
 from cs_input_analyzer.report.document import Document, Facts, Text, present, section
 from cs_input_analyzer.report.findings import brief_cards, card_of
 from cs_input_analyzer.report.tables import YES_OR_NO, Table, bare_rate, layout, number, table_of, text
-from cs_input_analyzer.report.wording import VERDICTS, Pairs, one_line, workers_text
+from cs_input_analyzer.report.wording import (
+    AS_MEASURED,
+    ON_IDLE_NODE,
+    VERDICTS,
+    Pairs,
+    factor_text,
+    is_another,
+    one_line,
+    workers_text,
+)
 from cs_input_analyzer.units import MISSING, counted, format_bytes, format_count, format_estimate, format_ratio, format_seconds
 
 # What a change means to the reader, beside its colour.
@@ -79,14 +88,15 @@ def headline(found: Comparison) -> str:
 
 
 SIDES = (
-    text("", "what is compared, is not the same, or was not quiet", "name"),
+    text("", "what is compared, is not the same, or was not idle", "name"),
     text("old", "the first run", "old"),
     text("new", "the second run", "new"),
 )
 
 
 def sides_table(found: Comparison) -> Table:
-    both = zip(_side(found.old), _side(found.new), strict=True)
+    has_factor = any(is_another(run.idle_factor) for run in (found.old, found.new))
+    both = zip(_side(found.old, has_factor), _side(found.new, has_factor), strict=True)
     rows = [Difference(name=name, old=old, new=new) for (name, old), (_, new) in both]
     marks = tuple("same" if row.old == row.new or row.name in NO_CHANGE else "other" for row in rows)
     return table_of("The runs", SIDES, rows, marks=marks)
@@ -96,30 +106,37 @@ def doubts_table(found: Comparison) -> Table:
     return table_of("Doubts", SIDES, found.doubts)
 
 
-def _side(run: ComparedRun) -> tuple[tuple[str, str], ...]:
+def _side(run: ComparedRun, has_factor: bool) -> tuple[tuple[str, str], ...]:
+    """Return what stands on one side. `has_factor`: whether an idle node gives other rates in one of the runs."""
     judged = f" of {run.verdict_layout}" if run.verdict_layout is not None else ""
-    sure = f", {format_ratio(run.confidence)} sure" if run.confidence is not None else ""
     station = run.bottleneck
     op = f" {station.op}" if station is not None and station.op else ""
     return (
         ("file", run.path),
         ("made", f"{run.created_at} on {run.hostname}, TensorFlow {run.tensorflow_version or 'unknown'}"),
         ("input function", run.target),
-        ("verdict", f"{VERDICTS[run.verdict][0]}{judged}{sure}"),
+        ("verdict", f"{VERDICTS[run.verdict][0]}{judged}"),
         ("demand", format_estimate(run.demand_samples_per_s)),
         ("plan", str(run.plan) if run.plan is not None else MISSING),
-        ("predicted", format_estimate(run.predicted_samples_per_s)),
+        ("predicted", f"{format_estimate(run.predicted_samples_per_s)}{_currency(run) if has_factor else ''}"),
+        *((("rates", factor_text(run.idle_factor)),) if has_factor else ()),
         ("meets demand", YES_OR_NO[run.meets_demand]),
         ("memory per node", format_bytes(run.memory_bytes_per_node)),
         ("bottleneck", MISSING if station is None else f"{station.kind}{op} ({STATION_MEANINGS[station.kind]})"),
     )
 
 
+def _currency(run: ComparedRun) -> str:
+    if run.predicted_samples_per_s is None:
+        return ""
+    return f" {AS_MEASURED if run.is_planned_as_measured else ON_IDLE_NODE}"
+
+
 WORKERS = number("workers", "as TF_CONFIG announced them", lambda row: workers_text(row.layout.tasks, row.num_workers), str)
 
 
 def rates_table(found: Comparison) -> Table:
-    """Rates of the launches that both have measured, and how small a change could be seen: a gate is as good as that."""
+    """Return the rates of the launches that both have measured, on an idle node, and how small a change could be seen."""
 
     def launches(row: RateChange) -> str:
         return ", ".join(format_count(rate.count) for rate in (row.old_samples_per_s, row.new_samples_per_s))
@@ -142,7 +159,8 @@ def rates_table(found: Comparison) -> Table:
     )
     if found.rounds:
         precision = f"Both were launched again, in turns, in {counted(found.rounds, 'round')}. {precision}"
-    remarks = (precision, *(f"not compared: {one_line(said)}" for said in found.not_compared))
+    currency = f"All rates are {ON_IDLE_NODE}: without what others had of the CPUs."
+    remarks = (currency, precision, *(f"not compared: {one_line(said)}" for said in found.not_compared))
     return table_of("Rates", columns, found.rates, remarks=remarks, marks=_marks(found.rates), chart="rate-changes")
 
 

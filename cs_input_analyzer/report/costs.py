@@ -5,7 +5,7 @@ from __future__ import annotations
 from cs_input_analyzer.pipeline.op_kinds import KINDS
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
-from cs_input_analyzer.report.wording import lines_of, one_line, parameters_text, short_source
+from cs_input_analyzer.report.wording import AS_MEASURED, lines_of, one_line, parameters_text, short_source, titled
 from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds, several
 
 # A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
@@ -36,7 +36,7 @@ def stations_table(stations: tuple[Station, ...]) -> Table:
     )
     layout = next((station.layout for station in stations if station.layout is not None), None)
     title = f"Bottleneck{f' (one worker of {layout})' if layout is not None else ''}"
-    return table_of(title, columns, stations, strong=0 if stations else None)
+    return table_of(titled(title, AS_MEASURED), columns, stations, strong=0 if stations else None)
 
 
 def bottleneck_sentence(stations: tuple[Station, ...]) -> str:

@@ -10,13 +10,17 @@ from difflib import unified_diff
 from cs_input_analyzer.records import LEAST_GAIN, Analysis, Finding, Patch
 from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section, slug
 from cs_input_analyzer.report.wording import (
+    AS_MEASURED,
     NOT_VERIFIED,
     Pairs,
+    factor_sentence,
     gain_text,
+    labelled,
     most_text,
     named_values,
     one_line,
     pairs,
+    plan_currency,
     short_source,
     times_text,
     verified_text,
@@ -59,7 +63,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
     place = " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)
     facts = (
         ("at", place),
-        ("evidence", ", ".join(named_values(finding.evidence))),
+        ("evidence", _evidence(finding)),
         ("fix", finding.fix or ""),
         ("change", finding.source_check and f"not {'shown' if finding.after is None else 'run'}: {finding.source_check}"),
         ("gain", gain_text(finding)),
@@ -79,6 +83,12 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
         change=change,
         is_folded=finding.severity == "info" and not finding.is_gain and not change,
     )
+
+
+def _evidence(finding: Finding) -> str:
+    """Return the numbers that it rests on; those that are rates are as measured."""
+    has_rates = any(name.endswith("samples_per_s") and value is not None for name, value in finding.evidence.items())
+    return f"{', '.join(named_values(finding.evidence))}{f' (rates {AS_MEASURED})' if has_rates else ''}"
 
 
 def brief_cards(cards: tuple[Card, ...], none: str = "") -> tuple[Part, ...]:
@@ -162,7 +172,7 @@ def tuning_document(analysis: Analysis) -> Document:
                 f"Fixes ({len(kept)})",
                 *finding_cards(kept),
                 *(Text(text=line) for line in said),
-                Facts(pairs=facts),
+                Facts(pairs=(*labelled(facts, "then", plan_currency(analysis)), *pairs((("rates", factor_sentence(analysis)),)))),
                 Text(text=rest),
                 Text(text=ignored_sentence(analysis)),
             ),

@@ -19,7 +19,7 @@ def inspection_document(found: RunInspection) -> Document:
         title="Inspected run",
         name=found.path,
         mark=found.verdict,
-        headline=verdict_sentence(found.verdict, found.confidence),
+        headline=verdict_sentence(found.verdict),
         first=present(
             section("verdict", "Verdict", Facts(pairs=verdict_facts(found)), level="both"),
             section("rates", "Rates", Facts(pairs=rate_facts(found)), level="both"),

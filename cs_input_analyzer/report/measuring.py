@@ -19,7 +19,7 @@ from cs_input_analyzer.records import (
     Storage,
 )
 from cs_input_analyzer.report.tables import Table, number, table_of, text
-from cs_input_analyzer.report.wording import Pairs, one_line, pairs, shown_measurement
+from cs_input_analyzer.report.wording import AS_MEASURED, Pairs, one_line, pairs, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
 from cs_input_analyzer.units import (
     MISSING,
@@ -101,7 +101,9 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ("eviction", _eviction(storage)),
             (
                 "readers alone",
-                "" if alone is None else f"{format_estimate(alone)} in one worker: nothing behind the readers makes it faster",
+                ""
+                if alone is None
+                else f"{format_estimate(alone)} in one worker, {AS_MEASURED}: nothing behind the readers makes it faster",
             ),
         )
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Options, Validation, ValidationRow
-from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, YES_OR_NO, Table, layout, number, rates, table_of, text
-from cs_input_analyzer.report.wording import GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs
+from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
+from cs_input_analyzer.report.wording import AS_MEASURED, GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs, titled
 from cs_input_analyzer.units import (
     MISSING,
     counted,
@@ -12,7 +12,6 @@ from cs_input_analyzer.units import (
     format_bytes_per_s,
     format_count,
     format_estimate,
-    format_probability,
     format_rate,
     format_ratio,
     format_seconds,
@@ -67,12 +66,10 @@ def _sending(analysis: Analysis) -> str | None:
 def _demand_met(plan: LaunchPlan, options: Options) -> str:
     if plan.meets_demand is None or plan.headroom_ratio is None:
         return f"unknown: {GIVE_A_DEMAND}"
-    sure = "" if plan.probability is None else f" with a probability of {format_probability(plan.probability)}"
     asked = f"{format_ratio(options.headroom_ratio)} headroom asked for"
     if plan.meets_demand:
-        return f"met{sure} ({asked})"
-    best = f"no launch of this cluster does better, limited by {plan.limited_by}"
-    return f"NOT met: reached{sure or ' by chance'} only ({asked}); {best}"
+        return f"met ({asked})"
+    return f"NOT met ({asked}): no launch of this cluster does better, limited by {plan.limited_by}"
 
 
 def _input_workers(plan: LaunchPlan) -> str:
@@ -91,19 +88,19 @@ def _extrapolation(plan: LaunchPlan, analysis: Analysis) -> str:
     return f"{said}; not measured again with the planned worker count"
 
 
-def alternatives_table(plan: LaunchPlan) -> Table:
-    """Other layouts, by nodes, with the recommended one among them."""
+def alternatives_table(plan: LaunchPlan, currency: str = "") -> Table:
+    """Return other launches, by nodes, with the plan among them. `currency`: the label of their rates."""
     columns = (
         layout(),
         number("workers", "tasks that stream", "input_workers", needs_width=72),
         number("CPUs", "of all nodes together", "layout.cpus", needs_width=92),
         *PREDICTED,
-        text("meets\ndemand", "headroom included, and with which probability", _meets),
+        MEETS,
         LIMITED_BY,
         text("note", "what speaks for it or against it", "note"),
     )
     place, launches = _launches(plan)
-    return table_of("Alternatives", columns, launches if plan.alternatives else (), strong=place, chart="layouts")
+    return table_of(titled("Alternatives", currency), columns, launches if plan.alternatives else (), strong=place, chart="layouts")
 
 
 def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
@@ -118,24 +115,24 @@ def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
 def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
     """The alternatives with the plan among them, by nodes, and its place there."""
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
-    return place, (*plan.alternatives[:place], Alternative.of(plan, note="recommended"), *plan.alternatives[place:])
+    return place, (
+        *plan.alternatives[:place],
+        Alternative.of(plan, note="the best" if plan.meets_demand is False else "recommended"),
+        *plan.alternatives[place:],
+    )
 
 
-def _meets(other: Alternative) -> str:
-    sure = "" if other.probability is None else f" ({format_probability(other.probability)})"
-    return f"{YES_OR_NO[other.meets_demand]}{sure}"
-
-
-def what_if_table(plan: LaunchPlan) -> Table:
+def what_if_table(plan: LaunchPlan, currency: str = "") -> Table:
+    """Return the plans under one change each. `currency`: the label of their rates."""
     columns = (
         text("with", "the one thing that would be different", "name"),
         layout("the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
         *PREDICTED,
         MEETS,
         LIMITED_BY,
-        text("change", "against the recommended launch", "note"),
+        text("change", "against the plan", "note"),
     )
-    return table_of("What if", columns, plan.what_if)
+    return table_of(titled("What if", currency), columns, plan.what_if)
 
 
 def validation_table(validation: Validation) -> Table:
@@ -158,7 +155,7 @@ def validation_table(validation: Validation) -> Table:
         *(("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()),
         *map(one_line, validation.notes),
     )
-    return table_of("Validation", columns, validation.rows, remarks=remarks)
+    return table_of(titled("Validation", AS_MEASURED), columns, validation.rows, remarks=remarks)
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:

@@ -22,7 +22,17 @@ from cs_input_analyzer.report.document import (
     section,
     slug,
 )
-from cs_input_analyzer.report.wording import BUSY_HOST, VERDICTS, one_line, shown_measurement, supply_and_demand, verdict_sentence
+from cs_input_analyzer.report.wording import (
+    BUSY_HOST,
+    VERDICTS,
+    labelled,
+    one_line,
+    plan_currency,
+    shown_measurement,
+    supply_and_demand,
+    titled,
+    verdict_sentence,
+)
 
 # What a short report has room for.
 UNKNOWNS_SHOWN = 3
@@ -44,14 +54,14 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
         title="Input Function Report",
         name=analysis.pipeline.target,
         mark=analysis.verdict,
-        headline=verdict_sentence(analysis.verdict, analysis.confidence),
+        headline=verdict_sentence(analysis.verdict),
         notices=_notices(analysis),
         first=_first_screen(analysis, cards, charts, file),
         sections=present(
             section(
                 "findings",
                 f"Findings ({len(cards)})",
-                Facts(pairs=findings.fixes_facts(analysis)),
+                Facts(pairs=labelled(findings.fixes_facts(analysis), "then", plan_currency(analysis))),
                 *(cards or (Text(text="none"),)),
                 Text(text=findings.ignored_sentence(analysis), tone="note"),
             ),
@@ -140,13 +150,14 @@ def file_of(run_file: str | None) -> str:
 
 def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ...]:
     shown, has_nodes = shown_measurement(analysis), workers.shown_launch(analysis) is not None
+    measured = workers.measured_table(analysis)
     of_each = workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None
     return present(
         section(
             "measured",
-            "Measured",
+            measured.title,
             Text(text="" if analysis.measurements else "nothing"),
-            workers.measured_table(analysis),
+            measured,
             *(Text(text=trouble, tone="notice") for trouble in workers.troubles(analysis)),
             Facts(pairs=measuring.measured_facts(analysis)),
             charts.get("rate-over-time"),
@@ -186,10 +197,10 @@ def _pipeline(analysis: Analysis) -> tuple[Section, ...]:
 
 
 def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
-    plan, tables = analysis.recommendation, []
+    plan, currency, tables = analysis.recommendation, plan_currency(analysis), []
     parts: list[Part] = []
     if plan is not None:
-        tables = [planned.alternatives_table(plan), planned.what_if_table(plan)]
+        tables = [planned.alternatives_table(plan, currency), planned.what_if_table(plan, currency)]
         lines = plan.launch
         parts = [
             Facts(pairs=planned.plan_facts(plan, analysis)),
@@ -206,8 +217,8 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
     if analysis.validation is not None:
         tables.append(planned.validation_table(analysis.validation))
     return present(
-        section("plan", "The launch in full", *parts),
-        *(section(slug(table.title).lower(), table.title, table, is_folded=True) for table in tables),
+        section("plan", titled("The launch in full", currency), *parts),
+        *(section(slug(table.title.partition(" (")[0]).lower(), table.title, table, is_folded=True) for table in tables),
     )
 
 

@@ -35,6 +35,7 @@ PATH = re.compile(r"\S*/\S*/\S+")
 MEANINGS = {
     # the verdict and the launch
     "supply": "samples per second that the input workers of the judged launch deliver together, predicted from what was measured",
+    "rates": "as measured: with what others did on the CPUs; on an idle node: on CPUs that nobody else uses, at their full speed",
     "demand": "samples per second that the accelerator takes when it never waits for input",
     "predicted": "samples per second that the launch will deliver, with its 90 % interval",
     "memory": "private: held by a worker alone; PSS: shared pages divided among their holders; peak RSS: the most it ever held",
@@ -51,7 +52,7 @@ MEANINGS = {
     "node's CPU": "speed of one CPU of a node beside one of the host that measured",
     # how it was measured
     "steady state": "the window that was used, after the start was cut off by the MSER-5 rule",
-    "noise": "how quiet the host was: what others took away, and how far fresh processes differ",
+    "noise": "how idle the host was: what others took away, and how far fresh processes differ",
 }
 
 

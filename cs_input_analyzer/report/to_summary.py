@@ -11,7 +11,7 @@ from cs_input_analyzer.records import Analysis, Estimate, Finding, LaunchPlan
 from cs_input_analyzer.report.findings import FINDINGS_SHOWN, by_gain
 from cs_input_analyzer.report.planned import unknowns
 from cs_input_analyzer.report.run_document import UNKNOWNS_SHOWN, next_command
-from cs_input_analyzer.report.wording import supply_of
+from cs_input_analyzer.report.wording import AS_MEASURED, ON_IDLE_NODE, supply_of
 
 
 def to_summary(analysis: Analysis, run_file: str) -> str:
@@ -21,6 +21,8 @@ def to_summary(analysis: Analysis, run_file: str) -> str:
         "verdict": analysis.verdict,
         "confidence": analysis.confidence,
         "unit": "elements/s" if samples is not None and samples.is_unknown else "samples/s",
+        "rates": AS_MEASURED if analysis.is_planned_as_measured else ON_IDLE_NODE,
+        "idle_factor": analysis.idle_factor,
         "supply": _rate(supply_of(analysis)),
         "demand": _rate(analysis.consumption.samples_per_s if analysis.consumption is not None else None),
         "launch": None if plan is None else _launch(plan),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from cs_input_analyzer.pipeline.samples import element_sentence
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, Measurement, Op, Options, Scalar
+from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, Layout, Measurement, Op, Options, Scalar
 from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds, several, visible
 
 Pairs = tuple[tuple[str, str], ...]
@@ -15,15 +15,15 @@ Pairs = tuple[tuple[str, str], ...]
 # The finding that stands beside the verdict: it is about the measurement, not about the pipeline.
 BUSY_HOST = "CSI506"
 
-# Before and after how sure it is, and the same in five words.
+# The word, its meaning, and the same in five words.
 VERDICTS = {
     "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input.", "The accelerator waits for input"),
     "balanced": ("BALANCED", "supply lies between demand and demand with headroom.", "Supply is near the demand"),
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator.", "The input feeds the accelerator"),
     "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said.", "No verdict could be reached"),
 }
-# The quiet level is shown where it differs by more than that from what is expected of the host as it is.
-SHOWN_QUIET_RATIO = 1.05
+# The two currencies of rates: of the CPUs with the others on them, and of CPUs that nobody else uses, at their full speed.
+AS_MEASURED, ON_IDLE_NODE = "as measured", "on an idle node"
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
 
 
@@ -37,11 +37,58 @@ def pairs(facts: Iterable[tuple[str, str | None]]) -> Pairs:
     return tuple((label, one_line(text)) for label, text in facts if text)
 
 
-def verdict_sentence(verdict: str, confidence: float | None) -> str:
-    """Is the accelerator starved, and how sure is that."""
+def verdict_sentence(verdict: str) -> str:
+    """Return whether the accelerator starves. How sure that is stays in the JSON."""
     word, meaning, _ = VERDICTS[verdict]
-    is_sure = confidence is not None and verdict != "unknown"
-    return f"{word}{f' ({format_ratio(confidence)} sure)' if is_sure else ''}: {meaning}"
+    return f"{word}: {meaning}"
+
+
+def is_another(idle_factor: float) -> bool:
+    """Return whether an idle node gives other rates, in the digits that are shown."""
+    return f"{idle_factor:.2f}" != "1.00"
+
+
+def factor_text(idle_factor: float) -> str:
+    """`on an idle node 1.42 times as measured`."""
+    return f"{ON_IDLE_NODE} {idle_factor:.2f} times {AS_MEASURED}"
+
+
+def has_two_currencies(analysis: Analysis) -> bool:
+    """Return whether there is a plan, and an idle node gives other rates than were measured."""
+    return analysis.recommendation is not None and is_another(analysis.idle_factor)
+
+
+def plan_currency(analysis: Analysis) -> str:
+    """Return the label of the rates of the plan; empty where both currencies are one."""
+    if not has_two_currencies(analysis):
+        return ""
+    return AS_MEASURED if analysis.is_planned_as_measured else ON_IDLE_NODE
+
+
+def titled(title: str, currency: str) -> str:
+    """Return a title with the label of the rates below it: `Measured (rates as measured)`."""
+    name, bracket, more = title.removesuffix(")").partition(" (")
+    label = f"rates {currency}" if currency else ""
+    inside = ", ".join(filter(None, (more if bracket else "", label)))
+    return f"{name} ({inside})" if inside else name
+
+
+def labelled(facts: Pairs, name: str, currency: str) -> Pairs:
+    """Return the facts with the label of the rates behind the one of that name."""
+    of_rates = f" (rates {currency})" if currency else ""
+    return tuple((label, f"{text}{of_rates if label == name else ''}") for label, text in facts)
+
+
+def factor_sentence(analysis: Analysis) -> str:
+    """Return the factor between the two currencies with its reason; empty where there is one currency."""
+    if not has_two_currencies(analysis):
+        return ""
+    plan, why = analysis.recommendation, "the CPUs ran below their full speed"
+    if analysis.is_slowed_by_others:
+        why = f"others used {format_ratio(analysis.others_ratio)} of the CPUs"
+    said = f"{factor_text(analysis.idle_factor)}, as {why}"
+    idle = plan.quiet_samples_per_s if plan is not None and analysis.is_planned_as_measured else None
+    return said if idle is None else f"{said}: {format_estimate(idle)} for {plan.layout if plan is not None else ''}"
 
 
 def supply_and_demand(analysis: Analysis) -> Pairs:
@@ -49,15 +96,11 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
     samples, options, consumption = analysis.pipeline.samples_per_element, analysis.options, analysis.consumption
     facts: list[tuple[str, str]] = []
     supply, plan = supply_of(analysis), analysis.recommendation
-    origin = "recommended launch" if plan is not None else "measured on this host,"
-    if analysis.verdict_layout is not None:
-        origin = "launch in use" if options.current == analysis.verdict_layout else origin
-        facts.append(("supply", f"{format_estimate(supply)}, {origin} {analysis.verdict_layout}"))
-    elif supply is not None:
-        facts.append(("supply", f"{format_estimate(supply)}, recommended launch {plan.layout if plan is not None else ''}"))
-    quiet = plan.quiet_samples_per_s if plan is not None and analysis.verdict_layout in (None, plan.layout) else None
-    if plan is not None and quiet is not None and quiet.estimate >= SHOWN_QUIET_RATIO * plan.predicted_samples_per_s.estimate:
-        facts.append(("quiet host", f"{format_estimate(quiet)}, on CPUs that nobody else uses"))
+    layout = analysis.verdict_layout or (plan.layout if plan is not None else None)
+    if layout is not None and (supply is not None or analysis.verdict_layout is not None):
+        rate = " ".join(filter(None, (format_estimate(supply), plan_currency(analysis))))
+        facts.append(("supply", f"{rate}, {_origin(analysis, layout)}"))
+    facts.append(("rates", factor_sentence(analysis)))
     if consumption is not None:
         facts.append(("demand", demand_text(consumption, options)))
     if analysis.no_plan is not None:
@@ -81,9 +124,21 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
     return pairs(facts)
 
 
+def _origin(analysis: Analysis, layout: Layout) -> str:
+    """Return which launch supplies, without calling one recommended that does not do."""
+    plan = analysis.recommendation
+    if analysis.verdict_layout is not None and analysis.options.current == layout:
+        return f"launch in use {layout}"
+    if plan is None:
+        return f"measured on this host, {layout}"
+    if plan.meets_demand is False:
+        return f"best launch {layout}, which does NOT reach the demand with headroom"
+    return f"recommended launch {layout}"
+
+
 def _settles(supply: Estimate, demand: Estimate) -> str:
     """Why neither side can be called, and what would settle it: the wider interval made narrower."""
-    why = "no verdict is 60 % probable, as the intervals overlap too far: "
+    why = "the intervals of supply and demand overlap too far for a verdict: "
     if supply.low <= 0 or (demand.low > 0 and demand.high / demand.low < supply.high / supply.low):
         return f"{why}the supply's is the wider one, and a longer --max-seconds, or validate on the nodes, would narrow it"
     return f"{why}the demand's is the wider one, and a measured --step-time, --calibrate or a --compile-report would narrow it"

@@ -9,7 +9,7 @@ from typing import Any
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult, WorkerStatus
 from cs_input_analyzer.report.tables import Table, layout, number, rates, table_of, text, value_of
-from cs_input_analyzer.report.wording import Pairs, one_line, workers_text
+from cs_input_analyzer.report.wording import AS_MEASURED, Pairs, one_line, titled, workers_text
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_seconds, several
 
 MOST_WORKERS = 60
@@ -40,7 +40,7 @@ def measured_table(analysis: Analysis) -> Table:
         text("status", "whether the workers lived to the end", _status),
         text("why", "what this layout was to tell", lambda launch: launch.why or None, needs_width=132),
     )
-    return table_of("Measured", columns, analysis.measurements)
+    return table_of(titled("Measured", AS_MEASURED), columns, analysis.measurements)
 
 
 def _status(launch: Measurement) -> str | None:
@@ -96,7 +96,7 @@ def workers_table(launch: Measurement) -> Table:
     )
     timed = [(worker.samples_per_s.estimate, place) for place, worker in enumerate(shown) if worker.samples_per_s is not None]
     return table_of(
-        f"Workers of {launch.layout}",
+        titled(f"Workers of {launch.layout}", AS_MEASURED),
         (*WORKER_COLUMNS, status),
         shown,
         strong=min(timed)[1] if len(timed) > 1 else None,

@@ -12,8 +12,8 @@ from cs_input_analyzer.pipeline.op_traits import is_costly
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
 from cs_input_analyzer.pipeline.threads import costliest, python_ops
 from cs_input_analyzer.planning.evidence import bottleneck, finding, share_of, station_of
-from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, Scalar, StationKind
-from cs_input_analyzer.units import format_bytes, format_rate, format_ratio, several
+from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, Scalar, Station, StationKind
+from cs_input_analyzer.units import counted, format_bytes, format_rate, format_ratio, several
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
 
@@ -121,13 +121,18 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     op = costliest(found, {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()})
     facts = [
         f"{format_ratio(share)} of the CPU time" if share is not None else "",
-        f"at most {format_rate(station.samples_per_s)} a worker, whatever its CPUs" if station is not None else "",
+        _most(station) if station is not None else "",
     ]
     known = "; ".join(fact for fact in facts if fact)
     message = f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({known})' if known else ''}"
     fix = "use TensorFlow ops, or do it when the dataset is written; until then more tasks with fewer CPUs each"
     evidence = {"share_ratio": share, "ceiling_samples_per_s": station.samples_per_s if station else None}
     yield finding(op, message, fix, evidence, is_warning=is_limit or (is_each_sample if share is None else share >= PYTHON_RATIO))
+
+
+def _most(station: Station) -> str:
+    cpus = f" of {counted(station.layout.cpus_per_task, 'CPU')}" if station.layout is not None else ""
+    return f"at most {format_rate(station.samples_per_s)} a worker{cpus} as measured, and more CPUs do not help"
 
 
 def _is_called_for_each(op: Op, ops: Sequence[Op], row: OpCost | None) -> bool:

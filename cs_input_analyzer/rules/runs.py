@@ -225,8 +225,8 @@ def _readers(case: Case) -> Iterator[_Contradiction]:
     whole = max(rates, key=lambda rate: rate.low)
     if whole.low > FAR_RATIO * alone.high:
         yield (
-            f"the readers alone gave {format_count(alone.estimate)} samples/s, the whole pipeline {format_count(whole.estimate)}: "
-            "the latter is believed, and the readers are no limit",
+            f"the readers alone gave {format_count(alone.estimate)} samples/s, the whole pipeline {format_count(whole.estimate)}, "
+            "both as measured: the latter is believed, and the readers are no limit",
             {"readers_samples_per_s": alone.estimate, "worker_samples_per_s": whole.estimate},
         )
 

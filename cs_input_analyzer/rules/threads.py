@@ -7,7 +7,7 @@ from statistics import median
 
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, number_of
 from cs_input_analyzer.planning.evidence import cpus_of_task, finding, widest_cpus
-from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar
+from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar, others_ratio
 from cs_input_analyzer.units import counted, format_ratio
 
 
@@ -59,9 +59,9 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     Fix: tasks_per_node x cpus_per_task at most the CPUs of a node; measure on an idle or exclusive node (`--exclusive`).
 
     A warning for the launch in use today (`--current`) where it does not fit its nodes. For your information where the host was
-    busy: the hypervisor took 5 % of the CPU time or more, or others had 10 % of the worker's CPUs.
+    busy: the hypervisor took 5 % of the CPU time or more, or others had 10 % of the workers' CPUs.
 
-    Silent on a quiet host, where such numbers were not read, and for launches that fit.
+    Silent on an idle host, where such numbers were not read, and for launches that fit.
     """
     today = next((a for a in case.plan.alternatives if a.is_current), None) if case.plan is not None else None
     if today is not None and today.layout.cpus_per_node > case.cluster.cpus_per_node:
@@ -72,12 +72,13 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
         yield finding(None, message, fix, evidence, is_warning=True)
     # A worker alone on the host, so that nobody of ours was in its way.
     alone = [m.noise for m in case.measurements if m.layout.tasks == 1 and m.noise is not None]
-    stolen, taken = _median(alone, "steal_ratio"), _median(alone, "others_ratio")
+    host_cpus = case.host.cpu_budget if case.host is not None else None
+    stolen, taken = _median(alone, "steal_ratio"), others_ratio(case.measurements, host_cpus)
     facts = []
     if stolen is not None and stolen >= STOLEN_RATIO:
         facts.append(f"the hypervisor took {format_ratio(stolen)} of the CPU time")
     if taken is not None and taken >= TAKEN_RATIO:
-        facts.append(f"others had {format_ratio(taken)} of the worker's CPUs")
+        facts.append(f"others had {format_ratio(taken)} of the workers' CPUs")
     if facts:
         message = f"the measuring host was busy with something else: {' and '.join(facts)}"
         fix = "measure on an idle or exclusive node"

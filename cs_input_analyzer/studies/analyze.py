@@ -34,6 +34,7 @@ from cs_input_analyzer.records import (
     StorageBasis,
     Tool,
     VerdictName,
+    others_ratio,
 )
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.demand import with_mode, with_pipelines_batch
@@ -224,7 +225,7 @@ def _assemble(
 
 
 class Judged(NamedTuple):
-    """The verdict, the launch that it judges with its rate, and how sure it is; None where there is no such launch."""
+    """The verdict, the launch that it judges with its rate, and the confidence that is told; None where there is no such launch."""
 
     verdict: VerdictName = "unknown"
     verdict_layout: Layout | None = None
@@ -238,17 +239,20 @@ def verdict_of(job: Job, results: Results, plan: LaunchPlan | None) -> Judged:
     supply: Prediction | Estimate
     if job.consumption is None:
         return Judged()
+    extrapolation_ratio = 1.0
     if plan is not None and job.options.current in (None, plan.layout):
-        layout, supply = plan.layout, plan.predicted_samples_per_s
+        layout, supply, extrapolation_ratio = plan.layout, plan.predicted_samples_per_s, plan.extrapolation_ratio
     elif job.options.current is not None:
         layout = job.options.current
         supply = recommend.predict_current(results.model(), job.consumption, job.cluster, job.options, layout)
+        extrapolation_ratio = supply.extrapolation_ratio
     else:
         rates = {each.layout: each.samples_per_s for each in results.measurements if each.samples_per_s is not None}
         if job.options.wafer_mode != "weight_streaming" or not rates:
             return Judged()
         layout, supply = max(rates.items(), key=lambda rate: rate[1].estimate)
-    verdict, confidence = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
+    verdict, probability = recommend.judge(supply, job.consumption, job.options.headroom_ratio)
+    confidence = recommend.capped(probability, others_ratio(results.measurements, results.cpu_budget), extrapolation_ratio)
     return Judged(verdict, layout, supply.samples_per_s if isinstance(supply, Prediction) else supply, confidence)
 
 

@@ -81,4 +81,6 @@ def _side(run: Analysis, path: str) -> ComparedRun:
         memory_bytes_per_node=plan.memory_bytes_per_node if plan is not None else None,
         bottleneck=run.stations[0] if run.stations else None,
         interrupted=run.interrupted,
+        is_planned_as_measured=run.is_planned_as_measured,
+        idle_factor=run.idle_factor,
     )

@@ -166,8 +166,12 @@ def _cluster(trial: Trial) -> Cluster:
             storage_bytes_per_s=theirs.storage_bytes_per_s,
             measured_storage_bytes_per_s=theirs.measured_storage_bytes_per_s,
         )
-    is_alike = trial.host.cpu_model == trial.run.host.cpu_model
-    return cluster if is_alike else replace(cluster, name=trial.host.hostname, source=trial.host.hostname, speed_ratio=None)
+    return cluster if _is_alike(trial) else replace(cluster, name=trial.host.hostname, source=trial.host.hostname, speed_ratio=None)
+
+
+def _is_alike(trial: Trial) -> bool:
+    """Return whether this host has the processor of the run's, so that it was measured how busy it is."""
+    return trial.host.cpu_model == trial.run.host.cpu_model
 
 
 # --- which layouts -----------------------------------------------------------------------------------------------------------
@@ -265,7 +269,8 @@ def _differences(trial: Trial, results: Results) -> Iterator[str]:
     facts = zip(machine_facts(run.host, run.tool), machine_facts(trial.host, trial.tool), strict=True)
     changed = [f"{name} {before}, now {after}" for (name, before), (_, after) in facts if before != after]
     if changed:
-        yield f"not what the run was measured on: {'; '.join(changed)}"
+        currency = "" if _is_alike(trial) else "; so the predicted rates are on an idle node"
+        yield f"not what the run was measured on: {'; '.join(changed)}{currency}"
     if run.interrupted:
         yield "the run was interrupted: its model rests on what was measured until then"
     if results.pipeline is not None and _shape(results.pipeline) != _shape(run.pipeline):

@@ -37,7 +37,7 @@ def test_a_terminal_has_one_line_that_counts_down_between_steps(width: int, monk
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     with Progress(False, 60.0, clock=lambda: times[-1]) as progress:
-        for what, ratio in (*STEPS, ("measuring 1x16x2 as 256 workers (1x1x2 gave 1,042 samples/s)", 0.5)):
+        for what, ratio in (*STEPS, ("measuring 1x16x2 as 256 workers (1x1x2 gave 1,042 samples/s as measured)", 0.5)):
             progress(what, ratio)
         shown = []
         for now in (100.0, 107.0, 200.0):

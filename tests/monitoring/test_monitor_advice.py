@@ -56,6 +56,13 @@ def test_a_change_from_the_launch_of_today_is_named_and_one_that_is_right_stays(
     assert "is what the analysis would choose" in text
 
 
+@pytest.mark.parametrize(("host_ratio", "is_labelled"), [(0.5, True), (1.0, False)])
+def test_a_rate_on_an_idle_node_is_labelled_where_another_was_measured(host_ratio: float, is_labelled: bool) -> None:
+    capacity = make_capacity_model(host_ratio=Estimate.exact(host_ratio))
+    text = advise(make_analysis(capacity=capacity, consumption=make_consumption(1000.0)), Estimate.exact(9000.0))
+    assert (" on an idle node for a demand of 9,000 samples/s" in text) is is_labelled
+
+
 def test_a_demand_out_of_reach_says_what_limits_it_and_what_would_help() -> None:
     found = run_of(7000.0, cluster=make_cluster(nodes=2))
     text = advise(found, Estimate.exact(1e7))

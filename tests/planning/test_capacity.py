@@ -35,7 +35,7 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     SMT_GAIN_RATIO,
 )
 from cs_input_analyzer.planning.capacity.prediction import slowest_ratio
-from cs_input_analyzer.planning.capacity.worker import hardware_thread_ratio, shape_error_log, worker_rate
+from cs_input_analyzer.planning.capacity.worker import hardware_thread_ratio, shape_error_log, worker_ceilings, worker_rate
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
@@ -157,6 +157,50 @@ def test_no_rate_is_above_any_limit_and_the_smallest_is_named(
     assert math.isclose(found.samples_per_s.estimate, found.limits[0].samples_per_s, rel_tol=1e-12, abs_tol=0.0)
 
 
+lasting_ceilings = st.lists(
+    st.builds(
+        Limit,
+        name=st.sampled_from(("serial op map", "Python (GIL) map", "fixed parallelism map", "storage latency read")),
+        samples_per_s=rates,
+        measured_samples_per_s=st.one_of(st.none(), rates),
+    ),
+    max_size=3,
+).map(tuple)
+speeds = st.one_of(st.none(), st.floats(0.2, 5.0).map(lambda ratio: make_estimate(ratio, spread=0.1)))
+sources = st.sampled_from(("declared", limits.THIS_HOST))
+
+
+@given(roomy_models, roomy_clusters, lasting_ceilings, estimates(ratios), speeds, sources, layouts, feeds)
+def test_no_worker_of_a_launch_is_above_a_ceiling(
+    model: CapacityModel,
+    cluster: Cluster,
+    lasting: tuple[Limit, ...],
+    host: Estimate,
+    speed: Estimate | None,
+    source: str,
+    layout: Layout,
+    feed: Feed,
+) -> None:
+    """Each in its currency: as measured on the host that measured, and on an idle node of their speed elsewhere."""
+    model = replace(model, ceilings=lasting, host_ratio=host)
+    cluster = replace(cluster, source=source, speed_ratio=speed)
+    found = capacity.predict(model, cluster, layout, single_task_nodes=0, feed=feed, has_chief=False)
+    assert found.problem is None
+    each = found.samples_per_s.estimate / found.input_workers * (1 - 1e-12)
+    most = worker_ceilings(model, cluster, layout.tasks_per_node, layout.cpus_per_task)
+    assert all(each <= limit.samples_per_s for limit in most)
+    for limit in lasting:
+        if source == limits.THIS_HOST:
+            assert each <= min(limit.samples_per_s, limit.measured_samples_per_s or math.inf)
+        elif limit.name.startswith(limits.LATENCY) or speed is None or speed.estimate <= 1:
+            assert each <= limit.samples_per_s
+    bound = min((limit.samples_per_s for limit in most), default=math.inf)
+    free = capacity.predict(replace(model, ceilings=()), cluster, layout, single_task_nodes=0, feed=feed, has_chief=False)
+    assert free.samples_per_s.estimate >= found.samples_per_s.estimate * (1 - 1e-12)
+    if free.samples_per_s.estimate / free.input_workers < bound * (1 - 1e-9) and feed == "first-come":
+        assert found.samples_per_s.estimate == pytest.approx(free.samples_per_s.estimate)
+
+
 @given(models(), clusters, st.integers(1, 16), st.integers(1, 16))
 def test_a_busier_node_never_speeds_a_worker_up(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> None:
     alone, _ = worker_rate(model, cluster, 1, cpus)
@@ -178,6 +222,7 @@ TWICE_ON_TWO = {
     "workers": (make_point(1, 100.0, spread=0.0), make_point(2, 200.0, spread=0.0)),
     "ceilings": (Limit(name="serial op map", samples_per_s=250.0),),
 }
+BELOW_THE_PROBE = TWICE_ON_TWO | {"ceilings": (Limit(name="Python (GIL) map", samples_per_s=150.0, measured_samples_per_s=120.0),)}
 
 
 @pytest.mark.parametrize(
@@ -212,9 +257,12 @@ TWICE_ON_TWO = {
         (MOVED, NARROW_MEMORY, ("3x4x1", 1, "first-come"), 4e3, limits.MEMORY_BANDWIDTH),
         (MOVED, {}, ("3x4x1", 1, "first-come"), 8e3, limits.WORKER_CPU),
         (FAST, NARROW_MEMORY, ("3x4x1", 1, "first-come"), 8e3, limits.WORKER_CPU),
-        # A ceiling of the worker holds beyond the probed CPUs; inside, the probes ran into it.
+        # A ceiling of the worker holds at any number of CPUs, also where the probes say more.
         (TWICE_ON_TWO, {}, ("2x1x2", 1, "first-come"), 200, limits.WORKER_CPU),
         (TWICE_ON_TWO, {}, ("2x1x8", 1, "first-come"), 250, "serial op map"),
+        (BELOW_THE_PROBE, {}, ("2x4x2", 1, "first-come"), 4 * 150, "Python (GIL) map"),
+        (BELOW_THE_PROBE, {}, ("2x4x1", 1, "first-come"), 4 * 100, limits.WORKER_CPU),
+        (BELOW_THE_PROBE | {"slowest_ratio": 0.5}, {}, ("2x4x2", 1, "round-robin"), 4 * 75, limits.ROUND_ROBIN),
     ],
 )
 def test_a_term_of_the_law(

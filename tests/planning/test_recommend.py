@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -285,7 +284,7 @@ def test_utilization_is_the_share_of_the_demand_that_is_met() -> None:
 def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
     found = plan(2000)
     assert "2,200 samples/s" in found.why
-    assert re.search(r"One node fewer would do so with a probability of only .* \(worker CPU\)", found.why)
+    assert "One node fewer is not sure to reach it (worker CPU)." in found.why
     assert "(memory per node)" in plan(600, a_model(private_bytes=40 * GIB)).why
     assert "fewer" not in plan(150).why
     streams = plan(270, mode="weight_streaming", cluster=a_cluster(cpus_per_node=4))
@@ -370,6 +369,16 @@ def test_the_verdict_is_about_the_whole_interval(supply: Estimate, verdict: str)
     assert 0.6 <= confidence <= 1
     if verdict != "balanced":
         assert confidence >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("others", "extrapolation", "most"),
+    [(None, 1.0, 1.0), (0.0, 10.0, 1.0), (0.3, 1.0, 1.0), (0.31, 1.0, 0.9), (None, 10.1, 0.9), (0.9, 99.0, 0.9)],
+)
+def test_the_confidence_that_is_told_is_capped_where_the_measuring_was_disturbed_or_far_off(
+    others: float | None, extrapolation: float, most: float
+) -> None:
+    assert [recommend.capped(sure, others, extrapolation) for sure in (None, 0.7, 0.9, 1.0)] == [None, 0.7, 0.9, most]
 
 
 @pytest.mark.parametrize("supply", [interval(900, 980, 1080), interval(1050, 1120, 1200), interval(500, 2000, 4000)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.planning.bottlenecks import LATENCY_RATIO, REFUTED_RATIO, REFUTED_RATIOS, ceilings, stations_of
+from cs_input_analyzer.planning.bottlenecks import LATENCY_RATIO, REFUTED_RATIOS, ceilings, stations_of
+from cs_input_analyzer.planning.capacity.assumptions import CEILING_ERROR_RATIO
 from cs_input_analyzer.records import Estimate, Measurement, Op, Profile, Station, Storage
 from tests.builders import (
     make_capacity_model,
@@ -159,7 +160,7 @@ READ_ALONE = {"storage": reading({1: 2500, 8: 19_500}, 5000)}
 EVICTED = {"storage": COLD_READS, "measured": {"cache_state": "cold"}}
 NOT_EVICTED = {"storage": reading({1: 1025}, evicted=False), "measured": {"cache_state": "cold"}}
 CPU, READERS = "CPU", "readers"
-REFUTED_S, LOCK_REFUTED_S = 0.001 * REFUTED_RATIO, 0.001 * REFUTED_RATIOS["Python (GIL)"]
+REFUTED_S, LOCK_REFUTED_S = 0.001 * CEILING_ERROR_RATIO, 0.001 * REFUTED_RATIOS["Python (GIL)"]
 SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Python (GIL)", "storage bandwidth", "storage latency"
 
 
@@ -199,7 +200,7 @@ SERIAL, FIXED, LOCK, BANDWIDTH, LATENCY = "serial op", "fixed parallelism", "Pyt
         # Readers: slow by themselves, not run alone, refuted, or the thread that reads, which stands before them.
         (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1_050.0)}, {READERS: 1050, CPU: 2 / 2e-4}),
         (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({})}, {CPU: 2 / 2e-4}),
-        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1000 / REFUTED_RATIO - 1)}, {CPU: 2 / 2e-4}),
+        (PARALLEL_READ, {"read": (2e-4, 0)}, {"storage": reading({}, 1000 / CEILING_ERROR_RATIO - 1)}, {CPU: 2 / 2e-4}),
         (FLAT, {"read": (8e-4, 2e-5)}, {"storage": reading({}, 1_100.0)}, {SERIAL: 1 / 8.2e-4, READERS: 1100, CPU: 2 / 8e-4}),
         (FLAT, {"read": (4e-4, 0)}, {"storage": reading({}, 1_010.0)}, {READERS: 1010, SERIAL: 1 / 4e-4, CPU: 2 / 4e-4}),
         # Storage: more streams draw no more, or would draw more than the one that there is.
@@ -319,12 +320,71 @@ def test_workers_that_are_alike_or_not_waited_for_are_no_station(more: dict[str,
     assert "slowest shard" not in kinds(found(CHAIN, {"map_2": (0.0019, 0.0)}, **more))
 
 
+def lasting(
+    ops: tuple[Op, ...],
+    times: Times,
+    *,
+    rate: float = 1000.0,
+    cpus: int = 2,
+    idle_rate: float | None = None,
+    speed: float = 1.0,
+    others: Sequence[float] = (),
+    **more: Any,
+) -> dict[str, tuple[float | None, float]]:
+    """Each ceiling by name, as measured and on an idle node. `others`: rates of workers of other launches."""
+    of_ops, launch = profile(times, sum(cpu for cpu, _ in times.values()), cpus), run(rate, cpus)
+    cpu_s = of_ops.cpu_s_per_sample
+    assert cpu_s is not None
+    idle = make_worker(idle_rate or rate, cpu_s_per_sample=cpu_s * speed)
+    measurements = [run(other, 1) for other in others]
+    limits = ceilings(make_graph(ops=ops), of_ops, launch, idle, measurements=measurements, **more)
+    return {limit.name: (limit.measured_samples_per_s, pytest.approx(limit.samples_per_s)) for limit in limits}
+
+
 def test_only_what_more_cpus_cannot_lift_is_a_ceiling_beyond_them() -> None:
-    """CPUs that nobody else uses lift it, but not what waits for the storage."""
-    lasting = ("serial op", "fixed parallelism", "Python (GIL)", "storage latency")
-    stations = [
-        Station(kind=kind, op="map", source=None, samples_per_s=100.0, utilization_ratio=1.0)
-        for kind in ("CPU", "readers", "storage bandwidth", "slowest shard", *lasting)
-    ]
-    assert [(limit.name, limit.samples_per_s) for limit in ceilings(stations)] == [(f"{kind} map", 100.0) for kind in lasting]
-    assert [limit.samples_per_s for limit in ceilings(stations, quiet_factor=1.5)] == [150.0] * 3 + [100.0]
+    """CPUs, readers and the bandwidth of the storage are none."""
+    assert lasting(CHAIN, {"map_2": (0.0019, 0.0)}) == {}
+    assert lasting(CHAIN, {"map_2": (1e-3, 0.0), "batch": (5e-4, 0.0)}) == {"serial op batch": (2000, 2000)}
+    assert lasting(fixed(2), {"map_2": (5e-4, 1e-3)}, cpus=4) == {
+        "fixed parallelism map_2": (pytest.approx(2 / 1.5e-3), 2 / 1.5e-3)
+    }
+    slow = {"storage latency read": (pytest.approx(1075.0), 1075.0)}
+    assert lasting(CHAIN, {"map_2": (1e-4, 0.0)}, idle_rate=1500.0, **SLOW) == slow
+
+
+def test_an_idle_node_lifts_a_ceiling_by_what_it_lifts_the_worker() -> None:
+    waits = {"map_2": (1e-4, 0.0), "batch": (1e-4, 7e-4)}
+    assert lasting(CHAIN, waits, idle_rate=1500.0) == {"serial op batch": (pytest.approx(1250), 1875)}
+
+
+@pytest.mark.parametrize("speed", [1.0, 0.8])
+def test_no_ceiling_is_lifted_above_what_its_cpu_time_allows(speed: float) -> None:
+    """Others take no CPU time from a sample: only CPUs that run faster lift the lock, or a thread that never waits."""
+    computes = {"map_2": (1e-4, 0.0), "batch": (8e-4, 0.0)}
+    assert lasting(CHAIN, computes, idle_rate=2200.0, speed=speed)["serial op batch"] == (pytest.approx(1250), 1250 / speed)
+    calls = {"map": (8e-4, 0.0)}
+    assert lasting(FOUR, calls, idle_rate=2200.0, speed=speed)["Python (GIL) map"] == (pytest.approx(1250), 1250 / speed)
+
+
+def test_no_ceiling_is_below_what_any_worker_delivered() -> None:
+    times = {"map_2": (1e-4, 0.0), "batch": (8e-4, 0.0)}
+    assert lasting(CHAIN, times, others=(900.0, 1300.0))["serial op batch"] == (1300, 1300)
+    assert lasting(CHAIN, times, others=(900.0,))["serial op batch"] == (pytest.approx(1250), 1250)
+
+
+@given(some_times, st.integers(1, 64), st.floats(0.01, 1.0), st.floats(1.0, 9.0), st.floats(0.1, 1.0))
+def test_an_idle_node_lowers_no_ceiling(times: Times, cpus: int, used: float, faster: float, speed: float) -> None:
+    rate = used * cpus / sum(cpu for cpu, _ in times.values())
+    found_ = lasting(CHAIN, times, rate=rate, cpus=cpus, idle_rate=rate * faster, speed=speed)
+    of_ops, launch = profile(times, sum(cpu for cpu, _ in times.values()), cpus), run(rate, cpus)
+    limits = ceilings(make_graph(ops=CHAIN), of_ops, launch, make_worker(rate * faster))
+    assert len(limits) == len(found_)
+    assert all((limit.measured_samples_per_s or 0) >= rate for limit in limits)
+    assert all(limit.samples_per_s >= (limit.measured_samples_per_s or 0) for limit in limits)
+
+
+def test_a_worker_without_a_rate_has_no_ceilings() -> None:
+    of_map = profile({"map": (0.001, 0.0)}, 0.001, 2)
+    graph = make_graph(ops=CHAIN)
+    assert ceilings(graph, of_map, make_measurement("1x1x2", workers=(make_worker(None),)), make_worker(100.0)) == ()
+    assert ceilings(graph, of_map, run(100.0, 2), make_worker(None)) == ()

@@ -6,14 +6,12 @@ import dataclasses
 import json
 from typing import Any
 
-import pytest
-from builders import make_analysis, make_estimate, make_finding, make_graph, make_plan
+from builders import make_finding, make_graph
 from page_runs import usual_run
 
 from cs_input_analyzer.records import Capture, SamplesPerElement
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.run_document import run_document
-from cs_input_analyzer.report.wording import supply_and_demand
 
 
 def test_it_ends_with_what_to_type_next_for_the_file_that_it_was_read_from() -> None:
@@ -30,13 +28,6 @@ def test_it_says_that_the_training_of_a_captured_script_never_ran() -> None:
     for form in ("console", "md"):
         assert "its training never ran" in render(usual_run(capture=captured), form)
         assert "its training never ran" not in render(usual_run(), form)
-
-
-@pytest.mark.parametrize(("quiet", "is_said"), [(None, False), (14_600.0, False), (20_000.0, True)])
-def test_the_quiet_level_is_said_where_it_is_another(quiet: float | None, is_said: bool) -> None:
-    plan = make_plan("1x4x2", quiet_samples_per_s=None if quiet is None else make_estimate(quiet, spread=0.1))
-    run = make_analysis(recommendation=plan, verdict_layout=plan.layout)
-    assert ("on CPUs that nobody else uses" in dict(supply_and_demand(run)).get("quiet host", "")) == is_said
 
 
 def test_no_rate_is_in_samples_where_nobody_knows_how_many_an_element_holds() -> None:

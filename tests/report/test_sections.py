@@ -180,7 +180,7 @@ def test_who_lags_is_named_with_its_node(rates: tuple[float, ...], said: str) ->
 def test_stations_keep_their_order_and_the_first_stands_out() -> None:
     table = stations_table(make_stations())
     assert [row[0] for row in table.rows] == ["CPU", "serial op", "readers"]
-    assert (table.strong, table.title) == (0, "Bottleneck (one worker of 1x1x2)")
+    assert (table.strong, table.title) == (0, "Bottleneck (one worker of 1x1x2, rates as measured)")
     assert table.rows[0] == ("CPU", MISSING, "1,042", "96 %", MISSING)
     assert (bottleneck_sentence(()), stations_table(()).rows) == ("", ())
     assert set(STATION_MEANINGS) == set(get_args(StationKind))

@@ -79,8 +79,8 @@ BY_STEPS = make_consumption(5120.0, source="step_time", batch_size=256)
 NO_DEMAND = make_plan(meets_demand=None, headroom_ratio=None)
 UNMET = make_plan(meets_demand=False, probability=0.23, limited_by="declared storage ceiling")
 CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
-    ({"verdict": "accelerator_bound", "confidence": 0.93}, ("keeps up", "93 % sure"), ()),
-    ({"verdict": "unknown", "confidence": 0.93}, ("cannot be said",), ("% sure",)),
+    ({"verdict": "accelerator_bound", "confidence": 0.93}, ("keeps up",), ("93 %", " sure")),
+    ({"verdict": "unknown", "confidence": 0.93}, ("cannot be said",), ("93 %", " sure")),
     (
         {"pipeline": make_graph(samples_per_element=HOLDS), "options": Options(batch_size=1024)},
         ("1 element = 256 samples (batch(256), data.py:3); a step of 1024 samples is 4 elements",),
@@ -124,10 +124,10 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
     ),
     (
         {"recommendation": UNMET},
-        ("NOT met: reached with a probability of 0.23 only (10 % headroom asked for)", "limited by declared storage ceiling"),
-        (),
+        ("NOT met (10 % headroom asked for): no launch of this cluster does better", "limited by declared storage ceiling"),
+        ("0.23", "23 %"),
     ),
-    ({"recommendation": make_plan(meets_demand=True, probability=0.997)}, ("met with a probability of > 0.99",), ("NOT met",)),
+    ({"recommendation": make_plan(meets_demand=True, probability=0.997)}, ("met (10 % headroom asked for)",), ("NOT met", "0.99")),
     ({"recommendation": make_plan(storage="unverified")}, ("unverified",), ()),
     *(
         (

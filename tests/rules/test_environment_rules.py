@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.planning.evidence import reads_at_once
-from cs_input_analyzer.records import Case, Op, Soak, Training, TunedParameter, WorkerResult
+from cs_input_analyzer.records import Case, Measurement, Noise, Op, Soak, Training, TunedParameter, WorkerResult
 from tests.builders import (
     DEFAULT_CHAIN,
     GIB,
@@ -23,6 +23,7 @@ from tests.builders import (
     make_files,
     make_graph,
     make_host,
+    make_layout,
     make_measurement,
     make_noise,
     make_op,
@@ -137,9 +138,15 @@ def today(layout: str) -> Case:
     return make_case(plan=plan, cluster=make_cluster(cpus_per_node=16))
 
 
+def busy_launch(layout: str, noise: Noise) -> Measurement:
+    workers = tuple(make_worker(noise=noise) for _ in range(make_layout(layout).tasks))
+    return make_measurement(layout, workers=workers, noise=noise)
+
+
 def noisy(*steals: float | None, layout: str = "1x1x2", others: float | None = None) -> Case:
     return make_case(
-        measurements=tuple(make_measurement(layout, noise=make_noise(steal_ratio=steal, others_ratio=others)) for steal in steals)
+        host=make_host(),
+        measurements=tuple(busy_launch(layout, make_noise(steal_ratio=steal, others_ratio=others)) for steal in steals),
     )
 
 
@@ -342,7 +349,9 @@ ROWS: Rows = {
         (says("warning", evidence={"cpus_per_node_wanted": 32, "cpus_per_node": 16}), today("2x8x4")),
         ("info", noisy(0.2, 0.3)),
         ("info", noisy(0.0, others=0.1)),
+        ("info", noisy(0.0, others=0.1, layout="1x4x2")),  # others had CPUs that each worker has to itself
         ("", today("2x8x2")),
+        ("", noisy(0.3, others=0.3, layout="1x99x2")),  # they shared CPUs with each other
         ("", noisy(0.3, layout="1x4x2")),  # our own workers stood in each other's way
         ("", noisy(0.0, others=0.09)),
         ("", make_case(measurements=(), plan=None)),

@@ -446,4 +446,4 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
     assert probing.results.storage.source_samples_per_s == make_estimate(21_000.0)
     assert "the storage by itself" in probing.seconds.budget().not_measured
     rate = probing.results.measurements[0].samples_per_s
-    assert told[-1] == f"reading the files without TensorFlow (1x1x1 gave {format_rate(rate.estimate)})"
+    assert told[-1] == f"reading the files without TensorFlow (1x1x1 gave {format_rate(rate.estimate)} as measured)"

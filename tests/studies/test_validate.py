@@ -354,7 +354,10 @@ def test_nothing_is_noted_where_nothing_differs() -> None:
     ("changes", "words"),
     [
         ({"host": replace(HOST, tensorflow_version=None)}, "TensorFlow 2.18.0, now unknown"),
-        ({"host": replace(HOST, cpu_model="Xeon")}, "CPU model AMD EPYC 7702P, now Xeon"),
+        (
+            {"host": replace(HOST, cpu_model="Xeon")},
+            "CPU model AMD EPYC 7702P, now Xeon; so the predicted rates are on an idle node",
+        ),
         ({"tool": Tool(name="cs_input_analyzer", version="9")}, "analyzer 0, now 9"),
         ({"run": replace(RUN, interrupted=True)}, "the run was interrupted"),
         ({"run": replace(RUN, pipeline=make_graph("tf_record > batch"))}, "not the one of the run any more"),

@@ -5,7 +5,7 @@ ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station
 
     workers            input workers × rate of one at `cpus_per_task`, times what neighbours on the node leave it
     round-robin feed   input workers × the slowest of them: the accelerator takes batches in turn and waits for each
-    worker ceilings    serial ops, the interpreter's lock, fixed parallelism: where more CPUs do not help
+    worker ceilings    serial ops, the lock of Python, fixed parallelism, storage latency: they bound a worker of any CPUs
     CPUs, memory       CPU time and bytes through memory of each node
     network, storage   each node's link in each direction, what one host gets from its file system, one ceiling for the cluster
 

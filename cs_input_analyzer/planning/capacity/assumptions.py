@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from cs_input_analyzer.records.machine import THIS_HOST as THIS_HOST
+
 # Names of the limits: what `limited_by` says.
 WORKER_CPU = "worker CPU"
 WORKER_SERIAL = "worker scaling"
@@ -12,6 +14,7 @@ MEMORY_BANDWIDTH = "memory bandwidth"
 NETWORK_IN = "network in"
 NETWORK_OUT = "network out"
 HOST_STORAGE = "storage as one host sees it"
+LATENCY = "storage latency"
 STORAGE = "shared storage"
 # Names of what stops a launch.
 NODES = "nodes"
@@ -19,9 +22,6 @@ CPUS = "CPUs per node"
 MEMORY = "memory per node"
 FILES = "files"
 INPUT_WORKERS = "input workers"
-
-THIS_HOST = "this host"
-"""`Cluster.source` of the machine that measures."""
 
 # Assumption: fresh processes of one pipeline differ by 3 % (one standard deviation) until they are seen to differ by more. It is
 # worth as much as four observed differences. Without it two processes that happen to agree would claim to be exact.
@@ -60,6 +60,10 @@ ALIKE_BUSY_RATIO = 1.1
 # A worker "does not scale" where doubling its CPUs gives less than 10 %; or, with one CPU count probed, where it leaves 30 % idle.
 SCALING_ELASTICITY = math.log2(1.1)
 BUSY_UTILIZATION_RATIO = 0.7
+
+CEILING_ERROR_RATIO = 1.25
+"""A ceiling that the measured rate exceeds by more than this is none: so far off may be the figures that ceilings are made of, as
+element counts, or a second of reading alone."""
 
 UNEVEN_RATIO = 0.9
 """A slowest worker below this share of the mean is a limit of its own; above, it is part of what a worker delivers."""

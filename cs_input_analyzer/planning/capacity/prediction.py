@@ -29,7 +29,7 @@ from cs_input_analyzer.planning.capacity.assumptions import (
     WORKER_CPU,
     WORKER_SERIAL,
 )
-from cs_input_analyzer.planning.capacity.worker import worker_rate
+from cs_input_analyzer.planning.capacity.worker import worker_ceilings, worker_rate
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
@@ -144,8 +144,12 @@ def predict(
         rate = Estimate(estimate=middle, low=low, high=high, count=worker.count)
         hard = [Limit(name=name, samples_per_s=float(most.estimate)) for name, most in _hard_limits(model, cluster, launch)]
         slowest = float(slowest_ratio(model, workers)) if feed == "round-robin" else 1.0
-        streams = _streams(model, layout, worker.estimate * workers, slowest)
-        limits = tuple(sorted((*hard, *streams), key=lambda limit: limit.samples_per_s))
+        lasting = worker_ceilings(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
+        binding = next((limit for limit in lasting if limit.samples_per_s <= worker.estimate), None)
+        name = _worker_limit_name(model, layout.cpus_per_task) if binding is None else binding.name
+        streams = _streams(name, worker.estimate * workers, slowest)
+        others = [limit.scaled(workers) for limit in lasting if limit is not binding]
+        limits = tuple(sorted((*streams, *hard, *others), key=lambda limit: limit.samples_per_s))
     return Prediction(
         layout=layout,
         single_task_nodes=single_task_nodes,
@@ -214,9 +218,8 @@ def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Int
     return Rates(middle, low, middle * np.exp(np.hypot(np.log(worker.high / middle), noise)))
 
 
-def _streams(model: CapacityModel, layout: Layout, all_alike_per_s: float, slowest: float) -> list[Limit]:
-    """What the workers themselves deliver: it is an estimate with an interval, not a wall."""
-    name = _worker_limit_name(model, layout.cpus_per_task)
+def _streams(name: str, all_alike_per_s: float, slowest: float) -> list[Limit]:
+    """What the workers themselves deliver: it is an estimate with an interval, not a wall. `name`: what limits one of them."""
     if slowest >= UNEVEN_RATIO:
         return [Limit(name=name, samples_per_s=all_alike_per_s * slowest)]
     return [Limit(name=name, samples_per_s=all_alike_per_s), Limit(name=ROUND_ROBIN, samples_per_s=all_alike_per_s * slowest)]
@@ -230,11 +233,6 @@ def _hard_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> 
         storage = Estimate.exact(cluster.storage_bytes_per_s)
     if storage is not None and read:
         limits.append((STORAGE, Rates.of(storage).scaled(1 / read)))
-    for limit in model.ceilings:
-        # Inside of what was probed, the probes ran into them.
-        most = np.where(launches.cpus > model.largest_cpus_probed, limit.samples_per_s * launches.input_workers, np.inf)
-        if np.isfinite(most).any():
-            limits.append((limit.name, Rates(most, most, most)))
     return limits
 
 

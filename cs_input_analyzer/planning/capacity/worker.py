@@ -10,14 +10,16 @@ import numpy as np
 
 from cs_input_analyzer.planning.capacity.assumptions import (
     ALIKE_BUSY_RATIO,
+    CEILING_ERROR_RATIO,
     FAR_ERROR_LOG_PER_DOUBLING,
+    LATENCY,
     MOST_LIKELY_THREADS,
     SHAPE_ERROR_LOG,
     SMT_GAIN_RATIO,
     THIS_HOST,
     UNKNOWN_SPEED_RATIO,
 )
-from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, WorkerPoint
+from cs_input_analyzer.records import CapacityModel, Cluster, ContentionPoint, Estimate, Limit, WorkerPoint
 from cs_input_analyzer.stats.estimates import REPLICATES, SMALLEST_LOW_RATIO, Vector, draws, estimate_of_draws
 
 GROWTH_SEED, SPEED_SEED, SMT_SEED = 11, 12, 13
@@ -32,10 +34,33 @@ def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -
     neighbours_ratio = (tasks - 1) * used_cpus(model.workers, cpus) / cluster.cpus_per_node
     rate = alone(model.workers, cpus) * kept(model.workers, model.contention, neighbours_ratio)
     rate = rate * vector(model.shard_ratio, model.shard_replicates, GROWTH_SEED)
-    rate = rate * _where_busy(model.workers, cpus, _speed(model, cluster) * _threads(model, cluster, tasks, cpus))
+    rate = rate * _node_ratio(model, cluster, tasks, cpus)
     inner, extrapolation = estimate_of_draws(rate, model.workers[0].samples_per_s.count), _extrapolation(model, tasks, cpus)
     factor = math.exp(model_error_log(extrapolation) + shape_error_log(model, tasks, cpus))
-    return replace(inner, low=max(inner.low / factor, SMALLEST_LOW_RATIO * inner.estimate), high=inner.high * factor), extrapolation
+    found = replace(inner, low=max(inner.low / factor, SMALLEST_LOW_RATIO * inner.estimate), high=inner.high * factor)
+    return _below(found, worker_ceilings(model, cluster, tasks, cpus)), extrapolation
+
+
+def worker_ceilings(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Limit, ...]:
+    """Return what one of these workers cannot exceed there: as measured on the host that measured, else on an idle node."""
+    if not model.ceilings:
+        return ()
+    ratio, is_here = float(_node_ratio(model, cluster, tasks, cpus)[0]), cluster.source == THIS_HOST
+
+    def there(limit: Limit) -> float:
+        rate = limit.samples_per_s * (1.0 if limit.name.startswith(LATENCY) else ratio)
+        return rate if not is_here or limit.measured_samples_per_s is None else min(rate, limit.measured_samples_per_s)
+
+    return tuple(Limit(name=limit.name, samples_per_s=there(limit)) for limit in model.ceilings)
+
+
+def _below(rate: Estimate, limits: Sequence[Limit]) -> Estimate:
+    """Return the rate at the lowest ceiling where it is above it, the interval no higher than ceilings may be off."""
+    most = min((limit.samples_per_s for limit in limits), default=math.inf)
+    factor = min(1.0, most / rate.estimate) if rate.estimate > 0 else 1.0
+    middle = min(rate.estimate, most)
+    high = min(rate.high * factor, CEILING_ERROR_RATIO * most)
+    return replace(rate, estimate=middle, low=min(middle, rate.low * factor), high=max(middle, high))
 
 
 def model_error_log(extrapolation: float) -> float:
@@ -66,6 +91,11 @@ def shape_error_log(model: CapacityModel, tasks: int, cpus: int) -> float:
 
 
 # --- another machine -------------------------------------------------------------------------------------------------------------
+
+
+def _node_ratio(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> Vector:
+    """Return the rate of a worker there over that on the measuring host if it were idle, neighbours left out."""
+    return _where_busy(model.workers, cpus, _speed(model, cluster) * _threads(model, cluster, tasks, cpus))
 
 
 def _where_busy(points: tuple[WorkerPoint, ...], cpus: int, cpu_speed: Vector) -> Vector:

@@ -23,7 +23,7 @@ from cs_input_analyzer.planning.recommend.problem import (
     single_task_nodes,
     streams_weights,
 )
-from cs_input_analyzer.planning.recommend.verdict import ENOUGH, feeds, judge, needed_per_s, utilization
+from cs_input_analyzer.planning.recommend.verdict import ENOUGH, capped, feeds, judge, needed_per_s, utilization
 from cs_input_analyzer.planning.recommend.whatif import what_if
 from cs_input_analyzer.records import (
     CapacityModel,
@@ -41,6 +41,7 @@ from cs_input_analyzer.units import counted, format_bytes
 __all__ = [
     "ENOUGH",
     "THIS_HOST",
+    "capped",
     "check_cluster",
     "check_single_task_nodes",
     "check_streaming_nodes",

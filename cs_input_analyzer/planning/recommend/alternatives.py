@@ -1,5 +1,5 @@
-"""The launches around a plan: what would be used on more and on fewer nodes, and how sure each of them is; and in two sentences why
-it is this launch, and not one node fewer. Pure."""
+"""The launches around a plan, those on more and on fewer nodes; and in two sentences why it is this launch, and not one node fewer.
+Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cs_input_analyzer.planning.recommend.launches import Choice, limit_on, on_n
 from cs_input_analyzer.planning.recommend.problem import PlanningProblem
 from cs_input_analyzer.planning.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Alternative, Prediction
-from cs_input_analyzer.units import counted, format_probability, format_rate, format_ratio
+from cs_input_analyzer.units import counted, format_rate, format_ratio
 
 PER_NODE = "samples/s per node"
 
@@ -57,15 +57,12 @@ def _decided(problem: PlanningProblem, choice: Choice) -> str:
         per_node = format_rate(best.samples_per_s.low / best.layout.nodes, PER_NODE)
         return f"No demand was given: no launch has a higher rate per node, at least {per_node}; {choice.limited_by} limits it."
     wanted = f"{format_rate(problem.needed.estimate)} (demand with {format_ratio(problem.options.headroom_ratio)} headroom)"
-    sure = f"with a probability of {format_probability(choice.chance)}"
     if best.layout == problem.options.previous:
-        return f"The plan of before: it still reaches {wanted} {sure}."
+        return f"The plan of before: it still reaches {wanted}."
     if choice.meets:
-        return (
-            f"The fewest nodes that reach {wanted} with a probability of {format_probability(ENOUGH)}; this launch does so {sure}."
-        )
-    text = f"No launch on this cluster is sure to reach {wanted}: the best reaches it {sure}"
-    return f"{text}, and streams at least {format_rate(best.samples_per_s.low)}; {choice.limited_by} limits it."
+        return f"The fewest nodes that reach {wanted}."
+    text = f"No launch on this cluster is sure to reach {wanted}: the best streams at least {format_rate(best.samples_per_s.low)}"
+    return f"{text}; {choice.limited_by} limits it."
 
 
 def _fewer(problem: PlanningProblem, choice: Choice) -> str:
@@ -78,5 +75,4 @@ def _fewer(problem: PlanningProblem, choice: Choice) -> str:
         return f"No launch runs on {counted(fewer, 'node')}, single-task nodes counted."
     if problem.needed is None:
         return f"One node fewer would guarantee only {format_rate(best.samples_per_s.low / fewer, PER_NODE)}."
-    sure = format_probability(chance(best.samples_per_s, problem.needed))
-    return f"One node fewer would do so with a probability of only {sure} ({limit_on(problem, best)})."
+    return f"One node fewer is not sure to reach it ({limit_on(problem, best)})."

@@ -48,7 +48,7 @@ def _changes(problem: PlanningProblem, gain: Estimate | None) -> Iterator[tuple[
         yield MEMORY, replace(problem, cluster=replace(cluster, memory_bytes_per_node=2 * cluster.memory_bytes_per_node))
     if gain is not None:
         # Every worker `gain` times as fast. The ratio for shards is where a factor on all workers goes.
-        lifted = tuple(replace(limit, samples_per_s=limit.samples_per_s * gain.estimate) for limit in model.ceilings)
+        lifted = tuple(limit.scaled(gain.estimate) for limit in model.ceilings)
         faster = replace(model, shard_ratio=product(model.shard_ratio, gain), shard_replicates=(), ceilings=lifted)
         yield FIXES, replace(problem, model=faster, worker_rates={})
 

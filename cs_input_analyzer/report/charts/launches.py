@@ -6,7 +6,7 @@ from cs_input_analyzer.planning.curves import feeds, throughput_curve
 from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Prediction
 from cs_input_analyzer.report.charts.view import Chart, Row, Spec, axis, field, labels, layer, shown, tooltip
 from cs_input_analyzer.report.tables import YES_OR_NO
-from cs_input_analyzer.report.wording import one_line
+from cs_input_analyzer.report.wording import one_line, plan_currency
 from cs_input_analyzer.units import counted, format_count, format_estimate
 
 HEIGHT = 230
@@ -26,10 +26,11 @@ def supply_demand(analysis: Analysis) -> Chart | None:
         enough = HEADROOM * max(demand.high, plan.predicted_samples_per_s.high)
         near = sum(at.samples_per_s.estimate <= enough or at.input_workers <= plan.input_workers for at in curve)
     rows = [_point(at, feeds(at, analysis)) for at in curve[: max(near + 1, 3)]]
+    deliver = " ".join(filter(None, ("deliver", plan_currency(analysis))))
     return Chart(
         name="supply-demand",
         title="Supply against demand",
-        caption=f"What launches of {counted(plan.cpus_per_task, 'CPU')} a task deliver, with the 90 % band, and what the "
+        caption=f"What launches of {counted(plan.cpus_per_task, 'CPU')} a task {deliver}, with the 90 % band, and what the "
         "accelerator takes.",
         layers=_supply_layers(analysis, plan, rows, demand),
         height=HEIGHT,

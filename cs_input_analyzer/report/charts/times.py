@@ -19,7 +19,7 @@ from cs_input_analyzer.report.charts.view import (
     shown,
     tooltip,
 )
-from cs_input_analyzer.report.wording import shown_measurement
+from cs_input_analyzer.report.wording import AS_MEASURED, plan_currency, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail, workers_to_show
 from cs_input_analyzer.units import counted, format_count, format_rate, format_ratio, format_seconds
 
@@ -95,8 +95,8 @@ def rate_over_time(analysis: Analysis) -> Chart | None:
     return Chart(
         name="rate-over-time",
         title="Throughput over time",
-        caption=f"The workers of {measurement.layout}, from the first batch on. What lies in the shaded part was cut off (MSER-5): "
-        "buffers fill and AUTOTUNE searches there.",
+        caption=f"The workers of {measurement.layout} {AS_MEASURED}, from the first batch on. What lies in the shaded part was "
+        "cut off (MSER-5): buffers fill and AUTOTUNE searches there.",
         layers=_rate_layers(rows, transient_s),
         height=HEIGHT,
         table=shown("Throughput over time", rows, "worker", "time", "throughput"),
@@ -150,12 +150,13 @@ def timeline(analysis: Analysis) -> Chart | None:
         }
         for (begin_s, end_s), taken in zip(pairwise(curve.edges_s), curve.taken_samples_per_s, strict=True)
     ]
+    currency = plan_currency(analysis)
     few, all_of_them = format_count(curve.simulated_workers), format_count(plan.input_workers)
     return Chart(
         name="timeline",
         title="Feeding the accelerator",
-        caption="What the accelerator would take, and what it gets: measured batches of the workers, replayed through buffers "
-        f"of {format_count(curve.depth)} batches each. Where the areas part, it waits for input.",
+        caption=f"What the accelerator would take, and what it gets{f' {currency}' if currency else ''}: measured batches of the "
+        f"workers, replayed through buffers of {format_count(curve.depth)} batches each. Where the areas part, it waits for input.",
         layers=_feed_layers(rows),
         height=HEIGHT,
         table=shown("Feeding the accelerator", rows[::POINTS_PER_ROW], "when", "got", "would take"),

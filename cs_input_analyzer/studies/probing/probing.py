@@ -382,5 +382,5 @@ class Probing:
         if last is not None and last.samples_per_s is not None:
             samples = found.pipeline.samples_per_element if found.pipeline is not None else None
             unit = "elements/s" if samples is not None and samples.is_unknown else "samples/s"
-            what = f"{what} ({last.layout} gave {format_rate(last.samples_per_s.estimate, unit)})"
+            what = f"{what} ({last.layout} gave {format_rate(last.samples_per_s.estimate, unit)} as measured)"
         self._progress(what, self.seconds.spent_ratio)

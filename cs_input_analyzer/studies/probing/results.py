@@ -17,6 +17,7 @@ from cs_input_analyzer.records import (
     Host,
     LaunchPlan,
     Layout,
+    Limit,
     Measurement,
     Options,
     PipelineGraph,
@@ -136,18 +137,18 @@ class Results:
         rate wherever it is shown."""
         if self._saved_model is not None:
             return self._saved_model
-        lasting = bottlenecks.ceilings(self.stations(), self._quiet_factor())
-        return replace(self.fit(), ceilings=lasting, host_threads_per_core=self.host.threads_per_core)
+        return replace(self.fit(), ceilings=self._ceilings(), host_threads_per_core=self.host.threads_per_core)
 
-    def _quiet_factor(self) -> float:
-        """Rate at the host's quiet level over the measured one, of the worker that the stations are of."""
+    def _ceilings(self) -> tuple[Limit, ...]:
+        """The ceilings of the worker that the stations are of."""
         found = self.widest()
-        if found is None:
-            return 1.0
-        quiet_launches = capacity.at_quiet_level(self._compared(self.measurements))
-        quiet = quiet_launches[self.measurements.index(found[1])].workers[0].samples_per_s
-        measured = found[1].workers[0].samples_per_s
-        return quiet.estimate / measured.estimate if quiet is not None and measured is not None else 1.0
+        if found is None or self.pipeline is None:
+            return ()
+        at_idle = capacity.at_quiet_level(self._compared(self.measurements))
+        idle = next(iter(at_idle[self.measurements.index(found[1])].workers), None)
+        if idle is None:
+            return ()
+        return bottlenecks.ceilings(self.pipeline, *found, idle, storage=self.storage, measurements=self.alike)
 
     def _compared(self, measurements: Sequence[Measurement]) -> list[Measurement]:
         return [capacity.with_known_loops(measurement, self.host.quiet_loops) for measurement in measurements]
