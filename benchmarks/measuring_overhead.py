@@ -16,6 +16,7 @@ import os
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,7 @@ import tensorflow as tf
 import yaml
 
 from benchmarks.paired import arguments, ratio_bounds, save, show
+from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.machines.reference import WATCH_EVERY_S, SpeedWatch
 from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.records import SamplesPerElement
@@ -161,6 +163,27 @@ def stamp_s(rounds: int = 15, batches: int = 5000) -> float:
     return max(0.0, median(added))
 
 
+def reading_us(threads: int, readings: int = 200) -> tuple[float, float]:
+    """Return the CPU µs of a reading of the counters beside so many waiting threads, with and without times of single threads."""
+    ended = threading.Event()
+    waiting = [threading.Thread(target=ended.wait) for _ in range(threads)]
+    for thread in waiting:
+        thread.start()
+    reader = CounterReader()
+    spent_us = []
+    for with_threads in (True, False):
+        reader.read(threads=with_threads)
+        began_s = time.thread_time()
+        for _ in range(readings):
+            reader.read(threads=with_threads)
+        spent_us.append((time.thread_time() - began_s) / readings * 1e6)
+    ended.set()
+    for thread in waiting:
+        thread.join()
+    reader.close()
+    return spent_us[0], spent_us[1]
+
+
 def main() -> None:
     options = arguments(
         __doc__,
@@ -192,6 +215,10 @@ def main() -> None:
             interval = f"{percent['low']:+.2f} to {percent['high']:+.2f}"
             rows.append((f"{name}, {unit}", f"{percent['ratio']:+.2f}", interval, f"{percent['upper_bound']:+.2f}", verdict))
             result[f"{name}, {unit}"] = bounds
+    readings = {threads: reading_us(threads) for threads in (0, 30, 200)}
+    result["reading, µs"] = readings
+    rows_of_readings = [(str(threads), f"{whole:.0f}", f"{rest:.0f}") for threads, (whole, rest) in readings.items()]
+    show("A reading of the counters, CPU µs", ("threads", "once a second", "else"), rows_of_readings)
     show("Parts of measuring, percent of the pipeline's time", ("part", "clock", "CPU time"), part_rows)
     show("Slowdown by measuring, percent", ("pipeline", "mean", "90 % interval", "upper 90 % bound", "target"), rows)
     save(options.json, result)
