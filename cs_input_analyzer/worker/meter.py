@@ -32,11 +32,14 @@ class CostMeter:
     _iterator: Callable[[], Any] = lambda: None
 
     def poll(self, iterator: Any) -> None:
-        """Reads the iterator's model. Silent where there is none (autotune switched off, no element yet)."""
+        """Reads the iterator's model. Silent where there is none (autotune switched off, no element yet, an old TensorFlow)."""
         import tensorflow as tf
 
+        read = getattr(tf.data.experimental, "get_model_proto", None)
+        if read is None:  # before TensorFlow 2.17; the pipeline's notes say so
+            return
         try:
-            model = tf.data.experimental.get_model_proto(iterator)
+            model = read(iterator)
         except (tf.errors.OpError, ValueError, TypeError):
             return
         if self._iterator() is not iterator:  # a new pass over the data: its nodes count from 0, under the same numbers

@@ -83,7 +83,7 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
         min_window_s=min(order.plan.min_window_s, window_s) if order.is_alone else window_s,
         max_window_s=window_s,
         target_error_ratio=order.plan.target_error_ratio,
-        want_costs=order.is_first and not lacking_costs(),
+        want_costs=order.is_first,
         files=built.files,
         fsspec=built.fsspec,
         inherited_shared_bytes=inherited_shared_bytes,

@@ -103,3 +103,14 @@ def test_costs_are_there_or_their_lack_is_said(monkeypatch: pytest.MonkeyPatch) 
     assert failures.lacking_costs() == ()
     monkeypatch.delattr(tf.data.experimental, "get_model_proto")
     assert failures.lacking_costs() == (f"costs of ops need TensorFlow 2.17; this is {tf.__version__}",)
+
+
+def test_a_poll_of_a_tensorflow_without_costs_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cs_input_analyzer.worker.meter import CostMeter
+
+    iterator = iter(tf.data.Dataset.range(3))
+    next(iterator)
+    monkeypatch.delattr(tf.data.experimental, "get_model_proto")
+    meter = CostMeter(ops=())
+    meter.poll(iterator)
+    assert not meter.has_model
