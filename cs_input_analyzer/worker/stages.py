@@ -147,8 +147,9 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             redirected=tuple(dict.fromkeys(moved)),
         )
         context = next(iter(sorted(uses)), None)  # "given" before "left"
-        notes = (*dict.fromkeys(left_out), *lacking_costs())
-        pipeline = replace(pipeline, input_context=context, stand_ins=capture.innermost(stood_in), notes=notes)
+        stand_ins = capture.innermost(stood_in)
+        notes = (*dict.fromkeys(left_out), *lacking_costs(), *capture.notes_on(stand_ins))
+        pipeline = replace(pipeline, input_context=context, stand_ins=stand_ins, notes=notes)
         stage = "load"
         assert pipeline.samples_per_element is not None
         # Among several a function may divide the batch of the step by their number: that is no contradiction.

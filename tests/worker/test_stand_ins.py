@@ -18,6 +18,7 @@ from cs_input_analyzer.worker import load
 from cs_input_analyzer.worker.capture import Interceptor, innermost, missing_advice, setting_up, standing_in
 from cs_input_analyzer.worker.capture.estimators import params_of
 from cs_input_analyzer.worker.capture.imports import expects_import_error
+from cs_input_analyzer.worker.capture.launchers import notes_on
 from cs_input_analyzer.worker.capture.stand_ins import NoResult, StandInError
 from tests.builders import make_options
 from tests.functional.running import BRIEF, QUICK, run_cli
@@ -283,6 +284,13 @@ def test_a_launcher_that_is_missing_is_one_process(package: str, imported: str, 
 def test_a_message_leads_to_the_stand_in_of_a_launcher() -> None:
     assert missing_advice("No module named 'horovod.tensorflow'").endswith("--stand-in horovod, and the script runs as rank 0 of 1")
     assert missing_advice("No module named 'spacy'").endswith("--stand-in spacy")
+
+
+def test_a_note_names_launchers_only() -> None:
+    assert notes_on(("spacy", "horovod.tensorflow")) == (
+        "horovod.tensorflow: not installed, so it answers as rank 0 of 1, and shards no data",
+    )
+    assert notes_on(("spacy", "tensorflow.estimator", "mpi4py_like")) == ()
 
 
 def test_torch_is_not_distributed(built: Built) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +21,12 @@ def known_of(module: str) -> dict[str, Any]:
     if module == "torch":
         return {"distributed": SimpleNamespace(**_LIKE_TORCH)}
     return _LIKE_TORCH if module == "torch.distributed" else {}
+
+
+def notes_on(stood_in: Iterable[str]) -> tuple[str, ...]:
+    """Return a sentence that names the launchers among modules that were stood in for; nothing where there is none."""
+    names = ", ".join(name for name in stood_in if known_of(name))
+    return (f"{names}: not installed, so it answers as rank 0 of 1, and shards no data",) if names else ()
 
 
 def _always(value: Any) -> Callable[..., Any]:
