@@ -13,7 +13,8 @@ from cs_input_analyzer.worker.journal import WorkPlan
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailure:
     """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`,
-    `sampling`, `journal` (what it measured could not be written down), `worker`, `engine` (what started it ended it).
+    `sampling`, `fault` (a mistake of ours), `version` (this TensorFlow lacks what we need),
+    `journal` (what it measured could not be written down), `worker`, `engine` (what started it ended it).
     """
 
     stage: str

@@ -13,11 +13,12 @@ from pathlib import Path
 from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.collecting import how_it_ended, temporary_scratch
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
-from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, UsageError
 from cs_input_analyzer.pipeline.graph import is_users_own
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.units import several
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
+from cs_input_analyzer.worker.failures import FAULT, VERSION
 from cs_input_analyzer.worker.journal import Journal, read_journal
 from cs_input_analyzer.worker.script_run import HUNG
 from cs_input_analyzer.worker.summary import Ending
@@ -144,11 +145,15 @@ def _on_its_files(journal: Journal) -> tuple[str, ...]:
 
 def _nothing_found(
     script: Script, ending: Ending, journal: Journal, seconds: float, hung: str, stand_ins: tuple[str, ...]
-) -> InputFunctionError:
+) -> AnalyzerError:
     what = f"`{script.command}`"
     about = f" (not installed, so stand-ins took their place: {', '.join(stand_ins)})" if stand_ins else ""
     printed = "\n".join(ending.output_tail.strip().splitlines()[-OUTPUT_LINES:])
     failed, ended = journal.last("failed"), journal.last("ended")
+    if failed is not None and failed["stage"] == VERSION:
+        return UsageError(failed["message"])
+    if failed is not None and failed["stage"] == FAULT:
+        return AnalyzerError(f"a fault of cs_input_analyzer, not of {what}: {failed['message']}\n{failed['details']}".rstrip())
     if failed is not None:
         message = (
             f"{what} failed before it took any data: {failed['kind']}: {failed['message']}{about}; accelerators are hidden from it"

@@ -134,6 +134,7 @@ class PipelineGraph:
         input_context: whether the input function was `given` the `tf.distribute.InputContext` that it takes, or that was `left` at
             its default; None where it takes none.
         stand_ins: modules that are not installed and were stood in for while it was built.
+        notes: sentences about the measured copy: ops that were left out of it, and what this TensorFlow cannot measure.
     """
 
     target: str
@@ -146,6 +147,7 @@ class PipelineGraph:
     redirected: tuple[str, ...] = ()
     input_context: ContextUse | None = None
     stand_ins: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     samples_per_element: SamplesPerElement | None = None
 
     @property

@@ -57,6 +57,7 @@ def pipeline_facts(analysis: Analysis) -> Pairs:
             ("files", None if files is None else _files(files)),
             ("redirected", moved and f"{moved}: moved to a private folder while measuring"),
             ("stood in for", missing and f"{missing}: not installed; nothing of the data comes from there"),
+            ("notes", "; ".join(pipeline.notes)),
         )
     )
 

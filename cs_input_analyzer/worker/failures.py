@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from cs_input_analyzer.pipeline.graph import is_library
 from cs_input_analyzer.worker.journal import JournalWriter
@@ -14,6 +18,9 @@ from cs_input_analyzer.worker.journal import JournalWriter
 # A message may hold a whole tensor.
 MESSAGE_LIMIT = 4000
 TRACEBACK_LIMIT = 8000
+# Stages of failures that are not the user's: a mistake of ours, and a release of TensorFlow that lacks what we need.
+FAULT, VERSION = "fault", "version"
+_OURS = str(Path(__file__).parents[1]) + os.sep
 # Looking for a file that has changed takes at most so long.
 CHANGED_FILES_S = 1.0
 
@@ -24,13 +31,89 @@ _LOOP_FRAMES = re.compile(
 
 
 def report_failure(journal: JournalWriter, stage: str, error: BaseException) -> None:
-    """Writes to the journal what the user's code, or ours, raised at a stage of the worker's life."""
+    """Write to the journal what the user's code, or ours, raised at a stage of the worker's life."""
+    details, message = user_traceback(error), plain_message(error) + _first_version_advice(error)
+    if not details and stage != "load" and _is_ours(error):
+        lacks = _lacking_in_tensorflow(error)
+        stage, message = (VERSION, lacks) if lacks else (FAULT, f"{type(error).__name__}: {message}")
+        details = "" if lacks else "".join(traceback.format_exception(error))
     journal.event(
         "failed",
         stage=stage,
         kind=type(error).__name__,
-        message=plain_message(error)[:MESSAGE_LIMIT],
-        details=user_traceback(error)[-TRACEBACK_LIMIT:],
+        message=message[:MESSAGE_LIMIT],
+        details=details[-TRACEBACK_LIMIT:],
+    )
+
+
+def lacking_costs() -> tuple[str, ...]:
+    """Return a sentence where this TensorFlow cannot say what ops cost; nothing where it can."""
+    import tensorflow as tf
+
+    from cs_input_analyzer.worker.meter import model_reader
+
+    if model_reader() is not None:
+        return ()
+    return (f"costs of ops need TensorFlow 2.17; this is {tf.__version__}",)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Return whether our own code made the mistake: it raised, or asked TensorFlow for a name, and nothing of the user's ran."""
+    if not isinstance(error, AttributeError | ImportError | NameError | AssertionError | LookupError | RecursionError):
+        return False
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    while frames and isinstance(error, AttributeError | ImportError) and is_library(frames[-1], ("tensorflow",)):
+        frames.pop()  # modules of TensorFlow are loaded by code of its own
+    return bool(frames) and frames[-1].startswith(_OURS)
+
+
+def _lacking_in_tensorflow(error: BaseException) -> str:
+    """Return a sentence about the name that this TensorFlow lacks; empty where the error is another one."""
+    owner: Any = getattr(error, "obj", None)
+    module = owner.__name__ if isinstance(owner, ModuleType) else getattr(owner, "__module__", None) or ""
+    name = getattr(error, "name", None)
+    if isinstance(error, ImportError):
+        module, name = name or "", str(error)
+    if not name or str(module).partition(".")[0] not in ("tensorflow", "keras"):
+        return ""
+    import tensorflow as tf
+
+    public = str(module).replace("tensorflow._api.v2", "tf")
+    return f"TensorFlow {tf.__version__} lacks {public}.{name}, which the measurement needs: install TensorFlow 2.17 or newer"
+
+
+def _has(holder: Any, *names: str) -> bool:
+    """Return whether `holder.a.b` exists for the names `a`, `b`."""
+    for name in names:
+        holder = getattr(holder, name, None)
+    return holder is not None
+
+
+_LACKING = re.compile(r"(?:module '([\w.]+)'|(?:type object )?'(\w+)'(?: object)?) has no attribute '(\w+)'")
+
+
+def _first_version_advice(error: BaseException) -> str:
+    """Return what to do about code that was written for TensorFlow 1; empty where the error is another one."""
+    # AutoGraph raises the error anew, with its text alone.
+    lacking = _LACKING.search(plain_message(error)) if isinstance(error, AttributeError) else None
+    if lacking is None or "tensorflow" not in sys.modules:
+        return ""
+    import tensorflow as tf
+
+    owner, name = lacking.group(1) or lacking.group(2), lacking.group(3)
+    first: Any = tf.compat.v1
+    if lacking.group(1):
+        inside = [part for part in owner.split(".")[1:] if part not in ("_api", "v2")]
+        is_lost = owner.partition(".")[0] == "tensorflow" and ((not inside and name == "contrib") or _has(first, *inside, name))
+    else:
+        kind = "Iterator" if "Iterator" in owner else "Dataset" if "Dataset" in owner else ""
+        is_lost = bool(kind) and _has(first.data, kind, name)
+    if not is_lost:
+        return ""
+    lost = " tf.contrib is in no release since 2.0, also not in tf.compat.v1." if name == "contrib" else ""
+    return (
+        f"; the code is written for TensorFlow 1, and this is {tf.__version__}.{lost} Convert it by tf_upgrade_v2 --infile "
+        "OLD.py --outfile NEW.py, or import tensorflow.compat.v1 as tf"
     )
 
 

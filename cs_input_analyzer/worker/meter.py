@@ -22,12 +22,18 @@ from cs_input_analyzer.worker.visits import OpCounts
 NANOSECONDS = 1e-9
 
 
+def model_reader() -> Any:
+    """Return TensorFlow's op that reads the model of an iterator; None before 2.17."""
+    from tensorflow.python.ops import gen_experimental_dataset_ops as raw_ops
+
+    return getattr(raw_ops, "iterator_get_model_proto", None)
+
+
 def model_of(iterator: Any) -> bytes | None:
     """Return the serialized model of a running iterator; None where there is none (autotune switched off, before 2.17)."""
     import tensorflow as tf
-    from tensorflow.python.ops import gen_experimental_dataset_ops as raw_ops
 
-    read = getattr(raw_ops, "iterator_get_model_proto", None)
+    read = model_reader()
     if read is None:
         return None
     try:

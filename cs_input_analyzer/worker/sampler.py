@@ -65,7 +65,7 @@ def sample(journal: JournalWriter, given: Sampling) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class _Sampler:
-    """One run of sampling. `since_epoch`: batches of this pass."""
+    """One run of sampling. `pass_began`: batches before this pass; its first one may have been taken before sampling."""
 
     journal: JournalWriter
     given: Sampling
@@ -73,7 +73,7 @@ class _Sampler:
     speed: SpeedWatch = field(default_factory=SpeedWatch)
     side: SideThread = field(init=False)
     epochs: int = 0
-    since_epoch: int = 1
+    pass_began: int = -1
     until_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -101,7 +101,6 @@ class _Sampler:
         """Run the loop once; return why sampling stops, or None."""
         chunk = self.loop(self.side.iterator, until_s=None, fewest=max(1, FEWEST_BATCHES - self.side.batches))
         self.side.take(chunk)
-        self.since_epoch += len(chunk.stamps_s)
         if chunk.error is not None:
             message = element_error(chunk.error, self.given.files)
             self.side.note("data_error", kind=type(chunk.error).__name__, message=message, batches=self.side.batches)
@@ -133,12 +132,12 @@ class _Sampler:
         self.epochs += 1
         if self.epochs == 1 and not self.given.want_costs and (model := model_of(self.side.iterator)) is not None:
             self.side.meter.add(model, 0)
-        has_given = self.since_epoch > 0
+        has_given = self.side.batches > self.pass_began  # the side thread may have taken over all that came
         began_cpu_s = time.thread_time()  # threads of the new pass begin their work meanwhile
         if has_given:
             self.side.begin_pass(lambda: iter(self.given.dataset))
         self.side.note("epoch", batches=self.side.batches, restart_cpu_s=time.thread_time() - began_cpu_s)
-        self.since_epoch = 0
+        self.pass_began = self.side.batches
         return has_given
 
 

@@ -46,6 +46,7 @@ def _run(
 
     from cs_input_analyzer.worker.capture import Interceptor, parse_script, run_script, setting_up, standing_in
     from cs_input_analyzer.worker.failures import report_failure
+    from cs_input_analyzer.worker.left_out import devices_left_out
     from cs_input_analyzer.worker.redirect import redirected_writes
 
     tf.get_logger().setLevel("ERROR")
@@ -72,7 +73,7 @@ def _run(
     try:
         script = parse_script(target)
         stand_ins = standing_in((*packages, *script.stand_ins), lambda name: journal.event("stand_in", name=name))
-        with redirected_writes(folder), stand_ins, setting_up(), ExitStack() as undone:
+        with redirected_writes(folder), devices_left_out(), stand_ins, setting_up(), ExitStack() as undone:
             run_script(script, interceptor, undone)
     except JournalError:
         raise

@@ -22,10 +22,11 @@ from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand
 from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, SamplesPerElement
 from cs_input_analyzer.worker import capture, load
-from cs_input_analyzer.worker.failures import report_failure
+from cs_input_analyzer.worker.failures import lacking_costs, report_failure
 from cs_input_analyzer.worker.file_order import begun_at
 from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
+from cs_input_analyzer.worker.left_out import devices_left_out
 from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
 from cs_input_analyzer.worker.sampler import Sampling, sample
@@ -136,7 +137,12 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     uses, fsspec = list[ContextUse](), FsspecWatch()
     journal.event("loading")
     try:
-        with graph.recorded_sources() as log, redirected_writes(folder) as moved, begun_at(order.plan.begin_ratio):
+        with (
+            graph.recorded_sources() as log,
+            redirected_writes(folder) as moved,
+            devices_left_out() as left_out,
+            begun_at(order.plan.begin_ratio),
+        ):
             found = _found(order)
             stage = "build"
             journal.event("building")
@@ -144,7 +150,8 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             dataset = load.build_dataset(found, _call_of(order), uses.append)
         end_forked_child(own_pid)
         build_s = time.monotonic() - began_s
-        files = graph.sized_files_of(dataset)
+        with graph.unreadable_named(dataset, log):
+            files = graph.sized_files_of(dataset)
         pipeline = graph.read_graph(
             dataset,
             log,
@@ -156,7 +163,9 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             redirected=tuple(dict.fromkeys(moved)),
         )
         context = next(iter(sorted(uses)), None)  # "given" before "left"
-        pipeline = replace(pipeline, input_context=context, stand_ins=capture.innermost(stood_in))
+        stand_ins = capture.innermost(stood_in)
+        notes = (*dict.fromkeys(left_out), *lacking_costs(), *capture.notes_on(stand_ins))
+        pipeline = replace(pipeline, input_context=context, stand_ins=stand_ins, notes=notes)
         stage = "load"
         assert pipeline.samples_per_element is not None
         # Among several a function may divide the batch of the step by their number: that is no contradiction.
@@ -208,7 +217,7 @@ def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
 
     own_pid = os.getpid()
     try:
-        with patched_sources(texts), redirected_writes(folder):
+        with patched_sources(texts), redirected_writes(folder), devices_left_out():
             return load.build_dataset(_found(order), _call_of(order))
     finally:
         end_forked_child(own_pid)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from builders import make_analysis, make_bare_analysis, make_measurement, make_noise, make_plan, make_steady_state, make_worker
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, Noise
-from cs_input_analyzer.report.measuring import measured_facts, measuring_facts
+from cs_input_analyzer.report.measuring import measured_facts, measuring_facts, pipeline_facts
 from cs_input_analyzer.report.wording import shown_measurement
 
 ALONE = {"recommendation": make_plan(confirmed_by=None)}
@@ -89,3 +91,14 @@ def test_each_sign_of_noise_is_said_alone() -> None:
     }
     assert {field: noise(Noise(**(unread | {field: 0.123}))) for field in signs} == signs
     assert noise(Noise(**unread)) == "-"
+
+
+def test_what_was_left_out_and_stood_in_for_is_shown_where_there_is_any() -> None:
+    analysis = make_analysis(**ALONE)
+    said = ("left out: copy_to_device, data.py:12: it moves batches to a device", "costs of ops need TensorFlow 2.17; this is 2.15")
+    pipeline = replace(analysis.pipeline, notes=said, stand_ins=("horovod.tensorflow",))
+    shown = dict(pipeline_facts(replace(analysis, pipeline=pipeline, capture=None)))
+    assert shown["notes"] == "; ".join(said)
+    assert "horovod.tensorflow: not installed" in shown["stood in for"]
+    quiet = dict(pipeline_facts(replace(analysis, pipeline=replace(pipeline, notes=(), stand_ins=()), capture=None)))
+    assert not {"notes", "stood in for"} & set(quiet)

@@ -256,6 +256,8 @@ REQUEST, READING = "Error executing an HTTP request:", "\n\t when reading metada
         (("hang", "deadline", "ended by us while waiting to sample", ""), InputFunctionError, "--max-seconds is 60, a larger"),
         (("hang", "start", "ended by us while building the pipeline", ""), InputFunctionError, "--start-timeout is 300, a larger"),
         (("hang", "start", "ended by us while importing TensorFlow", ""), LaunchError, "--start-timeout is 300, a larger"),
+        (("version", "AttributeError", "TensorFlow 2.16 lacks tf.lost", ""), UsageError, "2.16 lacks"),
+        (("fault", "KeyError", "KeyError: 'x'", "meter.py"), AnalyzerError, "a fault of cs_input_analyzer, not of the input"),
         (("exit", "building the pipeline", "exited with status 7", ""), InputFunctionError, "status 7"),
         (("exit", "importing TensorFlow", "exited with status 1", "libfoo"), LaunchError, "libfoo"),
         (("build", "KeyError", "'vocab_size'", ""), InputFunctionError, "KeyError: 'vocab_size'; where it is a key"),

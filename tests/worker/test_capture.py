@@ -245,6 +245,14 @@ STYLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str], set[str], l
         [(1, "train", "[ 0  3  6  9"), (2, "eval", EVEN)],
     ),
     "Keras after peeks": (("keras_style.py",), (), ["peek", "peek", "fit", "evaluate"], set(), [(3, "train", "shape=(32, 1)")]),
+    "under a launcher": (
+        ("horovod_style.py",),
+        *(("horovod",), ["fit"], {"horovod.tensorflow.keras"}, [(1, "train", "shape=(128, 28, 28, 1)")]),
+    ),
+    "two Estimators of one dictionary": (
+        ("two_estimators.py",),
+        *((), ["Estimator.train", "Estimator.evaluate"], {"tensorflow.estimator"}, [(1, "train", EVEN), (2, "eval", "[0]")]),
+    ),
     "removes its data at its end": (("removes_its_data.py",), (), ["fit"], set(), [(1, "train", "shape=(2, 1)")]),
     "catches everything": (("swallows.py",), (), [""], set(), FIRST_FIVE),
     "distribute": (("loop_style.py", "distribute"), (), ["distribute"], set(), FIRST_FIVE),

@@ -16,7 +16,9 @@ from cs_input_analyzer import api
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.worker import load
 from cs_input_analyzer.worker.capture import Interceptor, innermost, missing_advice, setting_up, standing_in
+from cs_input_analyzer.worker.capture.estimators import params_of
 from cs_input_analyzer.worker.capture.imports import expects_import_error
+from cs_input_analyzer.worker.capture.launchers import notes_on
 from cs_input_analyzer.worker.capture.stand_ins import NoResult, StandInError
 from tests.builders import make_options
 from tests.functional.running import BRIEF, QUICK, run_cli
@@ -252,6 +254,123 @@ def test_an_estimator_leads_to_the_run_that_goes_on(built: Built) -> None:
     assert reached == [["train"], ["train"]]
 
 
+# --- launchers ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("package", "imported", "count"),
+    [
+        ("horovod", "import horovod\nimport horovod.tensorflow as hvd", "hvd.size()"),
+        ("horovod", "import horovod.tensorflow.keras as hvd", "hvd.local_size() + hvd.local_rank()"),
+        ("horovod", "import horovod.keras as hvd", "hvd.cross_size() + hvd.cross_rank()"),
+        ("horovod", "from horovod import tensorflow as hvd", "hvd.size()"),
+        ("horovod", "import horovod.tensorflow as hvd", "int(hvd.allreduce(1, average=False))"),
+        ("horovod", "import horovod.tensorflow as hvd", "int(hvd.broadcast_object(1, root_rank=0))"),
+        ("byteps", "import byteps.tensorflow as bps", "bps.size()"),
+        ("smdistributed", "import smdistributed.dataparallel.tensorflow as sdp", "sdp.size()"),
+        ("mpi4py", "from mpi4py import MPI", "MPI.COMM_WORLD.Get_size() + MPI.COMM_WORLD.Get_rank()"),
+        ("mpi4py", "import mpi4py.MPI as MPI", "MPI.COMM_WORLD.size + MPI.COMM_WORLD.rank"),
+        ("mpi4py", "from mpi4py import MPI", "MPI.COMM_WORLD.bcast(1, root=0)"),
+    ],
+)
+def test_a_launcher_that_is_missing_is_one_process(package: str, imported: str, count: str, built: Built) -> None:
+    body = f"    size = {count}\n    assert size == 1\n    return tf.data.Dataset.range(9).shard(size, 0)\n"
+    text = f"{imported}\ndef input_fn(params):\n{body}"
+    dataset, told = built(text, package)
+    assert int(dataset.cardinality()) == 9
+    assert any(name.partition(".")[0] == package for name in told)
+
+
+def test_a_message_leads_to_the_stand_in_of_a_launcher() -> None:
+    assert missing_advice("No module named 'horovod.tensorflow'").endswith("--stand-in horovod, and the script runs as rank 0 of 1")
+    assert missing_advice("No module named 'spacy'").endswith("--stand-in spacy")
+
+
+def test_a_note_names_launchers_only() -> None:
+    assert notes_on(("spacy", "horovod.tensorflow")) == (
+        "horovod.tensorflow: not installed, so it answers as rank 0 of 1, and shards no data",
+    )
+    assert notes_on(("spacy", "tensorflow.estimator", "mpi4py_like")) == ()
+
+
+def test_torch_is_not_distributed(built: Built) -> None:
+    dataset, _ = built(
+        """
+        import torch
+        import torch.distributed as dist
+        def input_fn(params):
+            size = dist.get_world_size() if dist.is_initialized() else torch.distributed.get_world_size()
+            return tf.data.Dataset.range(3).shard(size, dist.get_rank())
+        """,
+        "torch",
+    )
+    assert int(dataset.cardinality()) == 3
+
+
+def test_a_launcher_gives_back_what_it_wraps(built: Built) -> None:
+    built(
+        """
+        import horovod.tensorflow as hvd
+        hvd.init()
+        optimizer, tape = object(), object()
+        assert hvd.DistributedOptimizer(optimizer, compression=hvd.Compression.fp16) is optimizer
+        assert hvd.DistributedGradientTape(tape) is tape
+        assert hvd.broadcast_variables([], root_rank=0) is None
+        assert not hvd.nccl_built() and hvd.is_initialized()
+        import horovod.tensorflow.keras as keras_hvd
+        callbacks = keras_hvd.callbacks
+        callbacks.BroadcastGlobalVariablesCallback(0), callbacks.MetricAverageCallback()
+        callbacks.LearningRateWarmupCallback(initial_lr=0.1 * keras_hvd.size(), warmup_epochs=3)
+        """,
+        "horovod",
+    )
+
+
+def test_other_packages_have_no_rank(built: Built) -> None:
+    with pytest.raises(StandInError, match=r"lost_package\.rank"):
+        built("import lost_package\nlost_package.rank() + 0 > 1\n[1][lost_package.rank()]", "lost_package")
+
+
+def test_a_module_that_is_only_imported_is_named(built: Built) -> None:
+    _, told = built("import horovod.tensorflow as hvd", "horovod")
+    assert innermost(told) == ("horovod.tensorflow",)
+    _, told = built("import json", "horovod")
+    assert told == []
+
+
+# --- params of Estimators ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["tf.estimator.Estimator", "tf.compat.v1.estimator.tpu.TPUEstimator"])
+def test_an_estimator_keeps_the_params_of_its_making(kind: str, built: Built) -> None:
+    kept: list[Any] = []
+    interceptor = Interceptor(lambda why: pytest.fail(why))
+    interceptor.on_estimator = lambda estimator, call, input_fn, mode: kept.append(params_of(estimator, mode))
+    with interceptor.running():
+        built(
+            f"""
+            params = {{"batch_size": 8, "deep": {{"size": 1}}}}
+            train = {kind}(model_fn=None, params=params)
+            params["batch_size"], params["deep"]["size"] = 1, 2
+            evaluate = {kind}(model_fn=None, params=params)
+            train.train(tf.data.Dataset.range)
+            evaluate.evaluate(tf.data.Dataset.range)
+            """
+        )
+    assert kept == [{"batch_size": 8, "deep": {"size": 1}}, {"batch_size": 1, "deep": {"size": 2}}]
+
+
+def test_params_that_cannot_be_copied_are_kept(built: Built) -> None:
+    built(
+        """
+        import threading
+        params = {"lock": threading.Lock()}
+        assert tf.estimator.Estimator(params=params).params is params
+        assert tf.estimator.Estimator().params is None
+        """
+    )
+
+
 # --- no value ----------------------------------------------------------------------------------------------------------------
 
 
@@ -383,6 +502,6 @@ def test_a_target_with_imports_of_its_time(tmp_path: Path) -> None:
     assert done.code == 0, done.err[-3000:]
     run = api.load_analysis(tmp_path / "run.json")
     assert run.pipeline.batch_size == 8
-    assert run.pipeline.stand_ins == ("tensorflow.contrib.training", "tensorflow.estimator", "cerebras.tf.x")
+    assert run.pipeline.stand_ins == ("lost_package", "tensorflow.contrib.training", "tensorflow.estimator", "cerebras.tf.x")
     assert run.options.stand_ins == ("lost_package",)
     assert "tensorflow.estimator, cerebras.tf.x: not installed" in " ".join(render(run, "console", full=True).split())

@@ -27,4 +27,5 @@ from cs_input_analyzer.pipeline.graph.read import (
     files_by_reader,
     read_graph,
     sized_files_of,
+    unreadable_named,
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cs_input_analyzer.pipeline.graph.lines import SourceLog, numbers_at_top
+from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, SourceLog, numbers_at_top
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, node_name
 from cs_input_analyzer.pipeline.graph.ops import OpPlace, reader_of
 from cs_input_analyzer.pipeline.graph.sizes import Sized, existing, folder_of
@@ -55,6 +57,37 @@ def read_graph(
         is_infinite=cardinality == int(tf.data.INFINITE_CARDINALITY),
         redirected=redirected,
     )
+
+
+@contextmanager
+def unreadable_named(dataset: Any, log: SourceLog) -> Iterator[None]:
+    """Raise TargetError with the op and its line where TensorFlow can write no graph of an op of `dataset`."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError):
+        if not _is_unreadable(dataset):
+            raise
+        while (deeper := next(filter(_is_unreadable, dataset._inputs()), None)) is not None:
+            dataset = deeper
+        name = type(dataset).__name__.strip("_").removesuffix("Dataset")
+        source = log.lines.get(getattr(dataset, SOURCE_NUMBER, -1))
+        where = f", {source.line}," if source is not None and source.line else ""
+        raise TargetError(
+            f"the op {name}{where} cannot be measured: TensorFlow cannot write it into a graph. "
+            "Leave it out of the input function, or return the Dataset before it"
+        ) from None
+
+
+def _is_unreadable(dataset: Any) -> bool:
+    import tensorflow as tf
+
+    try:
+        graph_def_of(dataset)
+    except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError):
+        return True
+    return False
 
 
 def element_components(element_spec: Any) -> tuple[Component, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from cs_input_analyzer.engines import WorkerFailure
-from cs_input_analyzer.errors import InputFunctionError, LaunchError, TargetError, UsageError
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, LaunchError, TargetError, UsageError
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.worker.capture import missing_advice
+from cs_input_analyzer.worker.failures import FAULT, VERSION
 from cs_input_analyzer.worker.summary import IMPORTING
 
 _PARAMS = (
@@ -22,12 +23,16 @@ _STORED = re.compile(r"gs://[^\s'\"]+")
 _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 
 
-def failure_of(
-    failure: WorkerFailure, options: Options, *, is_script: bool = False
-) -> TargetError | UsageError | InputFunctionError | LaunchError:
+def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = False) -> AnalyzerError:
     """The error for the user when no worker gave a single rate; `is_script`: of a script, which makes its params itself."""
     if failure.stage == "load":
         return TargetError(failure.message)
+    if failure.stage == VERSION:
+        return UsageError(failure.message)
+    if failure.stage == FAULT:
+        return AnalyzerError(
+            f"a fault of cs_input_analyzer, not of the input function: {failure.message}\n{failure.details}".rstrip()
+        )
     if failure.stage in ("journal", "engine"):
         return LaunchError(failure.message)
     if failure.stage == "import":

@@ -8,6 +8,7 @@ Workers whose target is a script run it up to there; `worker.script_run` runs it
 from cs_input_analyzer.worker.capture.entry_points import LOOKED_FOR
 from cs_input_analyzer.worker.capture.imports import innermost, missing_advice, standing_in
 from cs_input_analyzer.worker.capture.interceptor import Interceptor
+from cs_input_analyzer.worker.capture.launchers import notes_on
 from cs_input_analyzer.worker.capture.script import (
     Script,
     beside_scripts,

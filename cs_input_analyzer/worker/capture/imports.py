@@ -20,6 +20,7 @@ from typing import Any
 
 from cs_input_analyzer.pipeline.graph import is_users_own
 from cs_input_analyzer.worker.capture.estimators import KNOWN
+from cs_input_analyzer.worker.capture.launchers import known_of
 from cs_input_analyzer.worker.capture.stand_ins import StandIn, made_for
 
 _ATTRIBUTE = "estimator"
@@ -77,7 +78,9 @@ def missing_advice(message: str) -> str:
     missing = re.search(r"No module named '([\w.]+)'", message)
     if missing is None:
         return ""
-    return f"; install it, or where the data need nothing of it, give --stand-in {missing.group(1).partition('.')[0]}"
+    package = missing.group(1).partition(".")[0]
+    alone = ", and the script runs as rank 0 of 1" if known_of(missing.group(1)) or known_of(package) else ""
+    return f"; install it, or where the data need nothing of it, give --stand-in {package}{alone}"
 
 
 def is_vendors(name: str) -> bool:
@@ -115,7 +118,7 @@ class _StandInFinder(MetaPathFinder, Loader):
         )
 
     def create_module(self, spec: Any) -> ModuleType:
-        return StandIn(spec.name, KNOWN, self._on_stub)
+        return StandIn(spec.name, {**KNOWN, **known_of(spec.name)}, self._on_stub)
 
     def exec_module(self, module: ModuleType) -> None:
         """Where a class is missing, `from tensorflow.keras.layers import Lost` asks for a module of its name."""
@@ -123,6 +126,8 @@ class _StandInFinder(MetaPathFinder, Loader):
         if parent and not isinstance(sys.modules.get(parent), StandIn) and name[:1].isupper():
             self._on_stub(module.__name__)
             sys.modules[module.__name__] = made_for(parent, name, KNOWN)
+        else:  # to be named, also where nothing of it is used
+            self._on_stub(module.__name__)
         self._made[module.__name__] = sys.modules[module.__name__]
 
     def forget(self) -> None:
