@@ -267,6 +267,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             moved=moved_parameters(journal, window),
             epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 2]),
             is_filling_cache=_is_filling_cache(journal, window),
+            pass_elements=next((int(event["batches"]) + 1 for event in journal.events if event["event"] == "epoch"), None),
         ),
         noise=_noise(journal, window, begin, end),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
