@@ -70,7 +70,9 @@ def last_end(pipeline: PipelineGraph, measurements: Iterable[Measurement], mode:
     evaluation, where one pass is meant, only the first counts. None if no worker saw that."""
     states = [worker.steady_state for m in measurements for worker in m.workers if worker.steady_state is not None]
     claims = is_endless(pipeline)
-    ended = [one for one in states if one.epochs and (claims or (one.stopped_by == "data_end" and mode == "train"))]
+    ended = [
+        one for one in states if one.pass_elements is not None and (claims or (one.stopped_by == "data_end" and mode == "train"))
+    ]
     return min(ended, key=lambda one: one.pass_elements or math.inf, default=None)
 
 

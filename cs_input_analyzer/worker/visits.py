@@ -85,7 +85,7 @@ def is_counted(op: Op, ops: Sequence[Op], seen: Mapping[str, OpCounts]) -> bool:
             if _taken(other, name, heads, has_nested=bool(results)) is None:
                 return False
             is_told = _taken(other, name, {}, has_nested=bool(results)) is not None
-            if not is_told and min(heads[other.name].elements, heads[name].elements) < LEAST_COUNTED:
+            if not is_told and any(heads[one].elements < LEAST_COUNTED for one in (other.name, name) if one in heads):
                 return False
     return True
 
@@ -96,9 +96,11 @@ def records_per_sample(
     """Return the elements of the readers, as they run alone, for one sample of the output: a `zip` of readers gives one for all of
     them. None if the elements of the ops behind them were not counted."""
     by_name, names = {op.name: op for op in ops}, {op.name for op in readers}
+    alone: list[Op] = []  # a reader before another one is not among these
 
     def records(op: Op) -> list[float]:
         if op.name in names:
+            alone.append(op)
             return [ratios.get(op.name, 0.0)]
         before = [found for name in op.inputs if name in by_name for found in records(by_name[name])]
         found = [*before, *(found for one in results_of(op, ops) for found in records(one))]
@@ -106,7 +108,7 @@ def records_per_sample(
 
     top = [op for op in ops if op.within is None]
     found = sum(records(top[-1])) if top else 0.0
-    return found if found > 0 and all(is_counted(op, ops, seen) for op in readers) else None
+    return found if found > 0 and all(is_counted(op, ops, seen) for op in alone) else None
 
 
 # Fewer of an op's elements are no fair sample of them.

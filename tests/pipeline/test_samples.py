@@ -17,6 +17,7 @@ from cs_input_analyzer.pipeline.samples import (
     is_open,
     samples_per_element_of,
     samples_reaching,
+    with_samples,
 )
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
@@ -106,6 +107,15 @@ def test_two_readings_and_a_demand_are_refused_with_both() -> None:
         check_demand(found, None, has_demand=True)
     check_demand(found, None, has_demand=False)
     assert "samples per element unknown" in element_sentence(found)
+
+
+def test_a_count_of_the_first_element_replaces_that_of_the_graph() -> None:
+    pipeline = make_graph("tensor_slices > batch*8")
+    asked = SamplesPerElement(value=None, source="t", readings=(1, 8))
+    counted = SamplesPerElement(value=8, source="t", counted_in=0)
+    fixed = SamplesPerElement(value=64, source="t")
+    assert [with_samples(pipeline, one).batch_size for one in (asked, counted, fixed)] == [1, None, 64]
+    assert with_samples(pipeline, fixed).samples_per_element == fixed
 
 
 def test_sizes_in_params_are_found_at_any_depth() -> None:
