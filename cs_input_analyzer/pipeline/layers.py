@@ -59,7 +59,7 @@ class Element:
         is_window: each element is a dataset of neighbours; reads_window: it is an element of one of these.
         is_keyed: it is an element of a group whose key is a part of the element.
         apart: the op that took batches apart; elsewhere: the op that takes them from where others put them.
-        clash: numbers of samples that branches do not agree on.
+        clash: numbers of samples that branches do not agree on; is_beside: tensors of a `zip` of such branches.
         is_counter: numbers that are counted or drawn.
     """
 
@@ -73,6 +73,7 @@ class Element:
     apart: Op | None = None
     elsewhere: Op | None = None
     clash: tuple[int | None, ...] = ()
+    is_beside: bool = False
     is_counter: bool = False
 
     @property
@@ -246,6 +247,11 @@ def _joined(branches: Sequence[Element], *, as_pairs: bool = False) -> Element:
         clash = tuple(sorted({one.size for one in counted}, key=lambda size: size or 0))
         clash = clash if len(clash) > 1 else (*clash, None)
     joined = replace(first, labels=labels, clash=clash)
+    if as_pairs and clash:  # the labels of each tensor tell
+        own = [one for one, new in zip(branches, renamed, strict=True) if one is new]
+        more = tuple(op for one in own for op in one.layers if op not in first.layers)
+        steps, keyed = (frozenset().union(*sets) for sets in zip(*((one.steps, one.keyed) for one in branches), strict=True))
+        joined = replace(joined, clash=(), is_beside=True, layers=(*more, *first.layers), steps=steps, keyed=keyed)
     return replace(joined, elsewhere=next((one.elsewhere for one in counted if one.elsewhere), None))
 
 
@@ -256,8 +262,8 @@ def side_by_side(branches: Sequence[Element]) -> tuple[Labels, ...]:
 
 
 def _renamed(element: Element, first: Element) -> Element:
-    """The element with the names of the layers of another one, where the two have as many."""
-    if element is first or len(element.layers) != len(first.layers) or not element.layers:
+    """The element with the names of the layers of another one if those of the two have the same sizes."""
+    if element is first or not element.layers or list(map(size_of, element.layers)) != list(map(size_of, first.layers)):
         return element
     names = {mine.name: theirs.name for mine, theirs in zip(element.layers, first.layers, strict=True)}
     parts = re.compile(r"[^*/]+")

@@ -83,7 +83,7 @@ def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
     """Samples in one element that reaches `op`: 1 before any batch; None where that is not in the graph."""
     element = Walk.over(ops).passing[op.name][0]
     is_steps = bool(element.visible) and element.visible[-1].name in element.steps
-    return None if is_steps or element.clash else element.size
+    return None if is_steps or element.clash or element.is_beside else element.size
 
 
 def shuffle_of_samples(ops: Sequence[Op]) -> tuple[Op | None, int]:
@@ -170,9 +170,11 @@ class _Decision:
         if len(options) == 1 and self._value(options[0], shown) == 1 and options[0].layers:
             return self._of_one(shown, why)
         wrong = self._contradiction(options, shown)
-        if len(options) == 1 and not wrong:
+        # A sample beside batches, in a `zip`, says that an element is one.
+        is_one = self.element.is_beside and any(place not in shown and self.shapes[place] != () for place in places)
+        if len(options) == 1 and not wrong and not is_one:
             return self._counted(options[0], shown, why)
-        values = {value for one in options if (value := self._value(one, shown)) is not None}
+        values = {value for one in options if (value := self._value(one, shown)) is not None} | ({1} if is_one else set())
         return self._asked(sorted(values | set(wrong)), why)
 
     def _of_one(self, shown: Mapping[int, View], why: str) -> SamplesPerElement:

@@ -217,7 +217,8 @@ def _label(length: int | None, was: int | None, is_opaque: bool, lengths: Mappin
             rest //= prime
             unit *= size
     if not names:
-        return OWN if length == was and not (is_opaque and length in {size for _, size in lengths.values()}) else UNKNOWN
+        may_be_layer = is_opaque and any(length % size == 0 or size % max(1, length) == 0 for _, size in lengths.values())
+        return OWN if length == was and not (may_be_layer and length > 1) else UNKNOWN
     label = "*".join(names)
     if rest == unit:
         return label
