@@ -174,8 +174,15 @@ class _Decision:
         is_one = self.element.is_beside and any(place not in shown and self.shapes[place] != () for place in places)
         if len(options) == 1 and not wrong and not is_one:
             return self._counted(options[0], shown, why)
-        values = {value for one in options if (value := self._value(one, shown)) is not None} | ({1} if is_one else set())
+        values = {value for one in options if (value := self._value(one, shown)) is not None} | (
+            {1} if is_one or self._may_be_gone(shown) else set()
+        )
         return self._asked(sorted(values | set(wrong)), why)
+
+    def _may_be_gone(self, shown: Mapping[int, View]) -> bool:
+        """Whether only the length of a dimension speaks for the one layer that is shown."""
+        named = {name for each in self.element.labels for label in each for name in layers_of(label)}
+        return all(len(view) == 1 and named.isdisjoint(view) for view in shown.values())
 
     def _of_one(self, shown: Mapping[int, View], why: str) -> SamplesPerElement:
         """A batch of one element: that may be a batch itself, as its other dimensions tell."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import make_graph, make_op
 
@@ -211,6 +212,8 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ("a generator of batches of any size", lambda tf: generated(tf, ([None, 64], [None])), (None, False)),
         ("slices of batches", lambda tf: D(tf).from_tensor_slices((tf.zeros([9, 256, 64]), tf.zeros([9, 256]))), (None, False)),
         ("through Python", lambda tf: steps(tf).batch(8).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)), (8, True)),
+        ("reduced by Python", lambda tf: frames(tf, 16).map(lambda x: by_python(x, [16])), (None, False)),
+        ("kept by Python", lambda tf: frames(tf, 16).map(lambda x: by_python(x, [8, 16])), (8, False)),
         ("a batch reduced to a number", lambda tf: steps(tf).batch(8).map(tf.reduce_sum), (None, False)),
     ]
 
@@ -218,6 +221,12 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
 def frames(tf: Any, length: int) -> Any:
     """Batches of 8 rows of this length."""
     return tf.data.Dataset.range(64).map(lambda i: tf.fill([length], i)).batch(8, drop_remainder=True)
+
+
+def by_python(x: Any, shape: list[int]) -> Any:
+    import tensorflow as tf
+
+    return tf.ensure_shape(tf.numpy_function(lambda y: y.reshape(-1)[: np.prod(shape)].reshape(shape), [x], tf.int64), shape)
 
 
 def over_rows(x: Any) -> Any:
