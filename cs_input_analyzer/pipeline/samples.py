@@ -173,7 +173,8 @@ class _Decision:
         # A sample beside batches, in a `zip`, says that an element is one.
         is_one = self.element.is_beside and any(place not in shown and self.shapes[place] != () for place in places)
         if len(options) == 1 and not wrong and not is_one:
-            return self._counted(options[0], shown, why)
+            counted = " of ".join(_call(op) for op in reversed(self.element.visible) if op.name in options[0].layers)
+            return self._counted(options[0], shown, counted)
         values = {value for one in options if (value := self._value(one, shown)) is not None} | (
             {1} if is_one or self._may_be_gone(shown) else set()
         )
