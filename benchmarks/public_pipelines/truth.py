@@ -163,15 +163,16 @@ def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float)
     """
     from dataclasses import replace
 
-    from cs_input_analyzer.worker.sampling import counted_here
+    from cs_input_analyzer.pipeline.samples import samples_per_element_of
+    from cs_input_analyzer.worker.sampling import shapes_of
 
     dataset, pipeline = built(listed, params)
     reading = Reading(dataset, listed)
     reading.take(2)
     first = next(iter(dataset))
     true = math.prod(component_at(first, listed.samples).shape[axis] for axis in listed.axes)  # type: ignore[attr-defined]
-    said = pipeline.samples_per_element
-    counted = replace(said, value=true) if said.is_unknown else counted_here(first, said)
+    said = samples_per_element_of(pipeline.ops, pipeline.element_spec, seen=shapes_of(first))
+    counted = replace(said, value=true) if said.is_unknown else said
     reading.for_seconds(2 * seconds)
     # A window that cuts passes in the middle has too many or too few of their beginnings, in which buffers fill.
     is_passes = reading.passes > 1

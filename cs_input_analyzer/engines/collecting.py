@@ -14,7 +14,8 @@ from pydantic import TypeAdapter
 from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.scratch import Scratch
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Layout, PipelineGraph, ReadRate, WorkerResult
+from cs_input_analyzer.pipeline.samples import with_samples
+from cs_input_analyzer.records import Layout, PipelineGraph, ReadRate, SamplesPerElement, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
 from cs_input_analyzer.worker.soak import soak_of
@@ -58,6 +59,9 @@ def launch_result(
     built = first.last("built")
     fields = built["pipeline"] if built else None
     pipeline = TypeAdapter(PipelineGraph).validate_python(fields) if fields else None
+    counted = (first.last("first_batch") or {}).get("counted")
+    if pipeline is not None and counted is not None:
+        pipeline = with_samples(pipeline, TypeAdapter(SamplesPerElement).validate_python(counted))
     cache = first.last("cache")
     measurement = measurement_of(
         layout,

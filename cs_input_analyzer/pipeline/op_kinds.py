@@ -23,6 +23,7 @@ TRAITS: Mapping[str, str] = {
     "batch": "puts elements together along a new first dimension",
     "groups": "puts neighbours together in another way",
     "shuffle": "gives elements in random order, out of a buffer of `buffer_size`",
+    "joins": "gives elements of one of its inputs at a time",
     "repeat": "begins again when its input has ended",
     "keeps": "gives in later passes what it kept of the first one",
     "writes": "writes elements to files",
@@ -54,7 +55,8 @@ _TABLE: Mapping[str, str] = {
     "filter one-by-one names": "Filter",
     "filter threads one-by-one": "ParallelFilter",
     "filter one-by-one": "FilterByLastComponent",
-    "": "TakeWhile Unique GroupByReducer Sampling DirectedInterleave WeightedFlatMap ChooseFastest ChooseFastestBranch",
+    "": "TakeWhile Unique GroupByReducer Sampling ChooseFastestBranch",
+    "joins": "DirectedInterleave WeightedFlatMap ChooseFastest",
     "one-for-one": (
         "Scan IgnoreErrors Rebatch GlobalShuffle AutoShard AssertNext AssertPrev Finalize Optimize Rewrite "
         "NonSerializable MaxIntraOpParallelism PrivateThreadPool ThreadPool LatencyStats BytesProducedStats "
@@ -73,7 +75,8 @@ _TABLE: Mapping[str, str] = {
     "shuffle repeat one-by-one one-for-one names": "ShuffleAndRepeat",
     "repeat idle one-by-one one-for-one names": "Repeat",
     "idle one-for-one names": "Take Skip",
-    "names": "Shard Concatenate",
+    "names": "Shard",
+    "joins names": "Concatenate",
     "keeps one-by-one one-for-one names": "Cache",
     "keeps reads writes one-for-one": "Snapshot",
     "writes one-for-one": "Save",
@@ -134,6 +137,7 @@ KEEPERS = kinds_with("keeps")
 WRITERS = kinds_with("writes")
 THREADED = kinds_with("threads")
 IDLE = kinds_with("idle")
+JOINS = kinds_with("joins")
 HANDS_ON = kinds_with("hands-on")
 ONE_BY_ONE = kinds_with("one-by-one")
 ONE_FOR_ONE = kinds_with("one-for-one")

@@ -1,85 +1,89 @@
-"""How many samples one element holds, and why: decided here only. Pure: reads the ops and the element spec of a PipelineGraph."""
+"""Count the samples of an element, and say why. Decided here only. Pure: reads the ops and the element spec of a PipelineGraph.
+
+A count is proven by the dimensions that ops make (`layers`), and checked against shapes, or it is asked for.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.pipeline.layers import (
+    REST,
+    UNKNOWN,
+    Element,
+    Labels,
+    Shape,
+    Walk,
+    factor_of,
+    layers_of,
+    leaving,
+    product_of,
+    size_of,
+)
 from cs_input_analyzer.pipeline.lineage import reads_names_only
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, MAPS, OPENS, SHUFFLES, SOURCES, kinds_with, method_of
+from cs_input_analyzer.pipeline.op_kinds import SHUFFLES, method_of
 from cs_input_analyzer.pipeline.op_traits import number_of
-from cs_input_analyzer.pipeline.threads import results_of
-from cs_input_analyzer.records import Component, Op, SamplesPerElement
-
-_OPENS = OPENS | {"GroupByWindow"}
-_COUNTERS = kinds_with("counter")
-# Their elements are what was put there: nothing says whether that were samples or batches.
-_FROM_ELSEWHERE = kinds_with("elsewhere")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Element:
-    """What is known of the elements that leave an op: `batches`, the ops that put a dimension of samples in front, the innermost
-    first; `over_window`, the one that made a batch of a window; `is_window`: each is a dataset of neighbours; `reads_window`: of
-    one of these, its elements; `apart`, the op that took batches apart; `elsewhere`: the op that takes them from where others put
-    them; `clash`: what branches do not agree on; `is_counter`: numbers that are counted or drawn."""
-
-    batches: tuple[Op, ...] = ()
-    over_window: Op | None = None
-    is_window: bool = False
-    reads_window: bool = False
-    apart: Op | None = None
-    elsewhere: Op | None = None
-    clash: tuple[int | None, ...] = ()
-    is_counter: bool = False
-
-    @property
-    def size(self) -> int | None:
-        """Samples of a full element; None where that is not known."""
-        return _product(self.batches)
+from cs_input_analyzer.records import Component, Op, PipelineGraph, SamplesPerElement
 
 
 def samples_per_element_of(
     ops: Sequence[Op],
     spec: Sequence[Component],
     *,
+    seen: Sequence[Shape] | None = None,
     said: int | None = None,
     params_sizes: Sequence[int] = (),
     demand_size: int | None = None,
 ) -> SamplesPerElement:
-    """Samples in one element that leaves the pipeline with this `spec`. `said` decides; `params_sizes` and `demand_size` only where
-    the graph leaves two readings and one of these is the second."""
+    """Count the samples in one element that leaves the pipeline with this `spec`.
+
+    Args:
+        seen: shapes of the tensors of the first element, in the order of the spec. Without them, dimensions that the spec leaves
+            open are taken to agree with the ops.
+        said: decides; `params_sizes` and `demand_size` do only where the graph leaves several readings and one is theirs.
+    """
     if said is not None:
         return SamplesPerElement(value=said, source="--samples-per-element")
     hints = dict.fromkeys(params_sizes, "batch_size of the params")
     if demand_size is not None:
         hints.setdefault(demand_size, "--batch-size")
-    element = _leaving(ops)
-    window = element.over_window
+    element = leaving(ops)
+    shapes = [component.shape for component in spec] if seen is None or len(seen) != len(spec) else list(seen)
     if element.clash:
         return _branches(element.clash, spec)
-    if window is not None or element.is_window:
-        return _of_windows(element, spec, hints)
-    if element.batches:
-        return _of_batches(element.batches, spec)
-    if element.apart is not None and element.elsewhere is None:
-        return SamplesPerElement(value=1, source=f"{_call(element.apart)} takes batches apart")
-    return _without_batching(element, spec, hints)
+    if element.layers and not element.is_window:
+        return _Decision(element=element, spec=spec, shapes=shapes, is_seen=seen is not None, hints=hints).found()
+    if element.is_window:
+        return _of_windows(spec, shapes, hints)
+    return _without_batching(element, spec, shapes, hints)
+
+
+def with_samples(pipeline: PipelineGraph, found: SamplesPerElement) -> PipelineGraph:
+    """The pipeline with this count."""
+    # Where each element is looked at, there is no one number; where nobody knows, an element counts as one.
+    return replace(pipeline, samples_per_element=found, batch_size=None if found.counted_in is not None else found.value or 1)
+
+
+def is_open(spec: Sequence[Component]) -> bool:
+    """Whether the shape of an element tells more than the spec does."""
+    return any(component.shape is None or None in component.shape for component in spec if component.kind != "none")
 
 
 def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
     """The op that made batches of the samples which leave the pipeline, or reach an op; None where elements are single samples.
     A batch that is made of one window is a sample of several steps as a rule, and none of samples."""
-    element = _leaving(ops) if reaching is None else _walk(ops)[reaching.name][0]
+    element = leaving(ops) if reaching is None else Walk.over(ops).passing[reaching.name][0]
     return element.batches[-1] if element.batches else None
 
 
 def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
     """Samples in one element that reaches `op`: 1 before any batch; None where that is not in the graph."""
-    element = _walk(ops)[op.name][0]
-    return None if element.over_window is not None or element.clash else element.size
+    element = Walk.over(ops).passing[op.name][0]
+    is_steps = bool(element.visible) and element.visible[-1].name in element.steps
+    return None if is_steps or element.clash or element.is_beside else element.size
 
 
 def shuffle_of_samples(ops: Sequence[Op]) -> tuple[Op | None, int]:
@@ -127,136 +131,206 @@ def batch_sizes_in(params: object) -> tuple[int, ...]:
     return tuple(size for part in params for size in batch_sizes_in(part)) if isinstance(params, list | tuple) else ()
 
 
-def _leaving(ops: Sequence[Op]) -> _Element:
-    """What is known of the elements of the op that the consumer reads."""
-    read = {name for op in ops for name in op.inputs}
-    tops = [op for op in ops if op.within is None]
-    last = next((op for op in reversed(tops) if op.name not in read), tops[-1] if tops else None)
-    return _walk(ops)[last.name][1] if last is not None else _Element()
+View = Mapping[str, tuple[int, Fraction]]
+"""The layers that a tensor shows, the outermost first: the place of each, and the ratio of that dimension and the layer."""
 
 
-def _walk(ops: Sequence[Op]) -> dict[str, tuple[_Element, _Element]]:
-    """What is known of the elements that each op gets, and of those that it gives."""
-    by_name = {op.name: op for op in ops}
-    found: dict[str, _Element] = {}
-    passing: dict[str, tuple[_Element, _Element]] = {}
-    for op in ops:  # inputs come first, and what is inside an op before it
-        holder = by_name.get(op.within or "")
-        outer = None if holder is None else _joined([found[name] for name in holder.inputs if name in found])
-        inner = results_of(op, ops) if op.kind in _OPENS else ()
-        inputs = [found[name] for name in op.inputs if name in found]
-        found[op.name] = _passed(
-            op,
-            inputs,
-            inner=[found[other.name] for other in inner if other.name in found],
-            outer=outer,
-            is_grouped=holder is not None and holder.kind == "GroupByWindow",
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One way to count: the samples are the indices of these layers, times a factor."""
+
+    layers: tuple[str, ...]
+    factor: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    """The count of an element that has layers. `shapes`: of the spec, or of the first element where it `is_seen`."""
+
+    element: Element
+    spec: Sequence[Component]
+    shapes: Sequence[Shape]
+    is_seen: bool
+    hints: Mapping[int, str]
+
+    def found(self) -> SamplesPerElement:
+        places = [place for place, component in enumerate(self.spec) if component.kind != "none"]
+        labels = self.element.labels
+        each = dict(
+            enumerate(labels if len(labels) == len(self.spec) else (labels[0] if len(labels) == 1 else (REST,),) * len(self.spec))
         )
-        passing[op.name] = (_joined(inputs) if inputs else outer or _Element(), found[op.name])
-    return passing
+        views = {place: self._view(each[place], self.shapes[place]) for place in places}
+        shown = {place: view for place, view in views.items() if view}
+        if not shown:
+            return self._gone()
+        readings = [self._readings(view, self.shapes[place]) for place, view in shown.items()]
+        common = [one for one in readings[0] if all(one in others for others in readings)]
+        options = common or list(dict.fromkeys(one for some in readings for one in some))
+        why = " of ".join(_call(op) for op in reversed(self.element.visible) if any(op.name in view for view in shown.values()))
+        if len(options) == 1 and self._value(options[0], shown) == 1 and options[0].layers:
+            return self._of_one(shown, why)
+        wrong = self._contradiction(options, shown)
+        # A sample beside batches, in a `zip`, says that an element is one.
+        is_one = self.element.is_beside and any(place not in shown and self.shapes[place] != () for place in places)
+        if len(options) == 1 and not wrong and not is_one:
+            counted = " of ".join(_call(op) for op in reversed(self.element.visible) if op.name in options[0].layers)
+            return self._counted(options[0], shown, counted)
+        values = {value for one in options if (value := self._value(one, shown)) is not None} | (
+            {1} if is_one or self._may_be_gone(shown) else set()
+        )
+        return self._asked(sorted(values | set(wrong)), why)
+
+    def _may_be_gone(self, shown: Mapping[int, View]) -> bool:
+        """Whether only the length of a dimension speaks for the one layer that is shown."""
+        named = {name for each in self.element.labels for label in each for name in layers_of(label)}
+        return all(len(view) == 1 and named.isdisjoint(view) for view in shown.values())
+
+    def _of_one(self, shown: Mapping[int, View], why: str) -> SamplesPerElement:
+        """A batch of one element: that may be a batch itself, as its other dimensions tell."""
+        if 1 in self.hints:
+            return SamplesPerElement(value=1, source=why)
+        away = {place: {at for at, _ in view.values()} for place, view in shown.items()}
+        shapes = [
+            shape if shape is None else tuple(size for at, size in enumerate(shape) if at not in away.get(place, ()))
+            for place, shape in enumerate(self.shapes)
+        ]
+        found = _without_batching(Element(), self.spec, shapes, self.hints)
+        return (
+            SamplesPerElement(value=1, source=why)
+            if found.value == 1
+            else replace(found, source=f"{why}, of an element of which {found.source}")
+        )
+
+    def _view(self, labels: Labels, shape: Shape) -> dict[str, tuple[int, Fraction]]:
+        """The layers that a tensor of this shape shows."""
+        found: dict[str, tuple[int, Fraction]] = {}
+        opened: list[int] = []
+        for place, label in enumerate(labels):
+            if label == UNKNOWN:
+                opened.append(place)
+            elif label == REST:
+                last = len(shape) if shape is not None else place + len(self.element.layers)
+                opened += range(place, last)
+            for name in layers_of(label):
+                found[name] = place, factor_of(label)
+        pending = [op for op in reversed(self.element.layers) if op.name not in found]
+        for fits in (_equals, _is_part):
+            for place in opened:
+                if not pending or (shape is not None and place >= len(shape)):
+                    break
+                length = shape[place] if shape is not None else None
+                merged = product_of(pending)
+                if fits is _equals and len(pending) > 1 and length is not None and length == merged:
+                    found |= {op.name: (place, Fraction(1)) for op in pending}
+                    pending = []
+                elif (factor := fits(length, size_of(pending[0]))) is not None:
+                    found[pending.pop(0).name] = place, factor
+        order = [op.name for op in reversed(self.element.layers)]
+        return {name: found[name] for name in order if name in found}
+
+    def _readings(self, view: View, shape: Shape) -> list[_Reading]:
+        """The ways to count the samples of a tensor that shows these layers."""
+        outer, *inner = view
+        if outer in self.element.steps:  # one window is one sample, or as many as it is long
+            one = _Reading(tuple(name for name in inner if name not in self.element.steps))
+            return [one] if self._shares_no_dimension() else [one, _Reading((outer, *one.layers))]
+        plain = [name for name in inner if name not in self.element.steps | self.element.keyed]
+        is_merged = len({place for place, _ in view.values()}) == 1
+        options = [_Reading(tuple(view))] if is_merged else [_Reading((outer,)), *([_Reading((outer, *plain))] if plain else [])]
+        widest = options[-1].layers
+        factor = max((view[name][1] for name in widest), key=lambda one: one != 1)
+        rest = [size for place, size in enumerate(shape or ()) if place not in {place for place, _ in view.values()}]
+        if factor == 1 or (factor < 1 and 1 / factor in rest):  # in the second case two dimensions hold what was one
+            return options
+        return [*options, _Reading(widest, factor)]
+
+    def _shares_no_dimension(self) -> bool:
+        is_scalar = any(shape == () for shape in self.shapes)
+        leading = {shape[0] if shape else None for shape in self.shapes if shape is not None}
+        return is_scalar or (len(leading) > 1 and None not in leading)
+
+    def _contradiction(self, options: Sequence[_Reading], shown: Mapping[int, View]) -> tuple[int, ...]:
+        """The sizes of a dimension that is counted, by its op and by its shape, where they differ."""
+        counted = {name for option in options for name in option.layers}
+        for place, view in shown.items():
+            for name, (at, factor) in view.items():
+                if name not in counted:
+                    continue
+                op, shape = self._op(name), self.shapes[place]
+                size, length = size_of(op), shape[at] if shape is not None and at < len(shape) else None
+                others = [other for other, (where, _) in view.items() if where == at]
+                if size is None or length is None or length == size or factor != 1 or len(others) > 1:
+                    continue
+                is_last = self.is_seen and length < size and op.parameters.get("drop_remainder") is not True
+                if not is_last:
+                    return tuple(sorted((size, length)))
+        return ()
+
+    def _counted(self, reading: _Reading, shown: Mapping[int, View], why: str) -> SamplesPerElement:
+        value = self._value(reading, shown)
+        if not reading.layers:
+            return SamplesPerElement(value=1, source="one window is one sample: its components share no first dimension")
+        counted_in = self._counted_in(reading.layers[0], shown) if reading.factor == 1 else None
+        rows = product_of([self._op(name) for name in reading.layers[1:]])
+        if rows is None or (value is None and counted_in is None):
+            what = "of several batches inside one another not all sizes are" if rows is None else "its size is not"
+            return SamplesPerElement(value=None, source=f"{why}: {what} in the graph")
+        return SamplesPerElement(value=value, source=why, counted_in=counted_in, rows=rows)
+
+    def _counted_in(self, layer: str, shown: Mapping[int, View]) -> int | None:
+        """The tensor in whose first dimension a layer of varying size is counted: of the fewest dimensions, as labels have."""
+        places = [
+            place
+            for place, view in shown.items()
+            if layer in view and view[layer] == (0, Fraction(1)) and _is_open([self.spec[place]])
+        ]
+        alone = [place for place in places if [at for at, _ in shown[place].values()].count(0) == 1]
+        return min(alone, key=lambda place: len(self.spec[place].shape or (None,) * 9), default=None)
+
+    def _value(self, reading: _Reading, shown: Mapping[int, View]) -> int | None:
+        total = reading.factor
+        for name in reading.layers:
+            size = size_of(self._op(name))
+            if size is None:  # the spec may know it: a dimension that is the same in all elements
+                places = [(place, view[name][0]) for place, view in shown.items() if name in view and view[name][1] == 1]
+                lengths = {shape[at] for place, at in places if (shape := self.spec[place].shape) is not None and at < len(shape)}
+                size = lengths.pop() if len(lengths) == 1 else None
+            if size is None:
+                return None
+            total *= size
+        return int(total)
+
+    def _gone(self) -> SamplesPerElement:
+        """No tensor shows a layer any more: one element was made of each batch, or holds it in another form."""
+        if all(op.name in self.element.steps for op in self.element.layers):
+            return _of_windows(self.spec, self.shapes, self.hints)
+        sizes = {size for op in self.element.batches or self.element.layers[-1:] if (size := size_of(op)) is not None}
+        total = product_of(self.element.layers[-1:])
+        why = f"{_call(self.element.layers[-1])} leaves no dimension in the element"
+        return self._asked(sorted({1, *sizes, *([total] if total else [])}), why)
+
+    def _asked(self, values: Sequence[int], why: str) -> SamplesPerElement:
+        hinted = [value for value in values if value in self.hints and value != 1]
+        if len(hinted) == 1:
+            source = f"{self.hints[hinted[0]]}, which is a dimension of the element ({why})"
+            return SamplesPerElement(value=hinted[0], source=source)
+        several = " or ".join(map(str, values))
+        return SamplesPerElement(value=None, source=f"{why}: an element may hold {several} samples", readings=tuple(values))
+
+    def _op(self, name: str) -> Op:
+        return next(op for op in self.element.layers if op.name == name)
 
 
-def _passed(op: Op, inputs: list[_Element], *, inner: list[_Element], outer: _Element | None, is_grouped: bool) -> _Element:
-    """What leaves `op`. `inner`: what its function gives. `outer`: what the op that holds it in its function gets, `is_grouped`
-    as groups."""
-    if op.kind in _FROM_ELSEWHERE:
-        return _Element(elsewhere=op)
-    if op.kind in _COUNTERS:
-        return _Element(is_counter=True)
-    if op.kind in SOURCES:
-        return _made(op, outer)
-    if op.kind in _OPENS:
-        if inner:
-            return _joined(inner)
-        return replace(inputs[0], is_window=False) if inputs and (inputs[0].is_window or op.kind == "GroupByWindow") else _Element()
-    if not inputs and outer is not None and (outer.is_window or is_grouped):
-        element = replace(outer, is_window=False, reads_window=outer.is_window)
-    elif op.kind == "DirectedInterleave":
-        element = _joined(inputs[1:])  # the first says which of the others is next
-    else:
-        element = _joined([one for one in inputs if not one.is_counter] or inputs)
-    return _changed(op, element)
+def _equals(length: int | None, size: int | None) -> Fraction | None:
+    """1 if a dimension may be that of a layer of this size; None if not."""
+    return Fraction(1) if length is None or size is None or length == size else None
 
 
-def _made(op: Op, outer: _Element | None) -> _Element:
-    """What a source makes: inside another op's function it may take apart, or hand on, the element that the function got."""
-    if outer is None or outer.is_window or op.kind not in ("Tensor", "TensorSlice"):
-        return _Element()
-    if op.kind == "Tensor":
-        return outer
-    return _taken_apart(op, outer) if outer.batches or outer.over_window else _Element()
-
-
-def _changed(op: Op, element: _Element) -> _Element:
-    """What an op with a single stream of elements makes of it."""
-    if op.kind in BATCHING:
-        if element.reads_window:
-            return replace(element, over_window=op, reads_window=False)
-        return _Element(batches=(*element.batches, op), clash=element.clash)
-    if op.kind == "Rebatch":
-        return _Element(batches=(*element.batches[:-1], op))
-    if op.kind == "Unbatch":
-        return _taken_apart(op, element)
-    if op.kind == "Window":
-        return replace(element, is_window=True)
-    return replace(element, is_counter=False) if element.is_counter and op.kind in MAPS else element
-
-
-def _taken_apart(op: Op, element: _Element) -> _Element:
-    if element.over_window is not None:
-        return replace(element, over_window=None, apart=op)
-    return replace(element, batches=element.batches[:-1], apart=op, clash=())
-
-
-def _joined(branches: Sequence[_Element]) -> _Element:
-    """What branches have in common; where their elements hold different numbers of samples, that."""
-    if not branches:
-        return _Element()
-    first = branches[0]
-    layers = {(tuple(map(_size, branch.batches)), branch.over_window is None, branch.is_window) for branch in branches}
-    if len(layers) == 1:
-        return first
-    sizes = {branch.size for branch in branches}
-    return replace(first, clash=tuple(sorted(sizes, key=lambda size: size or 0)))
-
-
-def _size(batch: Op) -> int | None:
-    """None where the graph does not tell."""
-    size = number_of(batch, "batch_size")
-    return size if size is not None and size > 0 else None
-
-
-def _product(batches: Sequence[Op]) -> int | None:
-    sizes = list(map(_size, batches))
-    return math.prod(size for size in sizes if size is not None) if None not in sizes else None
-
-
-def _of_batches(batches: tuple[Op, ...], spec: Sequence[Component]) -> SamplesPerElement:
-    """By the ops that batch; where the spec leaves the outermost open, each element is counted."""
-    rows, outermost = _product(batches[:-1]), batches[-1]
-    why = " of ".join(map(_call, reversed(batches)))
-    if rows is None:
-        return SamplesPerElement(value=None, source=f"{why}: of several batches inside one another not all sizes are in the graph")
-    counted_in = _counted_in(spec, outermost)
-    size = _size(outermost)
-    if size is None and counted_in is None:
-        leading = {component.shape[0] for component in spec if component.shape}
-        size = leading.pop() if len(leading) == 1 else None
-    if size is None and counted_in is None:
-        return SamplesPerElement(value=None, source=f"{why}: its size is not in the graph")
-    return SamplesPerElement(value=None if size is None else size * rows, source=why, counted_in=counted_in, rows=rows)
-
-
-def _counted_in(spec: Sequence[Component], outermost: Op) -> int | None:
-    """The component whose first dimension is the outermost batch, where that may vary: the one with the fewest others, as labels
-    have; a dimension that the op fixed and a function then moved behind another is not taken for it."""
-    is_fixed = outermost.parameters.get("drop_remainder") is True
-    places = [
-        place
-        for place, component in enumerate(spec)
-        if _is_open([component]) and not (is_fixed and component.shape and _size(outermost) in component.shape[1:])
-    ]
-    return min(places, key=lambda place: len(spec[place].shape or (None,) * 9), default=None)
+def _is_part(length: int | None, size: int | None) -> Fraction | None:
+    """The ratio of a dimension and a layer if one is a multiple of the other; None if not."""
+    if length is None or size is None or min(length, size) < 2 or max(length, size) % min(length, size):
+        return None
+    return Fraction(length, size)
 
 
 def _branches(sizes: Sequence[int | None], spec: Sequence[Component]) -> SamplesPerElement:
@@ -269,36 +343,42 @@ def _branches(sizes: Sequence[int | None], spec: Sequence[Component]) -> Samples
     return SamplesPerElement(value=None, source=why, readings=readings)
 
 
-def _of_windows(element: _Element, spec: Sequence[Component], hints: Mapping[int, str]) -> SamplesPerElement:
-    """A batch made of a window is one sample of several steps, or as many samples."""
-    one = element.size
-    shared, _ = _first_dimension(spec)
-    if one is not None and (any(component.shape == () for component in spec) or (shared is None and not _is_open(spec))):
-        return SamplesPerElement(value=one, source="one window is one sample: its components share no first dimension")
-    size = _size(element.over_window) if element.over_window is not None else shared
-    if one is None or size is None:
+def _of_windows(spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]) -> SamplesPerElement:
+    """A window that a function made into tensors is one sample of several steps, or as many samples."""
+    parts = [shape for component, shape in zip(spec, shapes, strict=True) if component.kind != "none"]
+    shared, _ = _first_dimension(parts)
+    is_unknown = any(shape is None or (bool(shape) and shape[0] is None) for shape in parts)
+    if () in parts or (shared is None and not is_unknown):
+        return SamplesPerElement(value=1, source="one window is one sample: its components share no first dimension")
+    if shared is None:
         return SamplesPerElement(value=None, source="a window may be one sample or several, and its size is not in the graph")
-    return _either(one, one * size, f"a window of {size} may be one sample or {size}", hints)
+    return _either(1, shared, f"a window of {shared} may be one sample or {shared}", hints)
 
 
-def _without_batching(element: _Element, spec: Sequence[Component], hints: Mapping[int, str]) -> SamplesPerElement:
-    """Nothing in the graph batches: a sample, or a batch that was made outside it, as the dimensions tell."""
-    nothing = "no op of the pipeline batches"
-    if any(component.shape == () for component in spec if component.kind != "none"):
-        return SamplesPerElement(value=1, source=f"{nothing}, and a component is a scalar")
-    shared, count = _first_dimension(spec)
-    if element.elsewhere is not None:
+def _without_batching(
+    element: Element, spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]
+) -> SamplesPerElement:
+    """No layer is left: a sample, or a batch that was made in another way, as the dimensions tell."""
+    nothing = "no op of the pipeline batches" if element.apart is None else f"{_call(element.apart)} takes batches apart"
+    parts = [shape for component, shape in zip(spec, shapes, strict=True) if component.kind != "none"]
+    is_scalar = any(shape == () for shape in parts)
+    shared, count = _first_dimension([shape for shape in parts if shape != ()])
+    if element.elsewhere is not None and not is_scalar:
         why = f"{_call(element.elsewhere)} gives what was put there, samples or batches"
         return _either(1, shared, why, hints)
-    if _is_open(spec):
+    if is_scalar and (shared is None or shared == 1 or count < 2):
+        return SamplesPerElement(value=1, source=f"{nothing}, and a component is a scalar")
+    if any(shape is None or (bool(shape) and shape[0] is None) for shape in parts):
         return SamplesPerElement(
             value=None, source=f"{nothing}, and the first dimension is of unknown size: it may be that of a batch", readings=(1,)
         )
-    if shared is not None and count > 1:
-        why = f"{nothing}, and all components have a first dimension of {shared}: that of a batch, or of each sample"
-        return _either(1, shared, why, hints)
-    shapes = next((str(list(component.shape)) for component in spec if component.shape), "")
-    return SamplesPerElement(value=1, source=f"assumed: {nothing}, so that one {shapes or 'element'} is one sample")
+    if shared is not None and (shared > 1 or count > 1):
+        whose = "all components have" if count > 1 else "the element has"
+        found = _either(1, shared, f"{nothing}, and {whose} a first dimension of {shared}: that of a batch, or of a sample", hints)
+        opened = [place for place, component in enumerate(spec) if component.kind != "none" and _is_open([component])]
+        return replace(found, counted_in=opened[0]) if found.value == shared and opened else found
+    first = next((str(list(shape)) for shape in parts if shape), "")
+    return SamplesPerElement(value=1, source=f"assumed: {nothing}, so that one {first or 'element'} is one sample")
 
 
 def _either(one: int, other: int | None, why: str, hints: Mapping[int, str]) -> SamplesPerElement:
@@ -310,11 +390,10 @@ def _either(one: int, other: int | None, why: str, hints: Mapping[int, str]) -> 
     return SamplesPerElement(value=None, source=why, readings=(one, other))
 
 
-def _first_dimension(spec: Sequence[Component]) -> tuple[int | None, int]:
-    """The first dimension that all components share, None without one; of how many components."""
-    parts = [component for component in spec if component.kind != "none"]
-    leading = {component.shape[0] if component.shape else None for component in parts}
-    return (leading.pop() if len(leading) == 1 else None), len(parts)
+def _first_dimension(shapes: Sequence[Shape]) -> tuple[int | None, int]:
+    """The first dimension that all these shapes share, None without one; of how many."""
+    leading = {shape[0] if shape else None for shape in shapes}
+    return (leading.pop() if len(leading) == 1 else None), len(shapes)
 
 
 def _is_open(spec: Sequence[Component]) -> bool:

@@ -5,10 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from cs_input_analyzer.pipeline.lineage import without_end
 from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
-from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar, Severity, Station, StationKind
+from cs_input_analyzer.records import (
+    Case,
+    Edit,
+    Finding,
+    Measurement,
+    Mode,
+    Op,
+    PipelineGraph,
+    Scalar,
+    Severity,
+    Station,
+    StationKind,
+    SteadyState,
+)
 
 # Stations that are reading: what the pipeline draws from its files, and what the storage gives.
 READING: tuple[StationKind, ...] = ("readers", "storage bandwidth", "storage latency")
@@ -43,6 +57,23 @@ def finding(
         after=after,
         edits=edits,
     )
+
+
+def is_endless(pipeline: PipelineGraph) -> bool:
+    """Return whether the pipeline claims that its elements never end."""
+    # Where the names of files are repeated, TensorFlow does not know that their records never end.
+    return pipeline.is_infinite or (bool(pipeline.ops) and pipeline.ops[-1].name in without_end(pipeline.ops))
+
+
+def last_end(pipeline: PipelineGraph, measurements: Iterable[Measurement], mode: Mode) -> SteadyState | None:
+    """Return the window of a worker that saw the data end for good: they claim to be endless, or gave nothing when read again. In
+    evaluation, where one pass is meant, only the first counts. None if no worker saw that."""
+    states = [worker.steady_state for m in measurements for worker in m.workers if worker.steady_state is not None]
+    claims = is_endless(pipeline)
+    ended = [
+        one for one in states if one.pass_elements is not None and (claims or (one.stopped_by == "data_end" and mode == "train"))
+    ]
+    return min(ended, key=lambda one: one.pass_elements or math.inf, default=None)
 
 
 def share_of(case: Case, ops: Iterable[Op]) -> float | None:

@@ -53,6 +53,7 @@ class SteadyState:
         moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None where its model was not read.
         epoch_gap_s: mean time from the last batch of a pass to the first of the next; None where no pass ended inside the run.
         is_filling_cache: a `cache` of the pipeline was not full at the end: the window is of the first pass, which is slower.
+        pass_elements: elements of the first pass; None if no pass ended inside the run.
     """
 
     transient_s: float
@@ -66,6 +67,7 @@ class SteadyState:
     moved: tuple[str, ...] | None = None
     epoch_gap_s: float | None = None
     is_filling_cache: bool = False
+    pass_elements: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,9 @@ class Op:
         files: those that it reads; None where it reads none, or the graph does not name them.
         constant_bytes: of the numbers that the graph itself holds for it: arrays that it was given, or that its function uses.
         layers: Keras layers that its function calls, by the names of their scopes: `random_flip`, `rescaling`.
+        dimensions: of each tensor that it gives, the op that made each dimension: `batch`, `batch*batch_2` for two in one,
+            `batch/4` for a part of one, empty for one of the data, `?` if unknown, `...` if it and all that follow are unknown.
+            None if the kind of the op tells it.
         is_seeded: whether its function draws random numbers that keep a state, and a seed was given for them.
     """
 
@@ -77,6 +80,7 @@ class Op:
     constant_bytes: int = 0
     layers: tuple[str, ...] = ()
     is_seeded: bool = False
+    dimensions: tuple[tuple[str, ...] | None, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,18 @@ from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, THR
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.buffers import refill_ratio
-from cs_input_analyzer.planning.evidence import bottleneck, finding, rate_of_worker, samples_of_worker, share_of, workers_of
-from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
-from cs_input_analyzer.units import format_count, format_seconds
+from cs_input_analyzer.planning.evidence import (
+    bottleneck,
+    finding,
+    is_endless,
+    last_end,
+    rate_of_worker,
+    samples_of_worker,
+    share_of,
+    workers_of,
+)
+from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, SteadyState
+from cs_input_analyzer.units import counted, format_count, format_seconds
 
 _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
 
@@ -220,16 +229,23 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     sequence`, or "ran out of data". Or the data ended within the measuring window and were read again from the start, so the rate
     includes that restart.
 
-    Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`).
+    An error if the data ended for good: the dataset claims to be endless and ended, or gave nothing when it was read again. Its
+    source can be read once, as a generator object can that `from_generator` gets from a `lambda`. An end that was seen is believed
+    over what TensorFlow says of the length; there is neither a plan nor a verdict then.
 
-    Silent for infinite datasets, in evaluation, where one pass is meant, and where the data did not end while we measured and the
-    params name no steps, or no more than there are batches. Where TensorFlow does not know the number of elements, it is worked out
-    from the bytes of the files and of a sample, and counts only where a fifth of the steps or more has no batch.
+    Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`). After an error: give `from_generator` the generator function,
+    which makes a new generator for each pass.
+
+    Silent for datasets that claim to be endless and do not end, in evaluation, where one pass is meant, and where the data did not
+    end while we measured and the params name no steps, or no more than there are batches. Where TensorFlow does not know the
+    number of elements, it is worked out from the bytes of the files and of a sample, and counts only where a fifth of the steps or
+    more has no batch.
     """
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
-    # Where the names of files are repeated, TensorFlow does not know that their records never end.
-    is_endless = case.pipeline.is_infinite or (last is not None and last.name in without_end(case.pipeline.ops))
-    if is_endless or case.mode == "eval":
+    if (end := last_end(case.pipeline, case.measurements, case.mode)) is not None:
+        yield _ended_for_good(case, end)
+        return
+    if is_endless(case.pipeline) or case.mode == "eval":
         return
     fix = "add .repeat() after shuffle and before prefetch, and set the number of steps in the run"
     states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
@@ -242,6 +258,27 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     else:
         return
     yield finding(last, message, fix, evidence, is_warning=True)
+
+
+def _ended_for_good(case: Case, end: SteadyState) -> Finding:
+    """Name the source that can be read once: a generator, else what repeats the data, else the last op."""
+    ops = case.pipeline.ops
+    generator = next((op for op in ops if op.kind == "Generator"), None)
+    last = ops[-1] if ops else None
+    repeat = without_end(ops).get(last.name) if last is not None else None
+    gave = "" if end.pass_elements is None else f" {counted(end.pass_elements, 'element')}"
+    claims = "claims to be endless" if is_endless(case.pipeline) else None
+    if claims is None and case.pipeline.cardinality is not None and case.pipeline.cardinality != end.pass_elements:
+        claims = f"claims to have {counted(case.pipeline.cardinality, 'element')}"
+    again = "" if end.stopped_by != "data_end" else ", and none when it was read again"
+    message = f"the dataset {claims}; it gave{gave}{again}" if claims else f"the dataset gave{gave}{again}"
+    fix = (
+        "give from_generator a function that makes a new generator at each call: a generator object is used up after one pass"
+        if generator is not None
+        else "use a source that can be read again in each pass, and see which op drops what comes later"
+    )
+    evidence = {"pass_elements": end.pass_elements, "claims_endless": is_endless(case.pipeline), "passes": end.epochs}
+    return finding(generator or repeat or last, message, fix, evidence, severity="error")
 
 
 def _batches(case: Case) -> float | None:

@@ -14,6 +14,7 @@ from cs_input_analyzer import rules
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.planning import buffers, capacity, feeding, recommend
+from cs_input_analyzer.planning.evidence import last_end
 from cs_input_analyzer.planning.function_table import function_table
 from cs_input_analyzer.planning.gain_bounds import most_gain
 from cs_input_analyzer.planning.launch_lines import launch_lines
@@ -40,6 +41,7 @@ from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.demand import with_mode, with_pipelines_batch
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
+from cs_input_analyzer.units import counted
 from cs_input_analyzer.worker.load import params_from_json
 
 MAX_ROUNDS = 4
@@ -138,6 +140,9 @@ def plan_or_why(job: Job, results: Results, gain: Estimate | None = None) -> tup
     `gain`: of all kept fixes, for the what-if row about them.
     """
     cluster, options = job.cluster, job.options
+    if results.pipeline is not None and (end := last_end(results.pipeline, results.measurements, options.mode)) is not None:
+        count = "" if end.pass_elements is None else f" after {counted(end.pass_elements, 'element')}"
+        return None, f"the data ended for good{count} (CSI302), so that no rate holds for a training"
     storage: StorageBasis | None = None if cluster.measured_storage_bytes_per_s is None else "measured"
     try:
         plan = recommend.recommend(results.model(), job.consumption, cluster, options, storage=storage, gain=gain)
@@ -238,6 +243,8 @@ def verdict_of(job: Job, results: Results, plan: LaunchPlan | None) -> Judged:
     from, the workers that were measured."""
     supply: Prediction | Estimate
     if job.consumption is None:
+        return Judged()
+    if results.pipeline is not None and last_end(results.pipeline, results.measurements, job.options.mode) is not None:
         return Judged()
     extrapolation_ratio = 1.0
     if plan is not None and job.options.current in (None, plan.layout):

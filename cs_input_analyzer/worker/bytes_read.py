@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cs_input_analyzer.machines.raw_reads import READ_BYTES, Look
+from cs_input_analyzer.pipeline.lineage import without_end
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
+from cs_input_analyzer.pipeline.samples import shuffle_of_samples
 from cs_input_analyzer.pipeline.threads import python_ops, reader_ops
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.worker.visits import OpCounts, visit_ratios
+from cs_input_analyzer.worker.visits import OpCounts, is_counted, visit_ratios
 
 # What a file holds for each record beside it: lengths and checksums of a TFRecord, the end of a line.
 _BESIDE_BYTES = {"TFRecord": 16, "TextLine": 1, "FixedLengthRecord": 0}
@@ -31,11 +33,13 @@ HIGHER_RATIO = 1.5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
     """What is known of a pipeline's reading: bytes of files for each element of the output, what all read buffers hold
-    together, and whether Python functions can read files that no reader opens."""
+    together, whether Python functions can read files that no reader opens, and how many samples a shuffle takes in at once when a
+    pass begins."""
 
     bytes_per_element: float | None = None
     buffered_bytes: int = 0
     may_read_more: bool = False
+    burst_samples: int = 0
 
 
 def needs_look(op: Op) -> bool:
@@ -48,7 +52,11 @@ def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[s
     readers = reader_ops(ops)
     ratios = visit_ratios(ops, passed, 1.0)
     sizes = [_record_bytes(op, passed.get(op.name), looks.get(op.name)) for op in readers]
-    known = [size * ratios[op.name] for op, size in zip(readers, sizes, strict=True) if size is not None and op.name in ratios]
+    known = [
+        size * ratios[op.name]
+        for op, size in zip(readers, sizes, strict=True)
+        if size is not None and op.name in ratios and is_counted(op, ops, passed)
+    ]
     # Behind a cache nothing is read once it is full: how much of it is, only the kernel tells.
     is_cached = any(op.kind in KEEPERS | WRITERS for op in ops)
     is_known = bool(readers) or all(op.kind in _HELD for op in ops if not op.inputs and op.within is None)
@@ -56,7 +64,14 @@ def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[s
         bytes_per_element=sum(known) if is_known and len(known) == len(readers) and not is_cached else None,
         buffered_bytes=0 if is_cached else sum(_buffered_bytes(op, ops) for op in readers),
         may_read_more=bool(python_ops(ops)),
+        burst_samples=_burst_samples(ops),
     )
+
+
+def _burst_samples(ops: Sequence[Op]) -> int:
+    """Samples that the longest shuffle takes in when a pass begins; 0 if its input never ends."""
+    shuffle, count = shuffle_of_samples(ops)
+    return 0 if shuffle is None or not without_end(ops).keys().isdisjoint(shuffle.inputs) else count
 
 
 def bytes_per_sample(reads: Reads, samples_per_element: float, counted_bytes: float | None, samples: float) -> float | None:
@@ -64,6 +79,8 @@ def bytes_per_sample(reads: Reads, samples_per_element: float, counted_bytes: fl
     window in which `samples` came."""
     by_kernel = counted_bytes / samples if counted_bytes is not None and samples else None
     if by_kernel is not None and (counted_bytes or 0.0) < LEAST_BUFFERS * reads.buffered_bytes:
+        by_kernel = None
+    if samples < reads.burst_samples:  # the window holds one burst, or none
         by_kernel = None
     by_elements = None if reads.bytes_per_element is None else reads.bytes_per_element / samples_per_element
     if by_elements is None:

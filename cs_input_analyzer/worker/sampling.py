@@ -159,6 +159,21 @@ def leading_dimension(component: Any) -> Any:
     return tf.shape(component, out_type=tf.int64)[0]
 
 
+def shapes_of(element: Any) -> tuple[tuple[int | None, ...] | None, ...]:
+    """Return the shape of each component of an eager element, in flattening order; None where it has none."""
+    import tensorflow as tf
+
+    found: list[tuple[int | None, ...] | None] = []
+    for component in tf.nest.flatten(element):
+        if isinstance(component, tf.SparseTensor):
+            found.append(tuple(component.dense_shape.numpy().tolist()))
+        elif isinstance(component, tf.RaggedTensor | tf.Tensor) and component.shape.rank is not None:
+            found.append(tuple(component.shape.as_list()))
+        else:
+            found.append(None)
+    return tuple(found)
+
+
 def counted_here(element: Any, found: SamplesPerElement) -> SamplesPerElement:
     """What is to be counted in elements like this eager one: where its first dimension cannot be that of the samples, each element
     counts as a full one."""

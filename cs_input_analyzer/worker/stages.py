@@ -8,18 +8,18 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.errors import TargetError, UsageError
 from cs_input_analyzer.machines.page_cache import cached_ratio, evenly, evict, warm
 from cs_input_analyzer.pipeline import graph
-from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand
+from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand, is_open, samples_per_element_of
 from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, SamplesPerElement
 from cs_input_analyzer.worker import capture, load
 from cs_input_analyzer.worker.failures import lacking_costs, report_failure
@@ -30,7 +30,7 @@ from cs_input_analyzer.worker.left_out import devices_left_out
 from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
 from cs_input_analyzer.worker.sampler import Sampling, sample
-from cs_input_analyzer.worker.sampling import bytes_of, counted_here, digest_of, samples_in
+from cs_input_analyzer.worker.sampling import bytes_of, digest_of, samples_in, shapes_of
 
 # At most so long is spent on emptying or filling the cache before a window.
 CACHE_S = 10.0
@@ -40,11 +40,14 @@ LISTED_FILES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Built:
-    """What the user's input function gave. `files`: paths and sizes; `fsspec`: what its Python functions read besides."""
+    """What the user's input function gave. `samples`: of an element, by the graph; `count`: the same, with the shapes of the first
+    element, and it raises UsageError for a demand that does not fit; `files`: paths and sizes; `fsspec`: what its Python functions
+    read besides."""
 
     dataset: Any
     pipeline: PipelineGraph
     samples: SamplesPerElement
+    count: Callable[[Any], SamplesPerElement]
     files: Sequence[tuple[str, int]]
     fsspec: FsspecWatch
     built_s: float
@@ -157,9 +160,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             log,
             target=order.plan.target,
             sized=files,
-            said=order.plan.samples_per_element,
-            params_sizes=batch_sizes_in(load.params_from_json(order.plan.params_json or "null")),
-            demand_size=order.plan.batch_size,
+            **_sizes_said(order),
             redirected=tuple(dict.fromkeys(moved)),
         )
         context = next(iter(sorted(uses)), None)  # "given" before "left"
@@ -167,10 +168,10 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         notes = (*dict.fromkeys(left_out), *lacking_costs(), *capture.notes_on(stand_ins))
         pipeline = replace(pipeline, input_context=context, stand_ins=stand_ins, notes=notes)
         stage = "load"
-        assert pipeline.samples_per_element is not None
-        # Among several a function may divide the batch of the step by their number: that is no contradiction.
-        step = order.plan.batch_size if order.plan.num_workers == 1 else None
-        check_demand(pipeline.samples_per_element, step, has_demand=order.plan.has_demand)
+        samples = pipeline.samples_per_element
+        assert samples is not None
+        # What is open in the spec is known once an element is there.
+        check_demand(samples, _step(order), has_demand=order.plan.has_demand and not is_open(pipeline.element_spec))
     except BaseException as error:
         end_forked_child(own_pid)
         report_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
@@ -180,8 +181,38 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     listed = evenly(files, LISTED_FILES) if order.is_first else ()
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=listed, writes=pipeline.redirected)
     _prepare_cache(journal, order, [path for path, _ in files])
-    samples = pipeline.samples_per_element
-    return _Built(dataset=dataset, pipeline=pipeline, samples=samples, files=files, fsspec=fsspec, built_s=time.monotonic())
+    return _Built(
+        dataset=dataset,
+        pipeline=pipeline,
+        samples=samples,
+        count=partial(_counted, order, pipeline),
+        files=files,
+        fsspec=fsspec,
+        built_s=time.monotonic(),
+    )
+
+
+def _sizes_said(order: Order) -> dict[str, Any]:
+    """What the user and the params say of the samples of an element."""
+    params = load.params_from_json(order.plan.params_json or "null")
+    return {
+        "said": order.plan.samples_per_element,
+        "params_sizes": batch_sizes_in(params),
+        "demand_size": order.plan.batch_size,
+    }
+
+
+def _counted(order: Order, pipeline: PipelineGraph, element: Any) -> SamplesPerElement:
+    """The count of the elements of which this is the first. Raises UsageError for a demand that does not fit."""
+    seen = shapes_of(element)
+    found = samples_per_element_of(pipeline.ops, pipeline.element_spec, seen=seen, **_sizes_said(order))
+    check_demand(found, _step(order), has_demand=order.plan.has_demand)
+    return found
+
+
+def _step(order: Order) -> int | None:
+    """Samples of a step of the accelerator. Among several workers a function may divide that by their number: no contradiction."""
+    return order.plan.batch_size if order.plan.num_workers == 1 else None
 
 
 def _found(order: Order) -> Any:
@@ -251,7 +282,12 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
         return None
     first_batch_s = time.monotonic() - began_s
     built.fsspec.watch()  # functions import, too
-    samples = counted_here(first, built.samples)
+    try:
+        samples = built.count(first)
+    except UsageError as error:
+        report_failure(journal, "load", error)
+        return None
     seen = {"bytes": bytes_of(first), "samples": samples_in(first, samples), "digest": digest_of(first)}
-    journal.event("first_batch", first_batch_s=first_batch_s, **seen)
+    counted = asdict(samples) if samples != built.samples else None
+    journal.event("first_batch", first_batch_s=first_batch_s, counted=counted, **seen)
     return iterator, samples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import Counters
-from cs_input_analyzer.pipeline.op_kinds import READERS
+from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.capacity.quiet import kept_ratio
 from cs_input_analyzer.records import (
     CacheChoice,
@@ -36,7 +36,7 @@ from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.journal import Journal
 from cs_input_analyzer.worker.noise import epoch_gap_s, grown_ratio, moved_parameters, noise_between
 from cs_input_analyzer.worker.second_look import marginal_costs
-from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
+from cs_input_analyzer.worker.visits import OpCounts, per_sample, records_per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to replay it.
 TRACE = 512
@@ -173,13 +173,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         return None
     seen = {name: OpCounts(**counts) for name, counts in costs["seen"].items()}
     cache = journal.last("cache")
-    full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
-    batch = samples / len(journal.stamps_s)
-    fill_ratio = min(1.0, batch / full) if full else 1.0
-    last = next((counts for counts in seen.values() if counts.head == pipeline.ops[-1].name and counts.elements > 0), None)
-    polled = last.elements * batch if last is not None else samples  # of many short passes, few are polled
-    fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), polled)
-    visits = visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
+    fair, visits = _visits(journal, pipeline, seen)
     restart_cpu_s = sum(event["restart_cpu_s"] for event in journal.events if event["event"] == "epoch")
     parts = {event["op"]: event["cpu_s_per_element"] for event in journal.events if event["event"] == "part"}
     evidence = CostEvidence(
@@ -197,11 +191,25 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
         marginal=marginal_costs(pipeline.ops, {op: cpu_s for op, cpu_s in parts.items() if cpu_s is not None}, visits),
         has_all_parts=None not in parts.values(),
-        elements_per_sample=1 / batch,
+        elements_per_sample=len(journal.stamps_s) / samples,
     )
     polls = costs.get("polls") or {"count": None, "taken_s": 0.0, "over_s": 0.0}
     ratio = polls["taken_s"] / polls["over_s"] if polls["over_s"] > 0 else None
     return replace(profile_of(evidence), poll_count=polls["count"], poll_time_ratio=ratio)
+
+
+def _visits(
+    journal: Journal, pipeline: PipelineGraph, seen: Mapping[str, OpCounts]
+) -> tuple[dict[str, OpCounts], dict[str, float]]:
+    """The ops that were seen well enough, and the elements of each op for one sample; of a worker that gave samples."""
+    samples = _all_samples(journal)
+    full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
+    batch = samples / len(journal.stamps_s)
+    fill_ratio = min(1.0, batch / full) if full else 1.0
+    last = next((counts for counts in seen.values() if counts.head == pipeline.ops[-1].name and counts.elements > 0), None)
+    polled = last.elements * batch if last is not None else samples  # of many short passes, few are polled
+    fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), polled)
+    return fair, visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
 
 
 def fsspec_reads(journal: Journal) -> FsspecReads | None:
@@ -218,14 +226,18 @@ def fsspec_reads(journal: Journal) -> FsspecReads | None:
 
 
 def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
-    """Ceiling of the readers alone, in samples/s; None where they were not run alone."""
-    source, first = journal.last("source"), journal.last("first_batch")
-    if source is None or source["window"] is None or not first or not first["samples"]:
+    """Return the ceiling of the readers alone, in samples/s.
+
+    A record may hold many samples, or a part of one: the counted elements of the ops tell. None if they do not, or if the readers
+    were not run alone.
+    """
+    source, costs = journal.last("source"), journal.last("costs")
+    if source is None or source["window"] is None or not _all_samples(journal):
         return None
-    visits = visit_ratios(pipeline.ops, {}, 1 / first["samples"])
-    readers = [visits[op.name] for op in pipeline.ops if op.kind in READERS and visits.get(op.name)]
-    records = rate_of(Estimate(**source["window"]), source["records_per_batch"])
-    return records.scaled(1 / sum(readers)) if readers else records
+    seen = {name: OpCounts(**counts) for name, counts in costs["seen"].items()} if costs is not None else {}
+    fair, visits = _visits(journal, pipeline, seen)
+    records = records_per_sample(pipeline.ops, fair, visits, reader_ops(pipeline.ops))
+    return None if records is None else rate_of(Estimate(**source["window"]), source["records_per_batch"] / records)
 
 
 def _steady_window(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> Window | None:
@@ -274,6 +286,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             moved=moved_parameters(journal, window),
             epoch_gap_s=epoch_gap_s(journal, journal.stamps_s[: window.first + window.batches + 2]),
             is_filling_cache=_is_filling_cache(journal, window),
+            pass_elements=next((int(event["batches"]) + 1 for event in journal.events if event["event"] == "epoch"), None),
         ),
         noise=_noise(journal, window, begin, end),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),

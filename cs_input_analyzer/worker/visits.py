@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_FOR_ONE
+from cs_input_analyzer.pipeline.lineage import downstream
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, JOINS, KEEPERS, ONE_FOR_ONE
 from cs_input_analyzer.pipeline.threads import results_of
 from cs_input_analyzer.records import Op
 
@@ -52,9 +53,9 @@ def visit_ratios(
 ) -> dict[str, float]:
     """Elements of each op for one output sample. `seen` is used where the kind of an op does not decide it; `elements_per_sample`:
     of the last op; `fill_ratio`: samples of a mean last element over those of a full one."""
-    given = {counts.head: counts for counts in seen.values()}  # a node counts the elements of the op nearest the consumer
     partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
     ratios: dict[str, float] = {}
+    heads = _by_head(seen)
     top = [op for op in ops if op.within is None]
     if top:
         ratios[top[-1].name] = elements_per_sample
@@ -64,10 +65,55 @@ def visit_ratios(
             continue
         results = results_of(op, ops)
         for name in op.inputs:
-            taken = _taken(op, name, given, has_nested=bool(results)) * (fill_ratio if op.name == partial else 1.0)
+            known = _taken(op, name, heads, has_nested=bool(results))
+            # An interleave takes few files; anything else is taken as one for one.
+            taken = (known if known is not None else 0.0 if results else 1.0) * (fill_ratio if op.name == partial else 1.0)
             ratios[name] = ratios.get(name, 0.0) + ratio * taken
         ratios |= {other.name: ratio for other in results}  # their elements are the op's own
     return ratios
+
+
+# An op that is in the midst of its first records has given a part of what they hold: of so many, one makes little difference.
+LEAST_COUNTED = 10
+
+
+def is_counted(op: Op, ops: Sequence[Op], seen: Mapping[str, OpCounts]) -> bool:
+    """Return whether the elements of `op` for one of the output are known: the kinds of all ops behind it tell how many they take,
+    or ten or more of their elements were counted."""
+    heads, behind = _by_head(seen), downstream(op, ops)
+    passed = {op.name, *(other.name for other in behind)}
+    for other in behind:
+        results = results_of(other, ops)
+        for name in passed.intersection(other.inputs):
+            if other.kind in JOINS:
+                continue
+            if _taken(other, name, heads, has_nested=bool(results)) is None:
+                return False
+            is_told = _taken(other, name, {}, has_nested=bool(results)) is not None
+            if not is_told and any(heads[one].elements < LEAST_COUNTED for one in (other.name, name) if one in heads):
+                return False
+    return True
+
+
+def records_per_sample(
+    ops: Sequence[Op], seen: Mapping[str, OpCounts], ratios: Mapping[str, float], readers: Sequence[Op]
+) -> float | None:
+    """Return the elements of the readers, as they run alone, for one sample of the output: a `zip` of readers gives one for all of
+    them. None if the elements of the ops behind them were not counted."""
+    by_name, names = {op.name: op for op in ops}, {op.name for op in readers}
+    alone: list[Op] = []  # a reader before another one is not among these
+
+    def records(op: Op) -> list[float]:
+        if op.name in names:
+            alone.append(op)
+            return [ratios.get(op.name, 0.0)]
+        before = [found for name in op.inputs if name in by_name for found in records(by_name[name])]
+        found = [*before, *(found for one in results_of(op, ops) for found in records(one))]
+        return [max(found)] if found and op.kind == "Zip" else found
+
+    top = [op for op in ops if op.within is None]
+    found = sum(records(top[-1])) if top else 0.0
+    return found if found > 0 and all(is_counted(op, ops, seen) for op in alone) else None
 
 
 # Fewer of an op's elements are no fair sample of them.
@@ -99,16 +145,27 @@ def per_sample(seen: Mapping[str, OpCounts], ratios: Mapping[str, float]) -> dic
     return found
 
 
-def _taken(op: Op, name: str, given: Mapping[str, OpCounts], *, has_nested: bool) -> float:
-    """Elements of input `name` that `op` takes for each one it gives. `given`: counts by the op whose elements they are."""
+def _by_head(seen: Mapping[str, OpCounts]) -> dict[str, OpCounts]:
+    """The counts by the op whose elements were counted."""
+    return {counts.head: counts for counts in seen.values()}
+
+
+def _taken(op: Op, name: str, seen: Mapping[str, OpCounts], *, has_nested: bool) -> float | None:
+    """Elements of input `name` that `op` takes for each one it gives; None if neither its kind nor the counts tell."""
+    if op.kind in JOINS:
+        joined = op.inputs[1:] if op.kind == "DirectedInterleave" else op.inputs
+        if name not in joined:
+            return 1.0  # it says which of the others is next
+        given = {one: seen[one].elements if one in seen else 0 for one in joined}
+        return given[name] / sum(given.values()) if sum(given.values()) > 0 else 1 / len(joined)
     if op.kind in ONE_FOR_ONE - KEEPERS and not has_nested:
         return 1.0
     size = op.parameters.get("batch_size")
     if op.kind in BATCHING and isinstance(size, int) and size > 0:
         return float(size)
-    own, below = given.get(op.name), given.get(name)
-    if op.kind in KEEPERS and given and (below is None or (own is not None and own.elements > 0)):  # full, it takes none
+    own, below = seen.get(op.name), seen.get(name)
+    if op.kind in KEEPERS and seen and (below is None or (own is not None and own.elements > 0)):  # full, it takes none
         return below.elements / own.elements if below is not None and own is not None else 0.0
     if own is None or below is None or own.elements <= 0:
-        return 0.0 if has_nested else 1.0  # an interleave takes few files; anything else is taken as one for one
+        return None
     return below.elements / own.elements

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import make_graph, make_op
 
@@ -14,8 +15,10 @@ from cs_input_analyzer.pipeline.samples import (
     batching_op,
     check_demand,
     element_sentence,
+    is_open,
     samples_per_element_of,
     samples_reaching,
+    with_samples,
 )
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
@@ -41,6 +44,8 @@ PREBATCHED = ((256, 64), (256,))
     ("ops", "shapes", "known", "expected"),
     [
         *((source(), shapes, {}, (1, None, ())) for shapes in (((28, 28), ()), ((),), ((28, 28), (10,)), ((1, 28), (1,)))),
+        # One tensor with dimensions of its own, or several that share one beside a scalar, may be a batch.
+        *((source(), shapes, {}, (None, None, (1, shapes[0][0]))) for shapes in (((8192, 1),), ((64, 3), (64,), ()))),
         *((source(), shapes, {}, (None, None, (1,))) for shapes in (((None, 64), (None,)), ((None,),), (None,))),
         # The params or the demand settle what is a dimension already.
         (source(), PREBATCHED, {}, (None, None, (1, 256))),
@@ -64,6 +69,27 @@ def test_ops_dimensions_params_and_the_demand_tell(
     assert ("assumed" in found.source) is (shapes == ((28, 28), (10,)))
 
 
+@pytest.mark.parametrize(
+    ("ops", "shapes", "seen", "expected"),
+    [
+        (source(), ((None, 64), (None,)), ((256, 64), (256,)), (None, None, (1, 256))),
+        (source(), ((None,),), ((1,),), (1, None, ())),
+        (batched(8), ((None, 3),), ((8, 3),), (8, 0, ())),
+        (batched(8), ((None, 3),), ((5, 3),), (8, 0, ())),  # the only batch of a small dataset
+        (batched(8), ((None, 3),), ((16, 3),), (None, None, (8, 16))),
+        (batched(8), ((16, 3),), None, (None, None, (8, 16))),
+        (batched(1), ((1, 8192, 1),), None, (None, None, (1, 8192))),
+        (batched(1), ((1, 28, 28), (1,)), None, (1, None, ())),
+    ],
+)
+def test_the_first_element_settles_or_contradicts(
+    ops: tuple[Op, ...], shapes: tuple[Shape | None, ...], seen: tuple[Shape | None, ...] | None, expected: tuple[Any, ...]
+) -> None:
+    found = samples_per_element_of(ops, spec_of(*shapes), seen=seen)
+    assert (found.value, found.counted_in, found.readings) == expected
+    assert seen is None or is_open(spec_of(*shapes))
+
+
 def test_a_demand_of_several_elements_is_told_and_any_other_refused() -> None:
     found = samples_per_element_of(batched(256), spec_of((256, 3)))
     check_demand(found, 1024, has_demand=True)
@@ -82,6 +108,15 @@ def test_two_readings_and_a_demand_are_refused_with_both() -> None:
         check_demand(found, None, has_demand=True)
     check_demand(found, None, has_demand=False)
     assert "samples per element unknown" in element_sentence(found)
+
+
+def test_a_count_of_the_first_element_replaces_that_of_the_graph() -> None:
+    pipeline = make_graph("tensor_slices > batch*8")
+    asked = SamplesPerElement(value=None, source="t", readings=(1, 8))
+    counted = SamplesPerElement(value=8, source="t", counted_in=0)
+    fixed = SamplesPerElement(value=64, source="t")
+    assert [with_samples(pipeline, one).batch_size for one in (asked, counted, fixed)] == [1, None, 64]
+    assert with_samples(pipeline, fixed).samples_per_element == fixed
 
 
 def test_sizes_in_params_are_found_at_any_depth() -> None:
@@ -119,9 +154,12 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ("batch", lambda tf: images(tf).batch(8), (8, True)),
         ("ragged batch", lambda tf: sequences(tf).ragged_batch(4), (4, True)),
         ("map_and_batch", lambda tf: steps(tf).apply(tf.data.experimental.map_and_batch(lambda i: i, 4)), (4, True)),
-        ("open batches of batches", lambda tf: eights(tf).batch(4), (32, True)),
-        ("rebatch", lambda tf: images(tf).batch(8).rebatch(3), (None, True)),
-        ("unbatch of what came in batches", lambda tf: prebatched(tf).map(lambda x, y: x).unbatch(), (1, False)),
+        ("batches of batches", lambda tf: eights(tf).batch(4), (None, False)),
+        ("rebatch", lambda tf: images(tf).batch(8).rebatch(3), (3, True)),
+        ("unbatch of what came in batches", lambda tf: prebatched(tf).unbatch(), (1, False)),
+        ("unbatch of what may be batches still", lambda tf: prebatched(tf).map(lambda x, y: x).unbatch(), (None, False)),
+        ("batch(1) and unbatch around batches", lambda tf: prebatched(tf).batch(1).unbatch(), (None, False)),
+        ("batch(1) around batches", lambda tf: prebatched(tf).batch(1, drop_remainder=True), (None, False)),
         ("unbatch, batch", lambda tf: images(tf).batch(8).unbatch().batch(5, drop_remainder=True), (5, False)),
         ("slices in flat_map", lambda tf: steps(tf).batch(8).flat_map(D(tf).from_tensor_slices), (1, False)),
         (
@@ -131,7 +169,20 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
                 (16, True),
             ),
         ),
-        ("two views in one", lambda tf: eights(tf).map(lambda x: tf.concat([x, x], 0)), (8, False)),
+        ("two views in one", lambda tf: eights(tf).map(lambda x: tf.concat([x, x], 0)), (None, False)),
+        ("two views beside labels", lambda tf: eights(tf).map(lambda x: (tf.concat([x, x], 0), x)), (8, False)),
+        ("time in front", lambda tf: eights(tf).map(lambda x: tf.transpose(tf.stack([x, x], 1))), (8, False)),
+        ("a batch for each device", lambda tf: eights(tf).map(lambda x: tf.reshape(x, [4, 2])), (8, False)),
+        ("rows and steps in one dimension", lambda tf: frames(tf, 5).map(lambda x: tf.reshape(x, [40])), (None, False)),
+        ("two batches in one dimension", lambda tf: eights(tf).batch(4, drop_remainder=True).map(flat), (32, False)),
+        ("row by row", lambda tf: frames(tf, 5).map(lambda x: tf.map_fn(lambda row: row * 2, x)), (8, False)),
+        ("a reduced batch, batched", lambda tf: eights(tf).map(tf.reduce_sum).batch(4, drop_remainder=True), (4, False)),
+        ("in a tf.function", lambda tf: frames(tf, 8).map(tf.function(over_rows)).batch(4, drop_remainder=True), (4, False)),
+        ("windows of batches", lambda tf: eights(tf).window(5).flat_map(lambda w: w.batch(5)), (None, False)),
+        ("past and next of plain batches", lambda tf: eights(tf).map(lambda x: (x[:-1], x[1:])).batch(4), (4, True)),
+        ("slices of a reshaped batch", lambda tf: eights(tf).flat_map(lambda x: D(tf).from_tensors(x)), (8, False)),
+        ("groups of one key, batched", lambda tf: groups(tf, lambda i: i).batch(4, drop_remainder=True), (4, False)),
+        ("groups of several keys, batched", lambda tf: groups(tf, lambda i: i % 2).batch(4, drop_remainder=True), (None, False)),
         ("a window that is batched", windows, (None, False)),
         ("windows in batches", lambda tf: windows(tf, 60).batch(32, drop_remainder=True), (32, False)),
         (
@@ -151,6 +202,9 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ),
         ("numbered batches", lambda tf: eights(tf).enumerate(), (8, False)),
         ("branches that agree", lambda tf: D(tf).zip((images(tf).batch(8), images(tf).batch(8))), (8, True)),
+        ("batches beside other batches", lambda tf: D(tf).zip((eights(tf), steps(tf).batch(4))), (None, False)),
+        ("seeds beside samples", lambda tf: D(tf).zip((images(tf), D(tf).random().batch(2))).batch(8), (8, True)),
+        ("numbers beside batches", lambda tf: D(tf).zip((eights(tf), steps(tf).map(lambda i: i + 1))), (8, False)),
         ("samples beside batches", lambda tf: D(tf).zip((images(tf).batch(8, drop_remainder=True), images(tf))), (None, False)),
         ("a mixture of batches", lambda tf: D(tf).sample_from_datasets([steps(tf).batch(8), steps(tf).batch(8)]), (8, True)),
         ("batches of different size", lambda tf: steps(tf).batch(8).concatenate(steps(tf).batch(4)), (None, True)),
@@ -158,8 +212,38 @@ def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
         ("a generator of batches of any size", lambda tf: generated(tf, ([None, 64], [None])), (None, False)),
         ("slices of batches", lambda tf: D(tf).from_tensor_slices((tf.zeros([9, 256, 64]), tf.zeros([9, 256]))), (None, False)),
         ("through Python", lambda tf: steps(tf).batch(8).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)), (8, True)),
-        ("a batch reduced to a number", lambda tf: steps(tf).batch(8).map(tf.reduce_sum), (8, False)),
+        ("reduced by Python", lambda tf: frames(tf, 16).map(lambda x: by_python(x, [16])), (None, False)),
+        ("kept by Python", lambda tf: frames(tf, 16).map(lambda x: by_python(x, [8, 16])), (8, False)),
+        ("a batch reduced to a number", lambda tf: steps(tf).batch(8).map(tf.reduce_sum), (None, False)),
     ]
+
+
+def frames(tf: Any, length: int) -> Any:
+    """Batches of 8 rows of this length."""
+    return tf.data.Dataset.range(64).map(lambda i: tf.fill([length], i)).batch(8, drop_remainder=True)
+
+
+def by_python(x: Any, shape: list[int]) -> Any:
+    import tensorflow as tf
+
+    return tf.ensure_shape(tf.numpy_function(lambda y: y.reshape(-1)[: np.prod(shape)].reshape(shape), [x], tf.int64), shape)
+
+
+def over_rows(x: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reduce_max(x, 0)
+
+
+def flat(x: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.reshape(x, [-1])
+
+
+def groups(tf: Any, key: Callable[[Any], Any]) -> Any:
+    """Batches of 10 elements of one key."""
+    return tf.data.Dataset.range(64).group_by_window(key, lambda _, group: group.batch(10), window_size=10)
 
 
 def two_columns(tf: Any) -> Any:

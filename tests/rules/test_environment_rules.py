@@ -104,6 +104,17 @@ def ended(epochs: int, mode: str = "train") -> Case:
     return roomy(ends=True, mode=mode, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=epochs)))
 
 
+def used_up(
+    kind: str = "TensorSlice", *, ends: bool = False, mode: str = "train", cardinality: int | None = None, **seen: Any
+) -> Case:
+    """A source of this kind that gave 12 elements, and nothing when it was read again."""
+    state = make_steady_state(**({"epochs": 2, "pass_elements": 12, "stopped_by": "data_end"} | seen))
+    case = roomy(ends=ends, mode=mode, measurements=alone(layout="1x1x1", steady_state=state))
+    first, *others = case.pipeline.ops
+    ops = (replace(first, kind=kind), *others)
+    return replace(case, pipeline=replace(case.pipeline, ops=ops, cardinality=cardinality))
+
+
 def steps(cardinality: int | None, steps: int | None, *, epochs: int | None = None, **others: Any) -> Case:
     """Data of so many batches in all workers, or of each where they are sharded, for a training of so many steps."""
     training = Training(steps=steps, epochs=epochs)
@@ -320,6 +331,14 @@ ROWS: Rows = {
         ("", steps(10, 1000, epochs=100)),
         ("", steps(None, 1000, measurements=())),
         ("", repeated_names(steps(None, 10_000))),
+        # Of data that ended for good the first thing to say is that.
+        (says("error", message=["claims to be endless", "12 elements", "read again"], fix="from_generator"), used_up("Generator")),
+        (says("error", message="claims to be endless", fix="read again"), used_up(stopped_by="budget")),
+        (says("error", message="gave 12 elements, and none", lacks=["claims"]), used_up(ends=True)),
+        (says("error", message="claims to have 40 elements"), used_up(ends=True, cardinality=40)),
+        (says("error", message="endless"), used_up(mode="eval")),
+        ("", used_up(ends=True, mode="eval")),
+        ("", used_up(epochs=0, pass_elements=None, stopped_by="budget")),
     ],
     "file-cache-redirected": [(says(message="/data/cache"), roomy(redirected=("/data/cache",)))],
     "dataset-in-tmp": [

@@ -21,7 +21,15 @@ from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import shard_indices
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.units import format_rate
-from tests.builders import make_estimate, make_files, make_graph, make_host, make_read_rate, make_storage
+from tests.builders import (
+    make_estimate,
+    make_files,
+    make_graph,
+    make_host,
+    make_read_rate,
+    make_steady_state,
+    make_storage,
+)
 from tests.fakes import FakeLauncher, FakeLaunchHandle
 from wafer_model import from_rate
 
@@ -63,6 +71,26 @@ def unhurried() -> tuple[FakeLauncher, Analysis]:
     """A run with time for everything, and what launched it."""
     launcher = FakeLauncher(linear, import_s=1.0)
     return launcher, analyzed(launcher, job(demand=30_000, max_seconds=300))
+
+
+@dataclass(slots=True)
+class UsedUp(FakeLauncher):
+    """Its workers see an end of data that claim to have none."""
+
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+        found = FakeLauncher.run(self, handle, plan)
+        state = make_steady_state(epochs=2, pass_elements=12, stopped_by="data_end")
+        workers = tuple(replace(worker, steady_state=state) for worker in found.measurement.workers)
+        return replace(found, measurement=replace(found.measurement, workers=workers))
+
+
+@pytest.mark.parametrize("current", [None, "1x2x1"])
+def test_data_that_ended_for_good_have_no_plan_and_no_verdict(current: str | None) -> None:
+    wanted = job(demand=500, current=None if current is None else Layout.parse(current))
+    found = analyzed(UsedUp(linear, pipeline=make_graph(is_infinite=True)), wanted)
+    assert (found.verdict, found.recommendation, found.confidence) == ("unknown", None, None)
+    assert "12 elements" in (found.no_plan or "")
+    assert (found.findings[0].code, found.findings[0].severity) == ("CSI302", "error")
 
 
 def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan(unhurried: tuple[FakeLauncher, Analysis]) -> None:

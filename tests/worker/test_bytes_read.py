@@ -142,3 +142,35 @@ def test_files_that_are_gone_empty_or_no_text_are_no_trouble(tmp_path: Path) -> 
     (tmp_path / "binary").write_bytes(b"\x1f\x8b\x08" + bytes(range(256)) * 4)  # says gzip, and is none
     look = look_into([str(tmp_path / "binary"), str(tmp_path)])
     assert look.packed_ratio == 1
+
+
+def shuffled(*, is_repeated_before: bool) -> tuple[Op, ...]:
+    """Records of many slices, shuffled in each pass, or without passes."""
+    order = ("Repeat", "Shuffle") if is_repeated_before else ("Shuffle", "Repeat")
+    ops = [op("read", "TFRecord", **PLAIN), op("flat_map", "FlatMap", "read"), op("slices", "TensorSlice", within="flat_map")]
+    for kind in order:
+        name = kind.lower()
+        given = {"count": -1} if kind == "Repeat" else {"buffer_size": 10_000}
+        ops.append(op(name, kind, next(one.name for one in reversed(ops) if one.within is None), **given))
+    return tuple(ops)
+
+
+def slices(records: int, given: int) -> dict[str, OpCounts]:
+    return {
+        "read": OpCounts("read", elements=records, bytes_out=records * 1000),
+        "flat_map": OpCounts("flat_map", elements=given),
+    }
+
+
+def test_bytes_of_slices_are_told_once_ten_records_were_taken_apart() -> None:
+    ops = shuffled(is_repeated_before=False)
+    assert reads_of(ops, slices(1, 9), {}).bytes_per_element is None  # of the first record, which holds many more
+    assert reads_of(ops, slices(20, 2000), {}).bytes_per_element == pytest.approx((1000 - STRING_BYTES + 16) / 100)
+
+
+@pytest.mark.parametrize(
+    ("is_repeated_before", "samples", "is_known"), [(False, 4000, False), (False, 40_000, True), (True, 10, True)]
+)
+def test_a_window_shorter_than_a_fill_of_the_shuffle_tells_no_bytes(is_repeated_before: bool, samples: int, is_known: bool) -> None:
+    reads = reads_of(shuffled(is_repeated_before=is_repeated_before), slices(1, 9), {})
+    assert (bytes_per_sample(reads, 1.0, 1e12, samples) is not None) is is_known

@@ -22,6 +22,7 @@ from cs_input_analyzer.worker.sampling import (
     digest_of,
     harness_us_per_batch,
     samples_in,
+    shapes_of,
 )
 
 pytestmark = pytest.mark.tf
@@ -154,6 +155,11 @@ def test_a_first_dimension_that_cannot_be_the_batch_is_not_counted(shape: list[i
     found = counted_here(tf.zeros(shape), SamplesPerElement(value=8, source="batch(8)", counted_in=0))
     assert (found.counted_in == 0) is is_counted
     assert found.value == 8
+
+
+def test_the_shapes_of_an_element_are_those_of_its_components() -> None:
+    element = {"a": tf.zeros([3, 2]), "b": (tf.ragged.constant([[1], [2, 3]]), tf.sparse.from_dense([[0, 1]])), "c": tf.constant(1)}
+    assert shapes_of(element) == ((3, 2), (2, None), (1, 2), ())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.worker.visits import OpCounts, per_sample, visit_ratios, well_seen
+from cs_input_analyzer.worker.visits import OpCounts, per_sample, records_per_sample, visit_ratios, well_seen
 from tests.worker.ops import op
 
 CHAIN = (
@@ -78,6 +78,43 @@ def test_too_few_elements_are_no_fair_sample(elements: int, caught_ratio: float)
     assert ("map" in fair) == (caught > 0.01 * elements)
     found = per_sample(fair, visit_ratios(CHAIN, fair, 1 / 32))["map"]
     assert (found.wall_s is None) == ("map" not in fair)
+
+
+JOINED = (
+    op("a", "TFRecord"),
+    op("b", "TFRecord"),
+    op("c", "TFRecord"),
+    op("concatenate", "Concatenate", "a", "b"),
+    op("concatenate_2", "Concatenate", "concatenate", "c"),
+    op("batch", "Batch", "concatenate_2", batch_size=10),
+)
+ROWS = (op("read", "TFRecord"), op("unbatch", "Unbatch", "read"), op("batch", "Batch", "unbatch", batch_size=10))
+PAIRS = (op("a", "TFRecord"), op("b", "TFRecord"), op("zip", "Zip", "a", "b"), op("batch", "Batch", "zip", batch_size=10))
+LINES = (op("names", "TextLine"), op("read", "TFRecord", "names"), op("batch", "Batch", "read", batch_size=10))
+
+
+@pytest.mark.parametrize(
+    ("ops", "elements", "records"),
+    [
+        (JOINED, {}, 1.0),  # each sample comes from one of them
+        (JOINED, {"concatenate_2": 30, "concatenate": 10, "c": 20}, 1.0),
+        (ROWS, {"unbatch": 6400, "read": 100}, 1 / 64),
+        (ROWS, {"unbatch": 9, "read": 1}, None),  # a part of one record
+        (ROWS, {}, None),
+        (FILTERED, {"filter": 50, "range": 200}, 4.0),
+        (FILTERED, {"filter": 5, "range": 200}, None),
+        (PAIRS, {}, 1.0),  # the readers alone give pairs
+        (LINES, {}, 1.0),  # a reader before another one is not what runs alone
+        (ZIPPED, {}, None),  # nothing is read
+    ],
+)
+def test_records_of_the_readers_for_a_sample_are_counted_or_not_told(
+    ops: tuple[Op, ...], elements: dict[str, int], records: float | None
+) -> None:
+    seen = {name: OpCounts(name, elements=count) for name, count in elements.items()}
+    readers = [one for one in ops if one.kind in ("TFRecord", "TextLine") or (ops is FILTERED and one.name == "range")]
+    found = records_per_sample(ops, seen, visit_ratios(ops, seen, 0.1), readers)
+    assert found == (None if records is None else pytest.approx(records))
 
 
 def test_a_fused_node_counts_the_batches_it_gives() -> None:

@@ -40,12 +40,12 @@ def ops_of(graph_def: Any) -> tuple[Op, ...]:
     return tuple(reader_of(graph_def).ops)
 
 
-def reader_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> _Reader:
+def reader_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> Reader:
     """A reader that has read the whole GraphDef: its `ops`, and their `places`. `lines` by serial number; `numbers` of nodes at the
     top that have none in their metadata."""
     functions = {function.signature.name: function for function in graph_def.library.function}
-    reader = _Reader(functions=functions, lines=lines or {}, numbers=numbers or {})
-    nodes = {node.name: node for node in graph_def.node}
+    reader = Reader(functions=functions, lines=lines or {}, numbers=numbers or {})
+    nodes = reader.top = {node.name: node for node in graph_def.node}
     for node in graph_def.node:
         if node.op == "_Retval":
             reader.read(node.input[0], nodes)
@@ -66,8 +66,8 @@ _TOP: _Scope = (None, "")
 
 
 @dataclass(slots=True)
-class _Reader:
-    """Walks a GraphDef from its result back to the sources."""
+class Reader:
+    """Walk a GraphDef from its result back to the sources. `places` and `nodes` of the ops by name; `top`: all nodes at the top."""
 
     functions: dict[str, Any]
     lines: Mapping[int, Source]
@@ -76,6 +76,8 @@ class _Reader:
     counts: dict[str, int] = field(default_factory=dict)
     names: dict[tuple[_Scope, str], str] = field(default_factory=dict)
     places: dict[str, OpPlace] = field(default_factory=dict)
+    nodes: dict[str, Any] = field(default_factory=dict)
+    top: dict[str, Any] = field(default_factory=dict)
 
     def read(self, tensor: str, nodes: Mapping[str, Any], scope: _Scope = _TOP) -> str | None:
         """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length.
@@ -113,6 +115,7 @@ class _Reader:
         self.counts[method] = self.counts.get(method, 0) + 1
         name = method if self.counts[method] == 1 else f"{method}_{self.counts[method]}"
         self.places[name] = OpPlace(scope[0], scope[1] or None, node.name)
+        self.nodes[name] = node
         functions = self._functions_of(node)
         for function in functions:
             self._read_function(function, name)
@@ -131,7 +134,7 @@ class _Reader:
                 source=source,
                 library_source=library,
                 inputs=tuple(upstream),
-                parameters=_parameters(node, named_inputs(node), nodes),
+                parameters=_parameters(node, named_inputs(node), nodes) | self._key_of(node),
                 within=scope[0],
                 function_ops=tuple(sorted(called)),
                 shared=_shared(functions),
@@ -145,6 +148,17 @@ class _Reader:
             )
         )
         return name
+
+    def _key_of(self, node: Any) -> dict[str, Scalar]:
+        """Whether the groups of a `group_by_window` have a component of the element for their key."""
+        if kind_of(node.op) != "GroupByWindow" or node.attr["key_func"].func.name not in self.functions:
+            return {}
+        function = self.functions[node.attr["key_func"].func.name]
+        inner = {one.name: one for one in function.node_def}
+        (result,) = list(function.ret.values())[:1] or ("",)
+        while (one := inner.get(node_name(result))) is not None and one.op in ("Identity", "Cast"):
+            result = one.input[0]
+        return {"key_is_component": node_name(result) in {argument.name for argument in function.signature.input_arg}}
 
     def _source_of(self, node: Any, scope: _Scope) -> Source | None:
         number = number_in_metadata(node)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.pipeline.graph.dimensions import with_dimensions
 from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, SourceLog, numbers_at_top
 from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, node_name
 from cs_input_analyzer.pipeline.graph.ops import OpPlace, reader_of
 from cs_input_analyzer.pipeline.graph.sizes import Sized, existing, folder_of
 from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
-from cs_input_analyzer.pipeline.samples import samples_per_element_of
+from cs_input_analyzer.pipeline.samples import samples_per_element_of, with_samples
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
 from cs_input_analyzer.records import Component, FileSet, PipelineGraph
 
@@ -41,15 +42,13 @@ def read_graph(
     sized = _sized_files(graph_def) if sized is None else sized
     own = {name: file_set(files) for name, files in files_by_reader(graph_def, dict(sized)).items()}
     found = reader_of(graph_def, log.lines, numbers_at_top(graph_def, dataset, log.lines))
-    ops = tuple(replace(op, files=own.get(op.name)) for op in found.ops)
+    ops = tuple(replace(op, files=own.get(op.name)) for op in with_dimensions(found))
     spec = element_components(dataset.element_spec)
     cardinality = int(dataset.cardinality())
     samples = samples_per_element_of(ops, spec, said=said, params_sizes=params_sizes, demand_size=demand_size)
-    return PipelineGraph(
+    pipeline = PipelineGraph(
         target=target,
-        # Where each element is looked at, there is no one number; where nobody knows, an element counts as one.
-        batch_size=None if samples.counted_in is not None else samples.value or 1,
-        samples_per_element=samples,
+        batch_size=None,
         element_spec=spec,
         ops=ops,
         files=file_set(sized),
@@ -57,6 +56,7 @@ def read_graph(
         is_infinite=cardinality == int(tf.data.INFINITE_CARDINALITY),
         redirected=redirected,
     )
+    return with_samples(pipeline, samples)
 
 
 @contextmanager
