@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, node_local_folder, share_of, workers_of
 from cs_input_analyzer.records import Case, FileSet, Finding, Scalar, StationKind
-from cs_input_analyzer.units import format_bytes, format_count, format_ratio, format_seconds
+from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 SKEWED_RATIO = 2.0  # largest file over mean file
 UNEVEN_RATIO = 1.5  # largest shard over mean shard
@@ -196,39 +196,3 @@ def dataset_in_tmp(case: Case) -> Iterator[Finding]:
     fix = "measure from the path that training will read"
     evidence = {"directory": directory, "file_system": file_system, "bytes": files.bytes}
     yield finding(None, message, fix, evidence)
-
-
-LONG_BUILD_S = 30.0
-VERY_LONG_BUILD_S = 120.0
-_LISTING = ("list_files", "glob", "listdir", "scandir", "walk", "iterdir", "match_filenames")
-
-
-def slow_build(case: Case) -> Iterator[Finding]:
-    """The input function takes long before it returns its dataset: each start of the training waits for it.
-
-    Most often it lists the files: a pattern over many files or folders asks the file system for each of them, on a network or an
-    object store for milliseconds each, in every worker at the same moment, at every start.
-
-    Fix: list the files once, write their sorted names into one file, and let the input function read that file; or fewer, larger
-    files.
-
-    A warning from two minutes on; from half a minute for your information. The quickest worker counts, and the import of the module
-    that holds the function is in its time.
-
-    Silent for quicker ones, and without a measurement.
-    """
-    built = [worker.build_s for m in case.measurements for worker in m.workers if worker.build_s is not None]
-    seconds, files = min(built, default=0.0), case.pipeline.files
-    if seconds < LONG_BUILD_S:
-        return
-    lister = next((op for op in case.pipeline.ops if any(name in (op.code or "") for name in _LISTING)), None)
-    is_listing = files is not None and files.count >= MANY
-    cause = f", which lists {format_count(files.count)} files" if files is not None and is_listing else ""
-    message = (
-        f"the input function took {format_seconds(seconds)} to return its dataset{cause}; every start of a worker waits for it"
-    )
-    fix = "see what the input function does before it returns (imports, listings, reading of data)"
-    if is_listing:
-        fix = "write the sorted file names into one file once, and read that file in the input function in place of the listing"
-    evidence = {"build_s": seconds, "files": files.count if files else None}
-    yield finding(lister if is_listing else None, message, fix, evidence, is_warning=seconds >= VERY_LONG_BUILD_S)

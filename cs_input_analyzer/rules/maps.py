@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle, reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, THREADED
-from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import is_serial
-from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, finding, rate_of_worker, share_of, widest_cpus
+from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, finding, rate_of_worker, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import counted
 
@@ -157,50 +156,6 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         yield finding(op, message, fix, evidence, is_warning=is_bad, edits=(Edit(kind="vectorize", op=op.name),))
 
 
-MANY = 3
-# Being called costs a map 10 to 40 µs here, the more the busier the host; one that takes less than this does little else.
-TINY_S = 60e-6
-
-
-def tiny_maps(case: Case) -> Iterator[Finding]:
-    """Several small `map`s in a row, each for every single sample.
-
-    Each of them costs a call and a hand-over, some microseconds whatever it does, and TensorFlow does not put maps together.
-
-    Fix: one function that does it all, in one `map`; after `batch` where it can.
-
-    Silent for fewer than three in a row, where one of them does real work (by its measured time, or by what it calls), and after
-    `batch`, where a call serves many samples.
-    """
-    ops = case.pipeline.ops
-    seen: set[str] = set()
-    for op in reversed(ops):
-        if op.name in seen or not _is_tiny(op, case):
-            continue
-        run = [op]
-        for other in traits.chain_before(op, ops):
-            if not _is_tiny(other, case):
-                break
-            run.append(other)
-        seen |= {one.name for one in run}
-        if len(run) < MANY or samples_reaching(run[-1], ops) != 1:
-            continue
-        first, share = run[-1], share_of(case, run)
-        message = f"{len(run)} small maps in a row ({', '.join(one.name for one in reversed(run))}) are called for each sample"
-        fix = "do it all in one function and one map"
-        evidence = {"maps": len(run), "share_ratio": share}
-        yield finding(first, message, fix, evidence)
-
-
-def _is_tiny(op: Op, case: Case) -> bool:
-    if not traits.is_map(op):
-        return False
-    cost = traits.cost_of(op, case.profile)
-    if cost is None or cost.self_cpu_s_per_sample is None:
-        return not traits.is_costly(op)
-    return cost.self_cpu_s_per_sample < TINY_S
-
-
 def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
     """Random numbers were given a seed, and parallel calls draw them in another order in each run.
 
@@ -224,28 +179,3 @@ def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
         fix = "use tf.random.stateless_… with a counter that comes with each sample as its seed"
         evidence = {"draws": ", ".join(drawing), "num_parallel_calls": str(op.parameters.get("num_parallel_calls"))}
         yield finding(op, message, fix, evidence)
-
-
-def keras_layers_in_map(case: Case) -> Iterator[Finding]:
-    """A `map` calls layers of Keras for each sample.
-
-    A preprocessing layer is made for batches, and does for one sample what it does for many. Measured on pictures of 96 x 96 here:
-    `RandomFlip` 177 us of CPU a picture, flipping and scaling with `tf.image` 78 us; `Rescaling` 55 us a picture, and 23 us in
-    batches of 32.
-
-    Fix: the same with `tf.image` and TensorFlow ops in one function; or batch first, and give the layers whole batches. It is
-    advice only: pixels and random numbers will be others.
-
-    A warning where the map takes three tenths of the CPU time or more, and CPU is what the worker lacks; else for your information.
-
-    Silent after `batch`, and where the map takes under a twentieth of the CPU time.
-    """
-    ops, holders = case.pipeline.ops, {op.within for op in case.pipeline.ops}
-    for op in ops:
-        share = share_of(case, (op,))
-        if not op.layers or op.name in holders or samples_reaching(op, ops) != 1 or (share is not None and share < SMALL_RATIO):
-            continue
-        is_bad = (share or 0.0) >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
-        message = f"{op.name} calls {counted(len(op.layers), 'Keras layer')} for each sample: {', '.join(op.layers)}"
-        fix = "use tf.image and TensorFlow ops, or batch first and give the layers whole batches"
-        yield finding(op, message, fix, {"layers": ", ".join(op.layers), "share_ratio": share}, is_warning=is_bad)

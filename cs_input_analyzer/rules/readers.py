@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.edits.kinds import DEFAULT_BUFFER_BYTES
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
-from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.pipeline.op_traits import (
     PRIVATE_THREADS,
     cost_of,
@@ -222,45 +220,3 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
 def _reads(op: Op, case: Case) -> int | None:
     """Files at once where reads only wait; None where AUTOTUNE will do, or the order counts."""
     return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None
-
-
-READERS = kinds_with("reads-list")
-TINY_BYTES = 4 * 2**10
-SMALL_BYTES = 64 * 2**10
-SLOW_S = 0.005
-# What storage of some 100 MB/s gives a stream in a latency of 40 ms.
-BETTER_BYTES = 4 * 2**20
-
-
-def read_buffer_size(case: Case) -> Iterator[Finding]:
-    """Records are read through a buffer that is too small for this file system.
-
-    A reader asks for one buffer at a time and waits for it: with a buffer of b bytes and a latency of t seconds, one stream gets at
-    most b / t. TensorFlow's own is 256 KiB, right for local disks; where a read takes ten milliseconds that is 26 MB/s.
-
-    Fix: leave `buffer_size` out of `TFRecordDataset` on local disks; several MiB where the file system answers slowly.
-
-    A warning for a buffer of 4 KiB or less, or where reading holds the worker back; for your information for other small buffers.
-
-    Silent from 64 KiB on, and for the default, unless reading was measured to hold the worker back and a read to take 5 ms or more;
-    and where a whole file fits into the buffer, of which a larger one would hold no more.
-    """
-    files, reads = case.pipeline.files, case.storage.reads if case.storage is not None else ()
-    file_bytes = files.bytes / files.count if files is not None and files.bytes else math.inf
-    latency_s = max((read.latency_s for read in reads), default=None)
-    is_waiting = bottleneck(case, READING) is not None
-    is_slow = is_waiting and latency_s is not None and latency_s >= SLOW_S
-    for op in case.pipeline.ops:
-        given = op.parameters.get("buffer_size")
-        # TensorFlow writes -1, here `AUTOTUNE`, for the default.
-        size = given if isinstance(given, int) and not isinstance(given, bool) else DEFAULT_BUFFER_BYTES
-        is_small = size < SMALL_BYTES
-        if op.kind not in READERS or size >= file_bytes or not (is_small or (is_slow and size < BETTER_BYTES)):
-            continue
-        better = BETTER_BYTES if is_slow else DEFAULT_BUFFER_BYTES
-        slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""
-        message = f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}"
-        fix = f"read with a buffer of {format_bytes(better)}"
-        evidence = {"buffer_size": size, "latency_s": latency_s, "is_reading_the_bottleneck": is_waiting}
-        edits = (Edit(kind="set-buffer", op=op.name, value=better),)
-        yield finding(op, message, fix, evidence, is_warning=size <= TINY_BYTES or is_waiting, edits=edits)

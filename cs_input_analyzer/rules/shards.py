@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
@@ -251,33 +251,3 @@ def auto_shard(case: Case) -> Iterator[Finding]:
 def _auto_sharded(case: Case) -> Op | None:
     """The options that leave the dividing to `tf.distribute`."""
     return next((op for op in case.pipeline.ops if op.within is None and number_of(op, AUTO_SHARD) in _POLICIES), None)
-
-
-# By `ProcessingModeDef.ShardingPolicy`, which the graph holds serialized: nothing for OFF, else one field.
-_MODES = {"": "OFF", "\x08\x01": "DYNAMIC", "\x08\x02": "FILE", "\x08\x03": "DATA", "\x08\x04": "FILE_OR_DATA", "\x08\x05": "HINT"}
-
-
-def from_service(case: Case) -> Iterator[Finding]:
-    """The elements come from a tf.data service, whose pipeline runs elsewhere.
-
-    No rule sees what is before the one op that fetches elements, the service's CPUs and memory are not in the plan, and the rate is
-    that of the service as it was while we measured, no faster for more input workers of ours. With the processing mode `OFF` every
-    service worker delivers the whole dataset: each sample comes as often in a pass as there are workers.
-
-    Fix: analyze the input function without `distribute(...)` to see its ops, and to size the service: workers of it = demand over
-    the rate of one. `processing_mode=ShardingPolicy.DYNAMIC` gives each element once in a pass.
-
-    Silent for pipelines that use no tf.data service.
-    """
-    ops = case.pipeline.ops
-    for op in ops:
-        if op.kind != "DataService":
-            continue
-        mode = _MODES.get(str(op.parameters.get("processing_mode", "")), "unknown")
-        before = "its pipeline is not in this graph: what was measured is how fast this process fetches elements"
-        passes = "; with OFF each of the service's workers gives the whole dataset" if mode == "OFF" else ""
-        fix = "analyze the input function without distribute(...), and give the service as many workers as the demand needs"
-        shown = next((one for one in (op, *downstream(op, ops)) if one.source), op)  # TensorFlow keeps no line of the op itself
-        yield finding(
-            shown, f"{op.name} takes elements from a tf.data service ({mode}); {before}{passes}", fix, {"processing_mode": mode}
-        )

@@ -21,9 +21,7 @@ from tests.builders import (
     make_op_cost,
     make_plan,
     make_profile,
-    make_read_rate,
     make_station,
-    make_storage,
     make_worker,
 )
 from tests.rules.lines import (
@@ -98,15 +96,6 @@ JPEG, CROPPED = calling("DecodeJpeg"), calling("DecodeJpeg", "Slice")
 def files(count: int, mean: float, **overrides: Any) -> Case:
     held = make_files(count=count, bytes=int(count * mean), largest_bytes=int(mean), smallest_bytes=int(mean))
     return stored(files=held, **({"is_sharded": False} | overrides))
-
-
-SLOW = make_storage(reads=(make_read_rate(1, latency_s=0.02, bytes_per_s=100e6),))
-WAITING = {"storage": SLOW, "stations": busy("storage latency")}
-SMALL_FILES = make_files(count=100, bytes=100 * 200 * KIB)  # each in one read
-
-
-def buffered(severity: str, better: int) -> Expected:
-    return says(severity, edits=(Edit(kind="set-buffer", op="TFRecordDataset", value=better),))
 
 
 def threads(number: int, *others: Op, tasks: str | None = None, **overrides: Any) -> Case:
@@ -296,18 +285,6 @@ ROWS: Rows = {
         ("", files(5_000, 2 * MIB)),
         ("", files(1, 3 * GIB, is_sharded=True, plan=make_plan(input_workers=8))),  # CSI301 tells
         ("", make_case(pipeline=make_graph(files=None))),
-    ],
-    # A small buffer is as bad as reading is slow; a better one covers twice the latency, 2 x 20 ms x 100 MB/s.
-    "read-buffer-size": [
-        (buffered("warning", 256 * KIB), stored(buffer=256)),
-        (buffered("info", 256 * KIB), stored(buffer=16 * KIB)),
-        (buffered("warning", 256 * KIB), stored(buffer=16 * KIB, stations=busy("readers"))),
-        (buffered("warning", 4 * MIB), stored(buffer=256 * KIB, **WAITING)),
-        ("", stored(buffer=64 * KIB)),
-        ("", stored(buffer=8 * MIB, **WAITING)),
-        ("", stored(storage=SLOW, stations=busy("CPU"))),
-        ("", stored(storage=make_storage(), stations=busy("readers"))),
-        ("", stored(files=SMALL_FILES, **WAITING)),
     ],
     # A pool is compared with the CPUs of a task and with the calls that the code asks for.
     "starved-threads": [

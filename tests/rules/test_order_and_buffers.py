@@ -216,19 +216,6 @@ def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> Non
     assert [finding.after for finding in found("map-before-batch", case_of(*reading(), *twice))] == [None, None]
 
 
-def small(each_s: float) -> Case:
-    rows = [cost(name, 0.2, self_cpu_s_per_sample=each_s) for name in ("map", "map_2", "map_3")]
-    return measured(batched(mapped(JPEG), mapped(), mapped()), *rows)
-
-
-LAYERED = replace(mapped(CAST), layers=("random_flip", "rescaling"))
-
-
-def layers(share: float, is_cpu_short: bool, *ops: Op) -> Case:
-    case = measured(case_of(*reading(), *(ops or (LAYERED, *TAIL))), cost("map", share))
-    return held_back(case) if is_cpu_short else case
-
-
 def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cpus_than_calls() -> None:
     one, two = make_measurement("1x1x1", (500.0,)), make_measurement("1x1x2", (900.0,))
     case = measured(batched(serial(), measurements=(one, two)), cost("map", 0.8))
@@ -413,28 +400,10 @@ ROWS: Rows = {
             ]
         ),
     ],
-    # Three small maps in a row are told once; small is what was measured so.
-    "tiny-maps": [
-        ("info", case_of(*reading(), mapped(), mapped(), mapped(), mapped(), batch())),
-        ("", case_of(*reading(), mapped(), mapped(), batch())),
-        ("", case_of(*reading(), batch(), mapped(), mapped(), mapped())),
-        ("info", small(3e-6)),
-        ("", small(1e-3)),
-    ],
     # A seed asks for the same numbers again, which parallel calls do not give.
     "random-calls-in-parallel": [
         ("info", batched(replace(mapped(RANDOM), is_seeded=True))),
         ("", batched(replace(mapped(RANDOM, num_parallel_calls=1), is_seeded=True))),
-    ],
-    # Layers of Keras for each sample are as bad as they cost.
-    "keras-layers-in-map": [
-        ("info", batched(LAYERED)),
-        ("warning", layers(0.5, True)),
-        ("info", layers(0.5, False)),
-        ("info", layers(0.1, True)),
-        ("", layers(0.01, True)),
-        ("", layers(0.5, True, batch(), LAYERED)),
-        ("", layers(0.5, True, mapped(RANDOM), *TAIL)),
     ],
     # A filter after decoding wastes the cost of what it drops.
     "late-filter": [
