@@ -107,11 +107,14 @@ _GONE: Mapping[str, tuple[str, str]] = {
 }
 RULES = tuple(Rule(code, find.__name__.replace("_", "-"), find, inspect.cleandoc(find.__doc__ or "")) for code, find in _CODES)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
+# Data that vanish come before what is slow.
+_OF_LOST_DATA = ("CSI304", "CSI501", "CSI502")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sifted:
-    """Findings to show, errors first, then by code; and how many were left out because a comment in the user's code says so."""
+    """Findings to show: errors first, of equal severity those of lost data first, then by code. `ignored_count` were left out, as a
+    comment in the user's code says so."""
 
     findings: tuple[Finding, ...]
     ignored_count: int
@@ -126,7 +129,7 @@ def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> 
     """
     wanted = [finding for rule in RULES if is_wanted(rule.code, select, ignore) for finding in findings_of(rule, case)]
     kept = [finding for finding in wanted if not _fits(finding.code, _ignored_at(finding, case))]
-    ordered = sorted(kept, key=lambda finding: (_ORDER[finding.severity], finding.code))
+    ordered = sorted(kept, key=lambda finding: (_ORDER[finding.severity], finding.code not in _OF_LOST_DATA, finding.code))
     return Sifted(findings=tuple(ordered), ignored_count=len(wanted) - len(kept))
 
 

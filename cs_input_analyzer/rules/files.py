@@ -102,10 +102,11 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     Fix: write the records once more, without `compression_type` (or with it), and set the same in the reader.
 
     A warning where records are compressed, the worker is short of CPU and the reader takes a fifth of its CPU time or more. For
-    your information where the reader takes as much of a worker with CPU to spare, where compressed records were not measured or
-    hold encoded images, and where plain records meet a storage that is the bottleneck.
+    your information where the reader takes as much of a worker with CPU to spare, where compressed records hold encoded images,
+    and where plain records meet a storage that is the bottleneck.
 
-    Silent where the trade is the right way round, and for records of encoded images that are not compressed again.
+    Silent where the trade is the right way round, where the cost of unpacking was not measured, and for records of encoded images
+    that are not compressed again.
     """
     readers = [op for op in case.pipeline.ops if isinstance(op.parameters.get("compression_type"), str)]
     packed = [op for op in readers if op.parameters["compression_type"]]
@@ -113,7 +114,7 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     storage = bottleneck(case, ("storage bandwidth",))
     share, is_waste = share_of(case, packed) if packed else None, False
     if packed:
-        if storage is not None or (share is not None and share < LARGE_RATIO and not is_encoded):
+        if storage is not None or ((share is None or share < LARGE_RATIO) and not is_encoded):
             return
         is_waste = share is not None and share >= LARGE_RATIO and bottleneck(case, CPU_BOUND) is not None
         kind = packed[0].parameters["compression_type"]
@@ -134,7 +135,6 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
 HUGE_BYTES = 256 * 2**20
 MANY = 1000
 SMALL_BYTES = 2**20
-TINY_BYTES = 64 * 2**10
 GOOD_BYTES = 128 * 2**20
 
 
@@ -147,8 +147,7 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
 
     Fix: records in files of 100 to 200 MB, and some multiple of the number of workers of them.
 
-    A warning where reading was measured to hold the worker back, or where files of 64 KiB or less were not measured; else for your
-    information.
+    A warning where reading was measured to hold the worker back; else for your information.
 
     Silent for other sizes, and where there are fewer files than workers that divide them (CSI301 is about that).
     """
@@ -159,7 +158,7 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
     is_tiny = files.count >= MANY and mean <= SMALL_BYTES
     if not is_tiny and not (files.count == 1 and files.bytes >= HUGE_BYTES):
         return
-    is_bad = bottleneck(case, READING) is not None or (is_tiny and mean <= TINY_BYTES and not case.stations)
+    is_bad = bottleneck(case, READING) is not None
     reader = next(iter(reader_ops(case.pipeline.ops)), None)
     message = f"{format_count(files.count)} files of {format_bytes(mean)} each"
     if not is_tiny:

@@ -15,10 +15,11 @@ from cs_input_analyzer.pipeline.op_traits import (
     reader_call,
 )
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.pipeline.threads import inside, python_ops
+from cs_input_analyzer.pipeline.threads import inside, python_ops, reader_ops
 from cs_input_analyzer.planning.evidence import (
     MOST_READS,
     PAST_THE_KNEE_RATIO,
+    PAYING_RATIO,
     READING,
     bottleneck,
     files_read,
@@ -32,8 +33,6 @@ from cs_input_analyzer.units import counted, format_bytes, format_seconds
 
 # Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.
 ENOUGH_READERS = 4
-# More readers pay where they draw so many times more.
-PAYING_RATIO = 1.2
 # Calls that wait for so much of their time hold the worker back, whatever else they do.
 WAITS_RATIO = 0.5
 # What TensorFlow takes by itself: a cycle so long that its threads (one for the file, two for those ahead) are as many as CPUs.
@@ -51,7 +50,7 @@ def short_cycle(case: Case) -> Iterator[Finding]:
     at once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle, so this needs such a shuffle, or
     no need for an order.
 
-    Silent where reading does not hold the worker back (unless the cycle is written, and one file is read at a time), where with a
+    Silent where reading does not hold the worker back, or was not measured and more than one file is read at a time, where with a
     written cycle at least a third of the CPUs and four files (or as many as there are) are read at a time, and where TensorFlow
     chooses and reads do not wait, or their order counts.
     """
@@ -77,7 +76,7 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
     better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
     better = min(better, most or better)
     station = bottleneck(case, (*READING, "fixed parallelism"))
-    if better <= now or (case.stations and station is None and now > 1):
+    if better <= now or (station is None and (case.stations or now > 1)):
         return
     wanted: list[tuple[EditKind, str]] = []
     if cycle < better:
@@ -151,14 +150,15 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
     opened ahead. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage need a number, which is worked out from
     its latency (Little's law) and what the CPUs could take.
 
-    Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), and over a single file.
+    Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), over a single file, and where the
+    graph does not say which of several readers has how many.
     """
     ops = case.pipeline.ops
     for op in ops:
         if op.kind != "FlatMap" or op.within or not opens_files(op, ops):
             continue
         count = files_read(case, op)
-        if is_made_by_reader(op, ops) or (count is not None and count < 2):  # CSI105 is about the former
+        if is_made_by_reader(op, ops) or not _may_be_several(count, case):  # CSI105 is about the former
             continue
         is_moot, reads = freeing_shuffle(op, ops) is not None, _reads(op, case)
         how = f"{f'{count:,} files' if count is not None else 'files'} one after the other"
@@ -166,11 +166,17 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
         yield _one_by_one(op, case, how, fix, (Edit(kind="interleave", op=op.name, value=reads),))
 
 
+def _may_be_several(count: int | None, case: Case) -> bool:
+    """Return whether there are several files to read. Of several readers of which the graph does not say who reads what, no one
+    is known to have more than one."""
+    return count > 1 if count is not None else len(reader_ops(case.pipeline.ops)) < 2
+
+
 def _one_by_one(op: Op, case: Case, how: str, fix: str, edits: tuple[Edit, ...]) -> Finding:
     station = bottleneck(case, (*READING, "serial op"))
     holds_back = station is not None and station.op in {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
     message = f"{op.name} reads {how}" + (", which holds the worker back" if holds_back else "")
-    evidence = {"files": files_read(case, op), "reads_at_once": edits[0].value}
+    evidence = {"reads_at_once_now": 1, "reads_at_once": edits[0].value, "files": files_read(case, op)}
     return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 
 
@@ -185,12 +191,13 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
     seed follows, an `interleave` with `cycle_length=1` in its place keeps the order. Reads that only wait for the storage need a
     number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
 
-    Silent where several files are read at a time, over a single file, and for `flat_map`, which CSI104 is about.
+    Silent where several files are read at a time, over a single file, where the graph does not say which of several readers has how
+    many, and for `flat_map`, which CSI104 is about.
     """
     ops = case.pipeline.ops
     for op in ops:
         count = files_read(case, op)
-        if op.within is not None or (count is not None and count < 2) or not opens_files(op, ops):
+        if op.within is not None or not _may_be_several(count, case) or not opens_files(op, ops):
             continue
         if op.kind == "FlatMap" and is_made_by_reader(op, ops):
             reads = _reads(op, case)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS
 from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node
-from cs_input_analyzer.records import Case, Finding, Scalar, WorkerResult
+from cs_input_analyzer.records import Case, Finding, Measurement, Scalar, WorkerResult
 from cs_input_analyzer.units import format_bytes, format_ratio
 
 
@@ -54,33 +54,38 @@ def worker_lost(case: Case) -> Iterator[Finding]:
     Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training. A worker that was
     killed by signal 9 most likely met the kernel's out-of-memory killer: fewer tasks per node, or smaller buffers.
 
-    A worker that we ended when the time of this run was over is not lost. It is reported for your information where it had stopped
-    giving elements, or where the others of its launch were through.
+    A worker that we ended when the time of this run was over is not lost. One that gave nothing while all others of its launch were
+    through is reported for your information.
 
-    Silent when all workers delivered, and for launches that had too little time.
+    Silent when all workers delivered, and for workers that were only short of time.
     """
-    seen: dict[tuple[int, str], list[WorkerResult]] = {}
+    causes: dict[tuple[bool, str], list[tuple[Measurement, WorkerResult]]] = {}
     for measurement in case.measurements:
         for worker in measurement.workers:
-            # A worker that gives elements ends its window by itself: then it was late, and not short of time.
-            is_behind = worker.samples_per_s is not None or any(other.status == "done" for other in measurement.workers)
-            if worker.status == "lost" or (worker.status == "deadline" and is_behind):
-                seen.setdefault((worker.index, str(measurement.layout)), []).append(worker)
-    for (index, layout), lost in seen.items():
-        launches = [m for m in case.measurements if str(m.layout) == layout and any(w.index == index for w in m.workers)]
-        times = f" in {len(lost)} of {len(launches)} launches" if len(launches) > 1 else ""
-        is_lost = any(worker.status == "lost" for worker in lost)
-        message = f"worker {index} of layout {layout} was {'lost' if is_lost else 'not done in time'}{times}: {lost[0].message}"
-        fix = _after_loss(lost[0])
-        yield finding(None, message, fix, {"launches_lost": len(lost), "launches": len(launches)}, is_warning=is_lost)
+            if worker.status == "lost" or _gave_nothing(worker, measurement):
+                causes.setdefault((worker.status == "lost", worker.message), []).append((measurement, worker))
+    for (is_lost, said), met in causes.items():  # of several workers that ended alike one finding tells
+        (launch, first), others = met[0], {(worker.index, str(one.layout)) for one, worker in met}
+        launches = [one for one in case.measurements if one.layout == launch.layout and len(one.workers) > first.index]
+        more = f" (and {len(others) - 1} more workers)" if len(others) > 1 else ""
+        hit = sum(any(one is other for other, _ in met) for one in launches)
+        times = f" in {hit} of {len(launches)} launches" if len(launches) > 1 else ""
+        was = "was lost" if is_lost else "gave nothing while the others delivered"
+        message = f"worker {first.index} of layout {launch.layout} {was}{times}{more}: {said}"
+        evidence = {"workers": len(met), "launches_lost": hit, "launches": len(launches)}
+        yield finding(None, message, _after_loss(first), evidence, is_warning=is_lost)
+
+
+def _gave_nothing(worker: WorkerResult, launch: Measurement) -> bool:
+    others = [other for other in launch.workers if other is not worker]
+    is_alone = bool(others) and all(other.status == "done" for other in others)
+    return worker.status == "deadline" and worker.samples_per_s is None and is_alone
 
 
 def _after_loss(worker: WorkerResult) -> str:
     kept = "what it measured until then is kept" if worker.samples_per_s is not None else "its numbers are not in the sums"
     if "memory" in worker.message:
         return f"start fewer workers at once, shrink shuffle and prefetch buffers, or allow more with --worker-memory; {kept}"
-    if worker.status == "deadline":
-        return f"give it more time (--max-seconds, --start-timeout); where it is late again, run its shard alone to see why; {kept}"
     return f"run that worker's shard alone to see why; {kept}"
 
 

@@ -75,7 +75,8 @@ def no_shard(case: Case) -> Iterator[Finding]:
         announced = max((m.num_workers for m in case.measurements if m.measured_workers), default=1)
         tried = f"also in a launch of {announced}" if announced > 1 else "no launch of several was measured"
         severity: Severity = "warning" if announced > 1 else "info"
-        message = f"the {workers} workers of the plan all stream the same files ({tried}{_context_tried(case)})"
+        same = "all stream the same files" if announced > 1 else "stream the same files as far as the graph tells"
+        message = f"the {workers} workers of the plan {same} ({tried}{_context_tried(case)})"
         yield _unsharded(case, severity, message, announced, workers)
     else:
         for measurement in case.measurements:
@@ -157,7 +158,8 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
         after = _seeded(shuffle)
         message = "each worker takes its shard of an order of its own: the shards overlap and miss files"
         fix = "list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle"
-        yield finding(shuffle, message, fix, {"num_shards": number_of(shard, "num_shards")}, is_warning=True, after=after)
+        evidence: dict[str, Scalar] = {"shard": shard.name, "num_shards": number_of(shard, "num_shards")}
+        yield finding(shuffle, message, fix, evidence, is_warning=True, after=after)
 
 
 def _seeded(shuffle: Op) -> str | None:
@@ -192,7 +194,9 @@ def late_shard(case: Case) -> Iterator[Finding]:
             continue
         files = case.pipeline.files
         number = number_of(shard, "num_shards")
-        needed = workers or number or 1
+        needed = workers or number
+        if needed is None:
+            continue
         is_only_way = not readers or (files is not None and files.count < needed)
         doing = "reads and transforms" if any(op.kind in TRANSFORMS - BATCHING for op in passed) else "reads"
         unit = "batch" if any(op.kind in BATCHING for op in passed) else "sample"
@@ -202,7 +206,7 @@ def late_shard(case: Case) -> Iterator[Finding]:
             fix = "let the Python code make only this worker's part of the data"
         elif is_only_way:
             fix = f"write the data into {4 * needed} files or more, and shard the list of their names"
-        evidence = {"num_shards": number, "share_ratio_before_shard": share_of(case, passed)}
+        evidence = {"workers": needed, "num_shards": number, "share_ratio_before_shard": share_of(case, passed)}
         yield finding(shard, message, fix, evidence, is_warning=not is_only_way)
 
 

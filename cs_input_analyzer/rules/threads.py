@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, number_of
-from cs_input_analyzer.planning.evidence import cpus_of_task, finding, widest_cpus
+from cs_input_analyzer.planning.evidence import bottleneck, cpus_of_task, finding, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar
 from cs_input_analyzer.units import counted, format_ratio
 
@@ -17,10 +17,12 @@ def starved_threads(case: Case) -> Iterator[Finding]:
     `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads: with k below the CPUs of
     the task the rest of them idle, and more parallel calls than threads wait for each other.
 
-    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task.
+    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task. A pool that has
+    a thread for each CPU and fewer than there are parallel calls gets a thread for each call: without it there would be fewer.
 
-    A warning for a pool smaller than the task's CPUs, or than the parallel calls that the code asks for. For your information where
-    it is only smaller than the widest task that was measured: the plan may have taken small tasks because of it.
+    A warning for a pool smaller than the task's CPUs, or than the parallel calls of an op that holds the worker back. For your
+    information where it is smaller than other parallel calls, or only than the widest task that was measured: the plan may have
+    taken small tasks because of it.
 
     Silent without such an option, and for pools at least as large as the CPUs of any task, planned or measured.
     """
@@ -32,18 +34,23 @@ def starved_threads(case: Case) -> Iterator[Finding]:
 def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
     cpus, widest = cpus_of_task(case), widest_cpus(case)
     calls = [n for other in case.pipeline.ops if (n := number_of(other, "num_parallel_calls")) is not None]
-    if threads >= max(widest or 1, *calls, 1):
+    most = max(calls, default=0)
+    if threads >= max(widest or 1, most):
         return
-    starved = threads < max(cpus or 1, *calls, 1)
-    if cpus is not None and threads < cpus:
+    station = bottleneck(case, ("fixed parallelism",))
+    fix, wanted = f"leave options.{PRIVATE_THREADS} out, or set it to the CPUs of the task", cpus
+    is_short = cpus is not None and threads < cpus
+    if is_short:
         short = f"for {cpus} CPUs a task"
+    elif threads < most:
+        short, wanted = f"for {most} parallel calls", most
+        fix = f"set options.{PRIVATE_THREADS} to {most}, if the calls wait for something else than a CPU"
     else:
-        short = f"for {max(calls)} parallel calls" if starved else f"too few for the {widest} CPUs that a task had here"
+        short, wanted = f"too few for the {widest} CPUs that a task had here", None
     message = f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}"
-    fix = "leave options.threading.private_threadpool_size out, or set it to the CPUs of the task"
-    evidence = {"private_threadpool_size": threads, "cpus_per_task": cpus, "parallel_calls": max(calls, default=None)}
-    edits = (Edit(kind="use-private-threads", op=op.name, value=cpus),) if cpus is not None and threads < cpus else ()
-    yield finding(op, message, fix, evidence, is_warning=starved, edits=edits)
+    evidence = {"private_threadpool_size": threads, "cpus_per_task": cpus, "parallel_calls": most or None}
+    edits = (Edit(kind="use-private-threads", op=op.name, value=wanted),) if wanted is not None else ()
+    yield finding(op, message, fix, evidence, is_warning=is_short or (station is not None and threads < most), edits=edits)
 
 
 STOLEN_RATIO = 0.05

@@ -123,6 +123,12 @@ def cached(*ratios: float | None, memory_gib: int = 256, **overrides: Any) -> Ca
 FILLING = alone(layout="1x1x1", steady_state=make_steady_state(is_filling_cache=True))
 
 
+def caching_to(place: str) -> Case:
+    """A cache at this place, in an input function that was to write to /data/cache."""
+    case = case_of(*reading(), replace(cache(), parameters={"filename": place}), batch())
+    return replace(case, pipeline=replace(case.pipeline, redirected=("/data/cache",)))
+
+
 def today(layout: str) -> Case:
     plan = make_plan(alternatives=(make_alternative(layout, is_current=True),))
     return make_case(plan=plan, cluster=make_cluster(cpus_per_node=16))
@@ -219,8 +225,13 @@ ROWS: Rows = {
             says(message=["in 2 of 3 launches", "signal 9"], evidence={"launches_lost": 2, "launches": 3}),
             launches((WELL[0], GONE), WELL, (WELL[0], GONE)),
         ),
-        (says("info", message="waiting for the first batch", lacks=["lost"]), launches((WELL[0], LATE))),
-        (says("info", message="not done in time", fix="--max-seconds"), launches((STUCK,), layout="1x1x1")),
+        (says("info", message="waiting for the first batch", lacks=["lost", "--max-seconds"]), launches((WELL[0], LATE))),
+        ("", launches((STUCK,), layout="1x1x1")),  # its time was over, and its numbers are kept
+        ("", launches((WELL[0], replace(STUCK, index=1)))),
+        (  # one cause, one finding
+            says("warning", message="and 1 more workers", evidence={"workers": 2}),
+            launches((WELL[0], GONE, replace(GONE, index=2)), layout="1x3x1"),
+        ),
         ("", launches(WELL)),
         ("", launches((LATE, replace(LATE, index=0)))),  # there was no time for any of them
     ],
@@ -237,7 +248,14 @@ ROWS: Rows = {
         ("", steps(None, 1000, measurements=())),
         ("", repeated_names(steps(None, 10_000))),
     ],
-    "file-cache-redirected": [(says(message="/data/cache"), roomy(redirected=("/data/cache",)))],
+    "file-cache-redirected": [
+        (says(op="cache", message="/data/cache", lacks=["rate"]), caching_to("/private/1-cache")),
+        (says(op="cache"), caching_to("/data/cache")),
+        ("", roomy(redirected=("/data/cache",))),  # by another dataset of the input function
+        ("", caching_to("/private/1-other")),
+        ("", caching_to("")),
+        ("", replace(caching_to("/private/1-cache"), pipeline=make_graph(redirected=()))),
+    ],
     "dataset-in-tmp": [
         ("", placed("/data")),
         ("", make_case(pipeline=make_graph(files=None))),
