@@ -16,6 +16,7 @@ from cs_input_analyzer.planning.evidence import (
     calls_at_once,
     finding,
     rate_of_worker,
+    share_of,
     visits,
     waits,
     widest_cpus,
@@ -42,20 +43,25 @@ def serial_map(case: Case) -> Iterator[Finding]:
     Python functions that do not wait: they share one lock, so more calls at a time do not help.
     """
     ops, cpus = case.pipeline.ops, widest_cpus(case)
+    calls_of: dict[object, list[Op]] = {}
     for op in ops:
-        if op.kind != "Map" or not traits.is_written(op) or not is_serial(op, ops) or cpus == 1 or not _is_worth_a_thread(op, case):
-            continue
+        if op.kind == "Map" and traits.is_written(op) and is_serial(op, ops) and cpus != 1 and _is_worth_a_thread(op, case):
+            # One call of the user makes several ops where its dataset is used several times, or in a loop.
+            calls_of.setdefault((op.source, op.code, op.function_ops) if op.code else op.name, []).append(op)
+    for alike in calls_of.values():
+        op = max(alike, key=lambda one: share_of(case, (one,)) or 0.0)
         why, cost = traits.why_not_parallelized(op, ops), traits.cost_of(op, case.profile)
         station = bottleneck(case, ("serial op",))
         busy = busy_ratio(case, op)
         holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
         effect = ", and its one thread holds the worker back" if holds_back else ""
-        message = f"{op.name} makes one call at a time: {why}{effect}"
+        more = f" (so do {len(alike) - 1} more ops of this call)" if len(alike) > 1 else ""
+        message = f"{op.name} makes one call at a time{more}: {why}{effect}"
         share, calls = cost.share_ratio if cost else None, calls_at_once(case, op)
         evidence = {"calls_at_once_now": 1, "cpus_per_task": cpus, "share_ratio": share, "busy_ratio": busy}
-        parallel = Edit(kind="parallelize", op=op.name, value=calls)
+        parallel = tuple(Edit(kind="parallelize", op=one.name, value=calls) for one in alike)
         fix = f"give it num_parallel_calls={AUTOTUNE}" if calls is None else _calls_fix(calls)
-        edits = (parallel,) if calls is None else (parallel, _threads_for(op, calls))
+        edits = parallel if calls is None else (*parallel, _threads_for(op, calls))
         yield finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 
 

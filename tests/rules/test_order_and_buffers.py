@@ -233,6 +233,7 @@ def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cp
 
 # --- filters and order -------------------------------------------------------------------------------------------------------
 
+JPEG_AND_DRAW = (*JPEG, *RANDOM)
 FILTER = op("Filter", "filter", ("Less",))
 PICTURE = ("ReadFile", "DecodeJpeg")
 
@@ -394,6 +395,12 @@ ROWS: Rows = {
         # What it costs is in a row with others, or it never ran.
         ("info", unknown_of(costing(0.5, serial()), "map", share_ratio=None, merged_into="unattributed")),
         ("", unknown_of(costing(0.5, serial()), "map", share_ratio=None, elements_per_sample=0.0)),
+        # One call of the user is one finding, however many ops it makes.
+        (
+            edited(("parallelize", "map"), ("parallelize", "map_2"), message="so do 1 more ops"),
+            batched(serial(code="ds = ds.map(augment)"), serial(code="ds = ds.map(augment)")),
+        ),
+        ("info info", batched(serial(code="ds = ds.map(augment)"), serial(JPEG_AND_DRAW, code="ds = ds.map(augment)"))),
         # A map that a library made cannot be changed.
         ("", batched(serial(code="ds = ds.rejection_resample(class_of, [0.5, 0.5])"))),
         ("", batched(replace(serial(), library_source="/site-packages/reader.py:7"))),
