@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from cs_input_analyzer.pipeline.lineage import upstream
-from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, kinds_with
+from cs_input_analyzer.pipeline.lineage import downstream, upstream
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, MAPS, OPENS, kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of
 from cs_input_analyzer.pipeline.threads import as_run, inside, reader_ops, segments
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar, Severity, Station, StationKind
@@ -185,7 +185,8 @@ def files_read(case: Case, op: Op) -> int | None:
 
 
 def samples_of_worker(case: Case) -> float | None:
-    """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample.
+    """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample; the
+    files themselves where each is a sample.
 
     None where not all samples come from readers of files: what a generator reads, and how often, is not known. None, too, where
     a file is read in slices, each by a `skip` over those before it: then its bytes are read more than once in a pass. And None
@@ -195,12 +196,22 @@ def samples_of_worker(case: Case) -> float | None:
     is_read_again = any(op.kind == "Skip" and op.within is not None for op in ops)
     if is_read_again or any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
         return None
+    workers = (workers_of(case) or 1) if case.is_sharded else 1
+    if case.pipeline.files is not None and files_are_samples(ops):
+        return case.pipeline.files.count / workers
     read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
     known = [size for size in read if size]
     if case.pipeline.files is None or not known or max(known) > AGREEING_RATIO * min(known):
         return None
-    workers = (workers_of(case) or 1) if case.is_sharded else 1
     return case.pipeline.files.bytes * len(known) / sum(known) / workers
+
+
+def files_are_samples(ops: Sequence[Op]) -> bool:
+    """Return whether maps read a whole file for each element, as of folders of pictures, and nothing takes it apart."""
+    readers = reader_ops(ops)
+    are_maps = all(op.kind in MAPS and op.within is None for op in readers)
+    later = {other.kind for op in readers for other in downstream(op, ops)}
+    return bool(readers) and are_maps and later.isdisjoint(OPENS | {"Unbatch"})
 
 
 def elements_of_worker(case: Case, op: Op) -> float | None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
-from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, INTERLEAVES, MAPS, OPENS, SHUFFLES, kinds_with
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
 from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.buffers import element_bytes
-from cs_input_analyzer.planning.evidence import elements_of_worker, finding, rate_of_worker, samples_of_worker
+from cs_input_analyzer.planning.evidence import elements_of_worker, files_are_samples, finding, rate_of_worker, samples_of_worker
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
@@ -44,11 +44,12 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         if decoder is None:
             continue
         each, there = element_bytes(maps[0], case), elements_of_worker(case, maps[0])
-        held = min(count, there or count) * each if each is not None else None
+        kept = round(min(count, there or count))
+        held = kept * each if each is not None else None
         if held is not None and held < SMALL_BYTES:
             continue
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
-        message = f"{shuffle.name} keeps {count:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else "")
+        message = f"{shuffle.name} keeps {kept:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else "")
         fix = f"shuffle before {decoder.name}, while the elements are still encoded"
         evidence = {"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name}
         edits = tuple(Edit(kind="swap", op=shuffle.name) for _ in maps[: maps.index(decoder) + 1])
@@ -109,7 +110,6 @@ ORDERED_KINDS = (
     | {"Scan", "TextLine", "CSV", "Sql", "Load", "DataService", "GlobalShuffle", "Random"}
     | kinds_with("python")
 )
-_TAKES_APART = OPENS | {"Unbatch"}
 # A buffer of so many batches mixes what stands together in a file.
 SHARD_RATIO = 0.01
 
@@ -164,7 +164,7 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         count = shuffle.parameters.get("buffer_size")
         if batch is None or not isinstance(count, int):
             continue
-        is_file = _files_are_samples(ops)
+        is_file = files_are_samples(ops)
         before = [op for op in upstream(batch, ops) if op.kind in SHUFFLES and (is_file or not reads_names_only(op, ops))]
         is_mixed = any(batching_op(ops, op) is None for op in before)
         each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
@@ -230,7 +230,7 @@ def shuffle_missing(case: Case) -> Iterator[Finding]:
     batch = batching_op(ops)
     if case.mode == "eval" or batch is None or {op.kind for op in ops} & ORDERED_KINDS or not reader_ops(ops):
         return
-    shuffles, is_file = [op for op in ops if op.kind in SHUFFLES], _files_are_samples(ops)
+    shuffles, is_file = [op for op in ops if op.kind in SHUFFLES], files_are_samples(ops)
     is_mixed_by_names = is_file or any(op.kind in INTERLEAVES for op in ops)
     if any(not reads_names_only(op, ops) for op in shuffles) or (shuffles and is_mixed_by_names):
         return
@@ -246,11 +246,3 @@ def shuffle_missing(case: Case) -> Iterator[Finding]:
     better = BATCHES * (case.pipeline.batch_size or 1)
     fix = f"put .shuffle({max(better, round(SHARD_RATIO * samples) if samples else 0):,}) before {batch.name}"
     yield finding(batch, message, fix, evidence)
-
-
-def _files_are_samples(ops: Sequence[Op]) -> bool:
-    """Return whether maps read a whole file for each element, as of folders of pictures, and nothing takes it apart."""
-    readers = reader_ops(ops)
-    are_maps = all(op.kind in MAPS and op.within is None for op in readers)
-    later = {other.kind for op in readers for other in downstream(op, ops)}
-    return bool(readers) and are_maps and later.isdisjoint(_TAKES_APART)

@@ -612,6 +612,11 @@ ROWS: Rows = {
         ("", batched(mapped(CAST), shuffle(1000))),
         ("", batched(mapped(JPEG), shuffle(10))),
         ("", batched(mapped(JPEG), cache(), shuffle(1000))),
+        # The buffer holds no more than there is: here files, each a sample.
+        (
+            says(message="keeps 1,024 decoded", evidence={"buffer_bytes": 1024 * 100e3}),
+            measured(case_of(NAMES, mapped(PICTURE), shuffle(5000), batch()), cost("map", 0.5)),
+        ),
     ],
     # A buffer is compared with what one worker has; a warning where it delays each pass.
     "shuffle-exceeds-shard": [
@@ -624,6 +629,10 @@ ROWS: Rows = {
         ("", of_shards(batch(), shuffle(2_000_000), repeat())),
         ("", of_shards(shuffle(2_000_000), repeat(), measurements=disagreeing(7_809.0, 126_720.0))),
         ("info", of_shards(shuffle(2_000_000), repeat(), measurements=disagreeing(1_000.0, 1_400.0))),
+        (  # counted, whatever was read for a sample
+            says(message="only about 1,024", evidence={"samples_of_a_worker": 1024}),
+            case_of(NAMES, mapped(PICTURE), shuffle(5000), batch(), measurements=disagreeing(7_809.0, 126_720.0)),
+        ),
         ("", of_shards(shuffle(2_000_000), repeat(), measurements=alone(bytes_read_per_sample=None))),
         ("", of_shards(source=(NAMES, shuffle(2_000_000), *READ))),
         # Nor are files that are read in slices.
