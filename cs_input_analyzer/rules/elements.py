@@ -236,8 +236,8 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
     colours, is not measured.
 
     Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
-    where several take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and
-    `decode_png`, whose pictures need not be JPEG.
+    where the first resizes it before the next one cuts, where several take the decoded image, as two views of it do (each would
+    decode it again), and for `tf.io.decode_image` and `decode_png`, whose pictures need not be JPEG.
     """
     holders = {op.within for op in case.pipeline.ops}
     for op in case.pipeline.ops:
@@ -247,6 +247,8 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
             continue
         crop = _crop(op, case)
         if crop is None or DECODES & frozenset(op.shared) or (crop != op and "argument" in crop.shared):
+            continue
+        if crop != op and any(name.startswith("Resize") for name in called):  # what is cropped then is no window of the file
             continue
         share = share_of(case, (op,))
         does_more = is_costly(op, besides=DECODES)

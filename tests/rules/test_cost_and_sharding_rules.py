@@ -283,6 +283,7 @@ ROWS: Rows = {
         ),
         ("", case_of(NAMES, calling("DecodeJpeg", "ResizeBilinear", "StridedSlice"), BATCH)),
         ("", case_of(NAMES, calling("DecodePng", "Slice"), BATCH)),
+        ("", case_of(NAMES, calling("DecodeJpeg", "ResizeBilinear"), calling("Slice"), BATCH)),
         ("", case_of(NAMES, calling("DecodeImage", "CropAndResize"), BATCH)),
         ("", case_of(NAMES, calling("Slice"), calling("DecodeJpeg"), BATCH)),
         ("", case_of(NAMES, JPEG, calling("Cast"), calling("Slice"))),
