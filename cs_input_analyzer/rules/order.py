@@ -213,7 +213,8 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     evidence = {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s}
     evidence["refill_ratio"] = refilling or None
     is_warning = first_s >= LONG_START_S or refilling >= LONG_REFILL_RATIO
-    yield finding(shuffle if refilling >= LONG_REFILL_RATIO else filled, message, fix, evidence, is_warning=is_warning)
+    shown = shuffle if refilling >= LONG_REFILL_RATIO or fill_s is None else filled
+    yield finding(shown, message, fix, evidence, is_warning=is_warning)
 
 
 # Batches that are worked out from bytes of files are too few only where they are so much fewer than the steps.

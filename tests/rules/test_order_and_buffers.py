@@ -669,7 +669,7 @@ ROWS: Rows = {
         # A fill is priced by what is before the shuffle, and by nothing where that is not known.
         (says("info", op=None, evidence={"fill_s": 0.1}), starting(launch(10.0), before=(*READING_COSTS, cost("map", 0.01)))),
         (
-            says("info", op=None, lacks=["fills"], fix="was not measured", evidence={"fill_s": None}),
+            says("info", op="shuffle", lacks=["fills"], fix="was not measured", evidence={"fill_s": None}),
             starting(launch(10.0), before=(*READING_COSTS, cost("map", 0.9, self_cpu_s_per_sample=None))),
         ),
         ("info", starting(launch(10.0), before=())),
