@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import harmonic_mean
 
 from cs_input_analyzer.pipeline.lineage import downstream, upstream
 from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, MAPS, OPENS, kinds_with
@@ -185,25 +186,30 @@ def files_read(case: Case, op: Op) -> int | None:
 
 
 def samples_of_worker(case: Case) -> float | None:
-    """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample; the
-    files themselves where each is a sample.
+    """Return the samples in the files of one worker of the plan (of all files, without one).
 
-    None where not all samples come from readers of files: what a generator reads, and how often, is not known. None, too, where
-    a file is read in slices, each by a `skip` over those before it: then its bytes are read more than once in a pass. And None
-    where workers do not agree on the bytes of a sample: then what one of them read was not what its samples are made of.
+    They are the files where each is a sample, else the bytes of all over those read for a sample. None where not all samples come
+    from readers of files: what a generator reads, and how often, is not known. None, too, where a file is read in slices, each by
+    a `skip` over those before it: then its bytes are read more than once in a pass. And None where workers do not agree on the
+    bytes of a sample: then what one of them read was not what its samples are made of.
     """
-    ops = case.pipeline.ops
+    counts = _sample_counts(case)
+    if not counts or max(counts) > AGREEING_RATIO * min(counts):
+        return None
+    return harmonic_mean(counts)  # as many bytes as the mean worker read
+
+
+def _sample_counts(case: Case) -> list[float]:
+    """The samples of a worker by the bytes that each measured one read for a sample; empty where they are not known."""
+    ops, files = case.pipeline.ops, case.pipeline.files
     is_read_again = any(op.kind == "Skip" and op.within is not None for op in ops)
-    if is_read_again or any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
-        return None
+    if files is None or is_read_again or any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
+        return []
     workers = (workers_of(case) or 1) if case.is_sharded else 1
-    if case.pipeline.files is not None and files_are_samples(ops):
-        return case.pipeline.files.count / workers
+    if files_are_samples(ops) and not any(op.kind in kinds_with("filter") for op in ops):
+        return [files.count / workers]
     read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
-    known = [size for size in read if size]
-    if case.pipeline.files is None or not known or max(known) > AGREEING_RATIO * min(known):
-        return None
-    return case.pipeline.files.bytes * len(known) / sum(known) / workers
+    return [files.bytes / size / workers for size in read if size]
 
 
 def files_are_samples(ops: Sequence[Op]) -> bool:
@@ -231,8 +237,9 @@ def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
 
 
 def cache_bytes_per_node(case: Case, op: Op) -> float | None:
-    """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers."""
-    samples, cost = samples_of_worker(case), cost_of(op, case.profile)
+    """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers. By the most
+    samples where workers do not agree on them: it must fit."""
+    samples, cost = samples_of_worker(case) or max(_sample_counts(case), default=None), cost_of(op, case.profile)
     if samples is None or cost is None or cost.bytes_out_per_sample is None:
         return None
     taken = op.parameters.get("count") if op.kind == "Take" else None

@@ -572,6 +572,10 @@ ROWS: Rows = {
         ("", repeated_inside(-1)),
         on_nodes(GIB * 10 * 8, is_sharded=False),
         ("", decoding(bytes_out=7e6)),
+        (  # where workers do not agree on the samples, it must hold the most of them
+            says("warning", evidence={"cache_bytes_per_node": round(GIB / 10e3 * 1e5)}),
+            replace(decoding(bytes_out=1e5), measurements=disagreeing(10e3, 100e3)),
+        ),
         ("", decoding(mode="eval")),
         ("", replace(decoding(), pipeline=replace(decoding().pipeline, files=None))),
         ("", decoding(*reading(), mapped((*JPEG, *BY_SEED)), shuffle(), repeat(), batch())),
