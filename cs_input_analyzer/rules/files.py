@@ -74,7 +74,8 @@ def path_not_shared(case: Case) -> Iterator[Finding]:
     if is_shared or (is_shared is None and by_name is None):
         return
     why = f"{by_name} is each node's own" if by_name else f"{file_system or 'it'} is a local file system"
-    message = f"the plan has {nodes} nodes, but the data in {directory} are on this one only ({why})"
+    who = "plan" if case.plan is not None else "cluster"
+    message = f"the {who} has {nodes} nodes, but the data in {directory} are on this one only ({why})"
     fix = "move the data to a file system that all nodes mount, or copy them to this path on every node"
     evidence = {"directory": directory, "file_system": file_system, "is_shared": is_shared, "nodes": nodes}
     yield finding(None, message, fix, evidence, is_warning="slurm" in case.cluster.source.lower())

@@ -459,6 +459,7 @@ ROWS: Rows = {
     "path-not-shared": [
         ("warning", placed("/dev/shm", None, nodes=4)),
         ("warning", replace(placed("/var/tmp/x", None, nodes=4), storage=None)),
+        (says(message="the cluster has 8 nodes"), replace(placed("/dev/shm", None, nodes=4), plan=None)),
         ("", placed("/tmp/data")),
         ("", replace(placed("/tmp/data", nodes=4), pipeline=make_graph(files=None))),
         ("", replace(placed("/data", None, nodes=4), storage=None)),
