@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from cs_input_analyzer import units
+from cs_input_analyzer.cli.terminal import complain
 from cs_input_analyzer.errors import UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -38,7 +39,21 @@ def chosen(reader: str, *names: str) -> Callable[[click.Context, click.Parameter
 
 SIZE, RATE, ESTIMATE = parsed(units.parse_bytes), parsed(units.parse_bytes_per_s), parsed(units.parse_estimate)
 PER_S, SECONDS = parsed(units.parse_per_s), parsed(units.parse_seconds)
-LAYOUTS, CODES, NODES = chosen("as_layouts", "layouts"), chosen("as_codes"), chosen("as_node_names")
+LAYOUTS, NODES = chosen("as_layouts", "layouts"), chosen("as_node_names")
+
+
+def _codes(text: str) -> tuple[str, ...]:
+    """Return the codes of rules. Say on stderr which of them are gone."""
+    from cs_input_analyzer.choices import as_codes
+    from cs_input_analyzer.rules import gone_among
+
+    codes = as_codes(text)
+    if said := gone_among(codes):
+        complain(f"warning: {said}")
+    return codes
+
+
+CODES = parsed(_codes)
 
 
 def count(*names: str, help: str) -> Callable[[Function], Function]:

@@ -127,6 +127,10 @@ class Output:
         reports.write_text_atomically(path, reports.render(found, form, run_file=self.files.get("json")))
 
     def exit_code(self, found: Analysis, *, is_interrupted: bool) -> int:
+        from cs_input_analyzer.rules import gone_among
+
+        if said := gone_among(code for op in found.pipeline.ops for code in op.ignored):
+            complain(f"warning: a comment in your code names {said}")
         if is_interrupted:
             complain("interrupted: the report holds what was measured until then")
             return EXIT_INTERRUPTED

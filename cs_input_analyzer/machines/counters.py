@@ -64,14 +64,12 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Bytes now: what only this process holds, what others map too, its proportional part of both, and the peak of RSS; and its
-    threads."""
+    """Bytes now: what only this process holds, what others map too, its proportional part of both, and the peak of RSS."""
 
     private_bytes: int | None
     shared_bytes: int | None
     peak_rss_bytes: int | None
     pss_bytes: int | None = None
-    threads: int | None = None
 
 
 class ProcessTree:
@@ -240,9 +238,9 @@ def read_memory(inherited_shared_bytes: int = 0) -> Memory:
     rollup = _key_values(read_start(f"{PROC}/self/smaps_rollup"))
     rss, anonymous = rollup.get("Rss"), rollup.get("Anonymous")
     status = _key_values(read_start(f"{PROC}/self/status"))
-    peak, threads = status.get("VmHWM"), status.get("Threads")
+    peak = status.get("VmHWM")
     if rss is None or anonymous is None:
-        return Memory(private_bytes=None, shared_bytes=None, peak_rss_bytes=_bytes(peak), threads=threads)
+        return Memory(private_bytes=None, shared_bytes=None, peak_rss_bytes=_bytes(peak))
     shared = max(0, rss - anonymous)
     untouched = max(0, inherited_shared_bytes // 1024 - shared)
     pss, of_anonymous = rollup.get("Pss"), rollup.get("Pss_Anon")
@@ -251,7 +249,6 @@ def read_memory(inherited_shared_bytes: int = 0) -> Memory:
         shared_bytes=_bytes(shared + untouched),
         peak_rss_bytes=_bytes(peak + untouched if peak is not None else None),
         pss_bytes=_bytes(pss - of_anonymous + anonymous if pss is not None and of_anonymous is not None else pss),
-        threads=threads,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,6 @@ CPUS = Path("/sys/devices/system/cpu")
 def read_host(cpus: int | None = None) -> Host:
     """The machine, with its CPU budget. `cpus` is the user's own limit. Raises UsageError when that exceeds what there is."""
     budget, source = cpu_budget(cpus)
-    limit, limited_by = thread_limit()
     return Host(
         hostname=socket.gethostname(),
         cpus=os.cpu_count() or 1,
@@ -36,8 +34,6 @@ def read_host(cpus: int | None = None) -> Host:
         python_version=platform.python_version(),
         tensorflow_version=tensorflow_version(),
         threads_per_core=threads_per_core(budget_cpus(budget)),
-        thread_limit=limit,
-        thread_limit_source=limited_by,
     )
 
 
@@ -74,18 +70,6 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
         if len(fields) == 2 and all(map(str.isdigit, fields)) and int(fields[0]):  # not "max", not -1
             quotas.append(int(fields[0]) / int(fields[1]))
     return min(quotas, default=None)  # the tightest level binds
-
-
-def thread_limit(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> tuple[int | None, str]:
-    """Threads that the processes of this user, or of our control group, may have together, and what says so; the tightest."""
-    own = _own_groups(groups)
-    limits: list[tuple[int, str]] = []
-    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    if soft != resource.RLIM_INFINITY and os.geteuid() != 0:  # root is not held to it
-        limits.append((soft, "ulimit -u"))
-    for level in _group_levels("pids", own, root):
-        limits += [(int(text), "pids.max")] if (text := _read(level / "pids.max")).isdigit() else []
-    return min(limits, default=(None, ""))
 
 
 def oom_kills(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> int:

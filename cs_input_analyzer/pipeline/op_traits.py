@@ -160,6 +160,12 @@ def chain_before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(other for other in found if other.kind not in HANDS_ON)
 
 
+def is_written(op: Op) -> bool:
+    """Return whether the user can change the call that made `op`: not one of TensorFlow's own library, or of another one."""
+    is_shown = op.code is not None and not op.code.endswith("…")
+    return op.library_source is None and (not is_shown or re.search(rf"\b{method_of(op.kind)}\b", op.code or "") is not None)
+
+
 def cost_of(op: Op, profile: Profile | None) -> OpCost | None:
     """The measured row of an op; None where it was not measured."""
     return next((row for row in profile.ops if row.name == op.name), None) if profile else None

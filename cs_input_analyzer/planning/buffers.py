@@ -10,7 +10,7 @@ from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, ups
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_BY_ONE, ONE_FOR_ONE, REPEATS, SHUFFLES, kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of, number_of, sample_bytes
 from cs_input_analyzer.pipeline.samples import samples_reaching, shuffle_of_samples
-from cs_input_analyzer.planning.evidence import cache_bytes_per_node, samples_of_worker
+from cs_input_analyzer.planning.evidence import cache_bytes_per_node, samples_of_worker, seconds_before
 from cs_input_analyzer.records import Case, Op
 
 # Each call of these works on an element of its own, and keeps it until its turn comes.
@@ -54,8 +54,8 @@ def buffers_of(case: Case) -> tuple[Buffer, ...]:
 
 def refill_ratio(case: Case) -> float | None:
     """Share of the time in which the accelerator waits while the workers of the plan fill their shuffle anew, at each pass of the
-    data; None where they fill it once, where the length of a pass is not known, and where whole passes were measured: then the
-    rates hold it.
+    data; None where they fill it once, where the length of a pass or the cost of what fills it is not known, and where whole passes
+    were measured: then the rates hold it.
 
     It is filled once where the data are repeated before the shuffle, and where `repeat` follows it at once: TensorFlow makes one
     op of the two (the graph rewrite `shuffle_and_repeat_fusion`), which takes from the next pass while it drains the last one.
@@ -75,17 +75,11 @@ def refill_ratio(case: Case) -> float | None:
         or _passes_measured(case, samples * (plan.input_workers if case.is_sharded else 1)) >= 1
     ):
         return None
-    # What a worker's start shows of it: behind the shuffle nothing is done meanwhile, so it is filled faster than samples come.
-    starts = [
-        worker.first_batch_s * worker.samples_per_s.estimate
-        for launch in case.measurements
-        for worker in launch.measured_workers
-        if worker.first_batch_s is not None and worker.samples_per_s is not None
-    ]
-    filling = min(count, samples, *starts)
+    fill_s = seconds_before(case, shuffle, min(count, samples))
+    if fill_s is None:
+        return None
     supply = plan.predicted_samples_per_s.estimate
-    drawn = min(supply, case.demand_samples_per_s or supply)
-    fill_s, pass_s = filling * plan.input_workers / supply, samples * plan.input_workers / drawn
+    pass_s = samples * plan.input_workers / min(supply, case.demand_samples_per_s or supply)
     return fill_s / (fill_s + pass_s)
 
 

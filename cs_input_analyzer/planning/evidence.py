@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import harmonic_mean
 
-from cs_input_analyzer.pipeline.lineage import without_end
-from cs_input_analyzer.pipeline.op_kinds import kinds_with
+from cs_input_analyzer.pipeline.lineage import downstream, upstream, without_end
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, MAPS, OPENS, kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of
-from cs_input_analyzer.pipeline.threads import inside, reader_ops
+from cs_input_analyzer.pipeline.threads import as_run, inside, reader_ops, segments
 from cs_input_analyzer.records import (
     Case,
     Edit,
@@ -33,6 +34,10 @@ MOST_READS = 64
 # With just as many reads as keep the CPUs busy on average, both wait for each other in turn; twice as many leave the CPUs to set
 # the pace (asymptotic bounds of a closed network: the knee, and well beyond it).
 PAST_THE_KNEE_RATIO = 2
+# More calls pay where there are so many times more.
+PAYING_RATIO = 1.2
+# Workers whose bytes of a sample differ by more than this do not tell how many samples there are.
+AGREEING_RATIO = 1.5
 
 
 def finding(
@@ -113,6 +118,60 @@ def reads_at_once(case: Case, now: float = 1) -> int | None:
     return wanted if wanted > now else None
 
 
+def visits(case: Case, op: Op) -> float | None:
+    """Return the elements that `op` was seen to give for a sample of the output. None where its work was not seen: then its row
+    has at best what its neighbours gave."""
+    cost = cost_of(op, case.profile)
+    return cost.elements_per_sample if cost is not None and cost.self_cpu_s_per_sample is not None else None
+
+
+def waits(case: Case, op: Op) -> bool:
+    """Return whether the calls of an op were measured to wait longer than they compute."""
+    cost = cost_of(op, case.profile)
+    return cost is not None and (cost.wait_s_per_sample or 0.0) > (cost.self_cpu_s_per_sample or 0.0)
+
+
+def calls_at_once(case: Case, op: Op, now: int = 1) -> int | None:
+    """Return how many calls of `op` would keep the CPUs busy, by Little's law as in `reads_at_once`.
+
+    None unless its calls hold the worker back and were measured to wait longer than they compute.
+    """
+    slow = bottleneck(case, ("fixed parallelism", "serial op"))
+    others = [station.samples_per_s for station in case.stations if station.kind in ("CPU", "Python (GIL)")]
+    if slow is None or slow.op != op.name or not waits(case, op) or not others or slow.samples_per_s <= 0:
+        return None
+    wanted = min(MOST_READS, math.ceil(PAST_THE_KNEE_RATIO * now * min(others) / slow.samples_per_s))
+    return wanted if wanted >= PAYING_RATIO * now else None
+
+
+def seconds_before(case: Case, op: Op, elements: float) -> float | None:
+    """Return the seconds in which the ops before `op` make so many elements for it, by their own measured costs.
+
+    The rate of the whole pipeline says nothing of it: what comes after `op` is in that rate, too. No more than the quickest first
+    batch took. None where the cost of one of these ops, or how many elements it gives, is not known.
+    """
+    before, profile = upstream(op, case.pipeline.ops), case.profile
+    rows = {row.name: row for row in profile.ops} if profile is not None else {}
+    given = rows.get(op.inputs[0]) if op.inputs else None
+    if profile is None or given is None or not given.elements_per_sample:
+        return None
+    names = {one.name for one in before}
+    thread_s: dict[str, float] = {}
+    for one in before:
+        row = rows.get(one.name)
+        if one.kind in IDLE or one.kind in HANDS_ON or (row is not None and row.merged_into in names):
+            continue
+        if row is None or row.self_cpu_s_per_sample is None:
+            return None
+        thread_s[one.name] = row.self_cpu_s_per_sample + (row.wait_s_per_sample or 0.0)
+    running = as_run(before, {name for name in names if name in rows and rows[name].parallelism is not None})
+    cpu_s = sum(rows[name].self_cpu_s_per_sample or 0.0 for name in thread_s) / profile.layout.cpus_per_task
+    one_thread_s = (sum(thread_s.get(one.name, 0.0) for one in members) for members in segments(running))
+    calls_s = (thread_s[one.name] / max(1.0, rows[one.name].parallelism or 1.0) for one in running if one.name in thread_s)
+    firsts = [w.first_batch_s for m in case.measurements for w in m.measured_workers if w.first_batch_s is not None]
+    return min(max(cpu_s, *one_thread_s, *calls_s, 0.0) * elements / given.elements_per_sample, *firsts, math.inf)
+
+
 # By the Filesystem Hierarchy Standard 3.0 and systemd's `file-hierarchy(7)`: each host's own, whatever lies below them elsewhere.
 _NODE_LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/proc")
 
@@ -157,21 +216,44 @@ def files_read(case: Case, op: Op) -> int | None:
 
 
 def samples_of_worker(case: Case) -> float | None:
-    """Samples in the files of one worker of the plan (of all files, without one): their bytes over those read for a sample.
+    """Return the samples in the files of one worker of the plan (of all files, without one).
 
-    None where not all samples come from readers of files: what a generator reads, and how often, is not known. None, too, where
-    a file is read in slices, each by a `skip` over those before it: then its bytes are read more than once in a pass.
+    They are the files where each is a sample, else the bytes of all over those read for a sample. None where not all samples come
+    from readers of files: what a generator reads, and how often, is not known. None, too, where a file is read in slices, each by
+    a `skip` over those before it: then its bytes are read more than once in a pass. And None where workers do not agree on the
+    bytes of a sample: then what one of them read was not what its samples are made of.
     """
-    ops = case.pipeline.ops
+    counts = _sample_counts(case)
+    if not counts or max(counts) > AGREEING_RATIO * min(counts):
+        return None
+    return harmonic_mean(counts)  # as many bytes as the mean worker read
+
+
+def _sample_counts(case: Case) -> list[float]:
+    """The samples of a worker by the bytes that each measured one read for a sample; empty where they are not known."""
+    ops, files = case.pipeline.ops, case.pipeline.files
     is_read_again = any(op.kind == "Skip" and op.within is not None for op in ops)
-    if is_read_again or any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
-        return None
-    read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
-    known = [size for size in read if size]
-    if case.pipeline.files is None or not known:
-        return None
+    if files is None or is_read_again or any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
+        return []
     workers = (workers_of(case) or 1) if case.is_sharded else 1
-    return case.pipeline.files.bytes * len(known) / sum(known) / workers
+    if files_are_samples(ops) and not any(op.kind in kinds_with("filter") for op in ops):
+        return [files.count / workers]
+    read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
+    return [files.bytes / size / workers for size in read if size]
+
+
+def files_are_samples(ops: Sequence[Op]) -> bool:
+    """Return whether maps read a whole file for each element, as of folders of pictures, and nothing takes it apart."""
+    readers = reader_ops(ops)
+    are_maps = all(op.kind in MAPS and op.within is None for op in readers)
+    later = {other.kind for op in readers for other in downstream(op, ops)}
+    return bool(readers) and are_maps and later.isdisjoint(OPENS | {"Unbatch"})
+
+
+def elements_of_worker(case: Case, op: Op) -> float | None:
+    """Return the elements that `op` gives in a pass of one worker: its samples, or as many as were measured for a sample."""
+    samples, each = samples_of_worker(case), visits(case, op)
+    return samples * each if samples is not None and each else samples
 
 
 def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
@@ -185,8 +267,9 @@ def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
 
 
 def cache_bytes_per_node(case: Case, op: Op) -> float | None:
-    """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers."""
-    samples, cost = samples_of_worker(case), cost_of(op, case.profile)
+    """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers. By the most
+    samples where workers do not agree on them: it must fit."""
+    samples, cost = samples_of_worker(case) or max(_sample_counts(case), default=None), cost_of(op, case.profile)
     if samples is None or cost is None or cost.bytes_out_per_sample is None:
         return None
     taken = op.parameters.get("count") if op.kind == "Take" else None

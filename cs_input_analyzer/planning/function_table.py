@@ -23,7 +23,7 @@ _FUNCTIONS: Mapping[str, tuple[_Fits, tuple[str, ...], tuple[str, ...]]] = {
     "file shuffle": (lambda op, ops: op.kind in SHUFFLES and reads_names_only(op, ops), ("buffer_size", "seed"), ("CSI304",)),
     "shard": (_of({"Shard"}), ("num_shards", "index"), ("CSI303", "CSI305", "CSI301", "CSI312")),
     "interleave": (_of(INTERLEAVES), ("cycle_length", "block_length", "num_parallel_calls"), ("CSI103", "CSI104", "CSI105")),
-    "map": (_of(MAPS, {"ParseExample", "MapAndBatch"}), ("num_parallel_calls",), ("CSI101", "CSI102", "CSI106", "CSI109")),
+    "map": (_of(MAPS, {"ParseExample", "MapAndBatch"}), ("num_parallel_calls",), ("CSI101", "CSI102", "CSI106")),
     "cache": (_of(KEEPERS), ("filename",), ("CSI202", "CSI204", "CSI205", "CSI311")),
     "shuffle": (
         lambda op, ops: op.kind in SHUFFLES and not reads_names_only(op, ops),

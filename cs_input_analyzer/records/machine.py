@@ -155,7 +155,6 @@ class Host:
     `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
     `quiet_loops`: what earlier runs saw of it when nothing slowed it down.
     `kept_ratios`: what the launches of each earlier run got of its quiet level, 0 to 1.
-    `thread_limit`: threads that the user's processes may have together, and what says so; None where nothing limits them.
     """
 
     hostname: str
@@ -169,5 +168,3 @@ class Host:
     threads_per_core: int | None = None
     quiet_loops: tuple[QuietLoop, ...] = ()
     kept_ratios: tuple[float, ...] = ()
-    thread_limit: int | None = None
-    thread_limit_source: str = ""

@@ -123,7 +123,6 @@ class WorkerResult:
         writes: what its caches, snapshots and saves would write, as the input function names it; a complete cache is not in it.
         pss_bytes: its memory with shared pages divided among their holders.
         buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
-        threads: of its process, at the end of the window.
     """
 
     index: int
@@ -153,7 +152,6 @@ class WorkerResult:
     writes: tuple[str, ...] = ()
     pss_bytes: int | None = None
     buffered_bytes: int | None = None
-    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

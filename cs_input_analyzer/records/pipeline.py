@@ -11,7 +11,7 @@ ContextUse = Literal["given", "left"]
 EditKind = Literal[
     "set-parallelism",  # num_parallel_calls of a parallel map, interleave or batch
     "set-cycle-length",
-    "set-buffer",  # of a prefetch, or of a TFRecord reader (bytes)
+    "set-buffer",  # of a prefetch
     "parallelize",  # a serial map or batch becomes a parallel one
     "interleave",  # a flat_map over files becomes a parallel, deterministic interleave (cycle length 1 unless order is moot)
     "insert-prefetch",
@@ -58,7 +58,6 @@ class Op:
         ignored: codes, or prefixes of codes, of the rules that a comment in that statement switches off.
         files: those that it reads; None where it reads none, or the graph does not name them.
         constant_bytes: of the numbers that the graph itself holds for it: arrays that it was given, or that its function uses.
-        layers: Keras layers that its function calls, by the names of their scopes: `random_flip`, `rescaling`.
         dimensions: of each tensor that it gives, the op that made each dimension: `batch`, `batch*batch_2` for two in one,
             `batch/4` for a part of one, empty for one of the data, `?` if unknown, `...` if it and all that follow are unknown.
             None if the kind of the op tells it.
@@ -78,7 +77,6 @@ class Op:
     ignored: tuple[str, ...] = ()
     files: FileSet | None = None
     constant_bytes: int = 0
-    layers: tuple[str, ...] = ()
     is_seeded: bool = False
     dimensions: tuple[tuple[str, ...] | None, ...] | None = None
 

@@ -84,7 +84,7 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
 def _notices(analysis: Analysis) -> tuple[str, ...]:
     """What a reader must know before the answer: what was interrupted, and who did not end well."""
     stopped = ("INTERRUPTED: this holds what was measured until then.",) if analysis.interrupted else ()
-    bad = [worker for launch in analysis.measurements for worker in launch.workers if worker.status != "done"]
+    bad = [worker for launch in analysis.measurements for worker in launch.workers if workers.ended_badly(worker)]
     if not bad or analysis.interrupted:
         return stopped
     more = f" ({len(bad) - 1} more workers did not either)" if len(bad) > 1 else ""

@@ -58,13 +58,18 @@ def troubles(analysis: Analysis) -> tuple[str, ...]:
     """One line for each worker that did not end well, with what it said."""
     lines: list[str] = []
     for launch in analysis.measurements:
-        bad = [worker for worker in launch.workers if worker.status != "done"]
+        bad = [worker for worker in launch.workers if ended_badly(worker)]
         for worker in bad[:NAMED]:
             said = f": {worker.message.strip()}" if worker.message.strip() else ""
             lines.append(f"{launch.layout}, worker {worker.index} on {one_line(worker.node)}: {_words(worker.status)}{said}")
         if len(bad) > NAMED:
             lines.append(f"{launch.layout}: {format_count(len(bad) - NAMED)} more workers did not end well")
     return tuple(lines)
+
+
+def ended_badly(worker: WorkerResult) -> bool:
+    """Return whether something is wrong with it: not where the run ended it at its deadline and keeps its rate."""
+    return worker.status not in ("done", "deadline") or (worker.status == "deadline" and worker.samples_per_s is None)
 
 
 WORKER_COLUMNS = (

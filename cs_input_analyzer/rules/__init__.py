@@ -7,7 +7,7 @@ the op, and the user's statement before and after the edits, are filled in here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -53,7 +53,6 @@ _CODES = (
     ("CSI106", maps.map_before_batch),
     ("CSI107", order.order_forced),
     ("CSI108", order.late_filter),
-    ("CSI109", maps.tiny_maps),
     ("CSI110", maps.random_calls_in_parallel),
     ("CSI111", readers.python_waits_for_store),
     ("CSI201", order.prefetch_missing),
@@ -81,15 +80,12 @@ _CODES = (
     ("CSI310", files.path_not_shared),
     ("CSI311", caches.cache_path_shared),
     ("CSI312", shards.auto_shard),
-    ("CSI313", shards.from_service),
     ("CSI401", elements.python_in_pipeline),
     ("CSI402", elements.wide_dtypes),
     ("CSI403", elements.decode_then_crop),
     ("CSI404", files.compression_tradeoff),
     ("CSI405", files.file_count_extreme),
-    ("CSI406", readers.read_buffer_size),
     ("CSI407", threads.starved_threads),
-    ("CSI408", maps.keras_layers_in_map),
     ("CSI409", memory.arrays_in_graph),
     ("CSI501", runs.corrupt_record),
     ("CSI502", runs.worker_lost),
@@ -97,18 +93,28 @@ _CODES = (
     ("CSI504", files.dataset_in_tmp),
     ("CSI505", runs.cold_cache),
     ("CSI506", threads.oversubscribed_cpus),
-    ("CSI507", threads.autotune_sees_host),
-    ("CSI508", runs.tables_disagree),
-    ("CSI509", threads.too_many_threads),
-    ("CSI510", files.slow_build),
 )
+# Rules of release 0.1 and of its successors that are no more, for one release: code -> name, why.
+_GONE: Mapping[str, tuple[str, str]] = {
+    "CSI109": ("tiny-maps", "what joining small maps gains was within the error of what was measured; CSI106 batches first"),
+    "CSI313": ("from-service", "analyze the input function without distribute(...) to see the pipeline of a tf.data service"),
+    "CSI406": ("read-buffer-size", "where reads wait, CSI103, CSI104 and CSI105 read more files at a time"),
+    "CSI408": ("keras-layers-in-map", "the cost of a map is in the table of ops, whatever its function calls"),
+    "CSI507": ("autotune-sees-host", "the launch lines bind tasks to their CPUs, so that AUTOTUNE counts right"),
+    "CSI508": ("tables-disagree", "a figure that another one refutes is left out of the report"),
+    "CSI509": ("too-many-threads", "it took the threads from calls that wait, and made pipelines slower"),
+    "CSI510": ("slow-build", "the time that the input function takes is in the run (`build_s`)"),
+}
 RULES = tuple(Rule(code, find.__name__.replace("_", "-"), find, inspect.cleandoc(find.__doc__ or "")) for code, find in _CODES)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
+# Data that vanish come before what is slow.
+_OF_LOST_DATA = ("CSI304", "CSI501", "CSI502")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sifted:
-    """Findings to show, errors first, then by code; and how many were left out because a comment in the user's code says so."""
+    """Findings to show: errors first, of equal severity those of lost data first, then by code. `ignored_count` were left out, as a
+    comment in the user's code says so."""
 
     findings: tuple[Finding, ...]
     ignored_count: int
@@ -123,7 +129,7 @@ def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> 
     """
     wanted = [finding for rule in RULES if is_wanted(rule.code, select, ignore) for finding in findings_of(rule, case)]
     kept = [finding for finding in wanted if not _fits(finding.code, _ignored_at(finding, case))]
-    ordered = sorted(kept, key=lambda finding: (_ORDER[finding.severity], finding.code))
+    ordered = sorted(kept, key=lambda finding: (_ORDER[finding.severity], finding.code not in _OF_LOST_DATA, finding.code))
     return Sifted(findings=tuple(ordered), ignored_count=len(wanted) - len(kept))
 
 
@@ -159,18 +165,28 @@ def _ignored_at(finding: Finding, case: Case) -> tuple[str, ...]:
 
 
 def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
-    """The codes or prefixes in capitals. Raises UsageError for one that no rule's code begins with."""
+    """Return the codes or prefixes in capitals. Raise UsageError for one that begins no code of a rule, in use or gone."""
     for code in codes:
-        if not any(rule.code.startswith(code.upper()) for rule in RULES) or not code:
+        if not any(known.startswith(code.upper()) for known in (*(rule.code for rule in RULES), *_GONE)) or not code:
             raise UsageError(_unknown(code))
     return tuple(code.upper() for code in codes)
 
 
+def gone_among(codes: Iterable[str]) -> str:
+    """Return one line about the codes among these that are gone; empty without one."""
+    found = sorted({code.upper() for code in codes} & set(_GONE))
+    return f"{', '.join(found)}: no such rule any more, nothing is selected or ignored by it" if found else ""
+
+
 def rule_named(text: str) -> Rule:
-    """The rule of this code or name, in any case. Raises UsageError with the nearest ones."""
+    """Return the rule of this code or name, in any case. Raise UsageError with the reason for one that is gone, or the nearest."""
+    asked = text.strip().lower()
     for rule in RULES:
-        if text.strip().lower() in (rule.code.lower(), rule.name):
+        if asked in (rule.code.lower(), rule.name):
             return rule
+    for code, (name, why) in _GONE.items():
+        if asked in (code.lower(), name):
+            raise UsageError(f"{code} is gone: {why}")
     raise UsageError(_unknown(text))
 
 

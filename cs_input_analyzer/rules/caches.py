@@ -87,20 +87,30 @@ def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | No
 def file_cache_redirected(case: Case) -> Iterator[Finding]:
     """A cache, snapshot or save of this pipeline writes files, and was measured elsewhere.
 
-    Measuring never touches your files: the target was a private folder that is gone now. So the window shows the first pass, which
-    writes the cache, and not the later passes, which read it.
+    Measuring never touches your files: the target was a private folder that is gone now. So the first pass of a training still
+    writes it. Whether the window was of a first pass is said by CSI505.
 
     Fix: none is needed for measuring (CSI311 says where several workers would write one path). To measure the passes that read, let
     a training run finish the cache once: a complete one is read in place.
 
-    Silent where nothing is written, or the cache is complete.
+    Silent where nothing is written, where the cache is complete, and for what another dataset of the input function writes.
     """
-    if not case.pipeline.redirected:
+    written = [(path, op) for path in case.pipeline.redirected if (op := _writer_of(path, case.pipeline.ops)) is not None]
+    if not written:
         return
-    op = next((op for op in case.pipeline.ops if op.kind in ("Cache", "Snapshot", "Save")), None)
-    message = f"writes to {', '.join(case.pipeline.redirected)} went to a private folder; the rate is that of a first pass"
-    evidence = {"paths": len(case.pipeline.redirected)}
-    yield measured.finding(op, message, None, evidence)
+    paths = list(dict.fromkeys(path for path, _ in written))
+    message = f"writes to {', '.join(paths)} went to a private folder: the first pass of a training still makes them"
+    yield measured.finding(written[0][1], message, None, {"paths": len(paths)})
+
+
+def _writer_of(path: str, ops: tuple[Op, ...]) -> Op | None:
+    """The op that writes to this path, or to the place that it was moved to; without a name in the graph any that computes one."""
+    for op in ops:
+        place = op.parameters.get("filename", op.parameters.get("path"))
+        is_computed = place is None and path.startswith("(")
+        if op.kind in _CACHES and (is_computed or place == path or str(place).endswith(f"-{PurePath(path).name}")):
+            return op
+    return None
 
 
 def cache_path_shared(case: Case) -> Iterator[Finding]:
@@ -209,14 +219,16 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
         is_random = traits.draws(op)
         if not traits.is_map(op) or op.within is not None or (is_random and not traits.decodes(op)):
             continue
-        share, need = measured.share_of(case, (op,)), measured.cache_bytes_per_node(case, op) or 0.0
+        share, need = measured.share_of(case, (op,)), measured.cache_bytes_per_node(case, op)
         is_cheap = share < COSTLY_RATIO if share is not None else not traits.is_costly(op)
-        if is_cheap or need > MEMORY_RATIO * measured.free_bytes_per_node(case):
+        if is_cheap or (need is not None and need > MEMORY_RATIO * measured.free_bytes_per_node(case)):
             continue
         message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")
         fix = "split what it decodes from what is random, and put the cache between them" if is_random else "put the cache after it"
+        fix += "" if need is not None else ", where a node has room for what it gives: how much that is was not measured"
+        is_warning = share is not None and need is not None and not is_random
         swapped = () if is_random else (cache, op)
-        yield _misplaced(cache, op, share is not None and not is_random, message, fix, swapped, case)
+        yield _misplaced(cache, op, is_warning, message, fix, swapped, case)
         return
 
 

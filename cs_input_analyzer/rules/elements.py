@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import is_costly
-from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching
+from cs_input_analyzer.pipeline.samples import batching_op
 from cs_input_analyzer.pipeline.threads import costliest, python_ops
-from cs_input_analyzer.planning.evidence import bottleneck, finding, share_of, station_of
+from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, share_of, station_of, visits, waits
 from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, Scalar, Station, StationKind
-from cs_input_analyzer.units import counted, format_bytes, format_rate, format_ratio, several
+from cs_input_analyzer.units import counted, format_bytes, format_count, format_rate, format_ratio, several
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
 
@@ -86,8 +86,9 @@ def _shape_fix(unknown: list[Component], is_python: bool) -> str:
     return "tf.ensure_shape(x, [...]) in the map where the size is fixed, else pad, crop or resize to one size"
 
 
-PYTHON_RATIO, HARDLY_RATIO = 0.2, 0.01
-# Elements of a sample, between those of a batch and one each.
+# Shares of the CPU time: of Python for each sample that is worth a warning, of Python for many at once, and of what costs nothing.
+PYTHON_RATIO, MOSTLY_RATIO, HARDLY_RATIO = 0.2, 0.5, 0.01
+# Calls for a sample, between those for a batch and one each.
 HALF = 0.5
 GIL: tuple[StationKind, ...] = ("Python (GIL)",)
 
@@ -103,31 +104,37 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     when the dataset is written. Until then: many tasks per node with one CPU each, and one call for a whole batch in place of one
     per sample.
 
-    A warning where the lock is the bottleneck, where the Python ops take a fifth of the CPU time or more, or, where nothing was
-    measured, where Python runs for every single sample. Else for your information.
+    A warning where the lock is the bottleneck, where Python runs for each sample and takes a fifth of the CPU time, or takes half
+    of it however often it runs. Else for your information: so where its cost was not measured, where its calls wait longer than
+    they compute, and where reading holds the worker back.
 
     Silent where all functions are TensorFlow's, and where it was measured that Python takes less than a hundredth of the CPU time
     and limits nothing, as before a full `cache`.
     """
     rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
-    found = tuple(op for op in python_ops(case.pipeline.ops) if op.name not in rows or rows[op.name].elements_per_sample != 0)
+    found = tuple(op for op in python_ops(case.pipeline.ops) if op.name not in rows or _may_run(rows[op.name]))
     if not found:
         return
-    share, station = share_of(case, found), station_of(case, GIL)
-    is_limit = bottleneck(case, GIL) is not None
+    share, is_limit = share_of(case, found), bottleneck(case, GIL) is not None
     if not is_limit and share is not None and share < HARDLY_RATIO:
         return
-    is_each_sample = any(_is_called_for_each(op, case.pipeline.ops, rows.get(op.name)) for op in found)
     op = costliest(found, {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()})
+    calls, is_waiting = visits(case, op), waits(case, op)
+    station = station_of(case, GIL) if is_limit or not is_waiting else None
     facts = [
         f"{format_ratio(share)} of the CPU time" if share is not None else "",
         _most(station) if station is not None else "",
+        "its calls mostly wait" if is_waiting else "",
     ]
     known = "; ".join(fact for fact in facts if fact)
-    message = f"Python runs for every {'sample' if is_each_sample else 'batch'}, one at a time{f' ({known})' if known else ''}"
-    fix = "use TensorFlow ops, or do it when the dataset is written; until then more tasks with fewer CPUs each"
-    evidence = {"share_ratio": share, "ceiling_samples_per_s": station.samples_per_s if station else None}
-    yield finding(op, message, fix, evidence, is_warning=is_limit or (is_each_sample if share is None else share >= PYTHON_RATIO))
+    message = f"Python runs in {op.name}{_how_often(calls)}{f' ({known})' if known else ''}"
+    fix = "use TensorFlow ops, or do it when the dataset is written"
+    fix += "; until then more tasks with fewer CPUs each" if is_limit else ""
+    evidence: dict[str, Scalar] = {"python_ops": len(found), "calls_per_sample": calls, "share_ratio": share}
+    evidence["ceiling_samples_per_s"] = station.samples_per_s if station is not None else None
+    enough = PYTHON_RATIO if (calls or 0.0) >= HALF else MOSTLY_RATIO
+    is_costly_here = share is not None and share >= enough and not is_waiting and bottleneck(case, READING) is None
+    yield finding(op, message, fix, evidence, is_warning=is_limit or is_costly_here)
 
 
 def _most(station: Station) -> str:
@@ -135,11 +142,16 @@ def _most(station: Station) -> str:
     return f"at most {format_rate(station.samples_per_s)} a worker{cpus} as measured, and more CPUs do not help"
 
 
-def _is_called_for_each(op: Op, ops: Sequence[Op], row: OpCost | None) -> bool:
-    """Whether Python is called for every sample, not for a batch, nor for a file that holds many; as measured, where it was."""
-    if row is not None and row.elements_per_sample is not None:
-        return row.elements_per_sample >= HALF
-    return samples_reaching(op, ops) == 1
+def _may_run(row: OpCost) -> bool:
+    """Return whether it ran, or its work stands in another row: then the elements of its own say nothing."""
+    return row.elements_per_sample != 0 or row.merged_into is not None
+
+
+def _how_often(calls: float | None) -> str:
+    """How often Python is called, by its calls for a sample; empty where that was not measured."""
+    if not calls:
+        return ""
+    return " for every sample" if calls >= HALF else f" once in {format_count(1 / calls)} samples"
 
 
 NARROWER = {"float64": "float16", "int64": "int32", "uint64": "uint32"}
@@ -224,12 +236,13 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
     `tf.io.decode_and_crop_jpeg(jpeg, [y, x, height, width], channels=3)` in place of decoding and `tf.slice`, `random_crop` or
     `crop_to_bounding_box`.
 
-    A warning where a `map` that hardly does anything else was measured to take half of the CPU time or more; else for your
-    information: what of a function's time is decoding, and what is cropping, resizing or colours, is not measured.
+    A warning where a `map` that hardly does anything else was measured to take half of the CPU time or more, and reading does not
+    hold the worker back; else for your information: what of a function's time is decoding, and what is cropping, resizing or
+    colours, is not measured.
 
     Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
-    where several take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and
-    `decode_png`, whose pictures need not be JPEG.
+    where the first resizes it before the next one cuts, where several take the decoded image, as two views of it do (each would
+    decode it again), and for `tf.io.decode_image` and `decode_png`, whose pictures need not be JPEG.
     """
     holders = {op.within for op in case.pipeline.ops}
     for op in case.pipeline.ops:
@@ -240,13 +253,16 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
         crop = _crop(op, case)
         if crop is None or DECODES & frozenset(op.shared) or (crop != op and "argument" in crop.shared):
             continue
+        if crop != op and any(name.startswith("Resize") for name in called):  # what is cropped then is no window of the file
+            continue
         share = share_of(case, (op,))
         does_more = is_costly(op, besides=DECODES)
         cost = f" ({op.name} takes {format_ratio(share)} of the CPU time)" if share is not None and not does_more else ""
         message = f"the whole image is decoded and then cropped{cost}"
         fix = "tf.io.decode_and_crop_jpeg with a window computed from tf.io.extract_jpeg_shape, in place of decode and crop"
         evidence = {"share_ratio": share, "does_more": does_more, "cropped_in": crop.name}
-        yield finding(op, message, fix, evidence, is_warning=share is not None and share >= DECODING_RATIO and not does_more)
+        is_bad = share is not None and share >= DECODING_RATIO and not does_more and bottleneck(case, READING) is None
+        yield finding(op, message, fix, evidence, is_warning=is_bad)
 
 
 def _crop(op: Op, case: Case) -> Op | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, node_local_folder, share_of, workers_of
 from cs_input_analyzer.records import Case, FileSet, Finding, Scalar, StationKind
-from cs_input_analyzer.units import format_bytes, format_count, format_ratio, format_seconds
+from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 SKEWED_RATIO = 2.0  # largest file over mean file
 UNEVEN_RATIO = 1.5  # largest shard over mean shard
@@ -74,7 +74,8 @@ def path_not_shared(case: Case) -> Iterator[Finding]:
     if is_shared or (is_shared is None and by_name is None):
         return
     why = f"{by_name} is each node's own" if by_name else f"{file_system or 'it'} is a local file system"
-    message = f"the plan has {nodes} nodes, but the data in {directory} are on this one only ({why})"
+    who = "plan" if case.plan is not None else "cluster"
+    message = f"the {who} has {nodes} nodes, but the data in {directory} are on this one only ({why})"
     fix = "move the data to a file system that all nodes mount, or copy them to this path on every node"
     evidence = {"directory": directory, "file_system": file_system, "is_shared": is_shared, "nodes": nodes}
     yield finding(None, message, fix, evidence, is_warning="slurm" in case.cluster.source.lower())
@@ -102,10 +103,11 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     Fix: write the records once more, without `compression_type` (or with it), and set the same in the reader.
 
     A warning where records are compressed, the worker is short of CPU and the reader takes a fifth of its CPU time or more. For
-    your information where the reader takes as much of a worker with CPU to spare, where compressed records were not measured or
-    hold encoded images, and where plain records meet a storage that is the bottleneck.
+    your information where the reader takes as much of a worker with CPU to spare, where compressed records hold encoded images,
+    and where plain records meet a storage that is the bottleneck.
 
-    Silent where the trade is the right way round, and for records of encoded images that are not compressed again.
+    Silent where the trade is the right way round, where the cost of unpacking was not measured, and for records of encoded images
+    that are not compressed again.
     """
     readers = [op for op in case.pipeline.ops if isinstance(op.parameters.get("compression_type"), str)]
     packed = [op for op in readers if op.parameters["compression_type"]]
@@ -113,7 +115,7 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     storage = bottleneck(case, ("storage bandwidth",))
     share, is_waste = share_of(case, packed) if packed else None, False
     if packed:
-        if storage is not None or (share is not None and share < LARGE_RATIO and not is_encoded):
+        if storage is not None or ((share is None or share < LARGE_RATIO) and not is_encoded):
             return
         is_waste = share is not None and share >= LARGE_RATIO and bottleneck(case, CPU_BOUND) is not None
         kind = packed[0].parameters["compression_type"]
@@ -134,7 +136,6 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
 HUGE_BYTES = 256 * 2**20
 MANY = 1000
 SMALL_BYTES = 2**20
-TINY_BYTES = 64 * 2**10
 GOOD_BYTES = 128 * 2**20
 
 
@@ -147,8 +148,7 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
 
     Fix: records in files of 100 to 200 MB, and some multiple of the number of workers of them.
 
-    A warning where reading was measured to hold the worker back, or where files of 64 KiB or less were not measured; else for your
-    information.
+    A warning where reading was measured to hold the worker back; else for your information.
 
     Silent for other sizes, and where there are fewer files than workers that divide them (CSI301 is about that).
     """
@@ -159,7 +159,7 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
     is_tiny = files.count >= MANY and mean <= SMALL_BYTES
     if not is_tiny and not (files.count == 1 and files.bytes >= HUGE_BYTES):
         return
-    is_bad = bottleneck(case, READING) is not None or (is_tiny and mean <= TINY_BYTES and not case.stations)
+    is_bad = bottleneck(case, READING) is not None
     reader = next(iter(reader_ops(case.pipeline.ops)), None)
     message = f"{format_count(files.count)} files of {format_bytes(mean)} each"
     if not is_tiny:
@@ -196,39 +196,3 @@ def dataset_in_tmp(case: Case) -> Iterator[Finding]:
     fix = "measure from the path that training will read"
     evidence = {"directory": directory, "file_system": file_system, "bytes": files.bytes}
     yield finding(None, message, fix, evidence)
-
-
-LONG_BUILD_S = 30.0
-VERY_LONG_BUILD_S = 120.0
-_LISTING = ("list_files", "glob", "listdir", "scandir", "walk", "iterdir", "match_filenames")
-
-
-def slow_build(case: Case) -> Iterator[Finding]:
-    """The input function takes long before it returns its dataset: each start of the training waits for it.
-
-    Most often it lists the files: a pattern over many files or folders asks the file system for each of them, on a network or an
-    object store for milliseconds each, in every worker at the same moment, at every start.
-
-    Fix: list the files once, write their sorted names into one file, and let the input function read that file; or fewer, larger
-    files.
-
-    A warning from two minutes on; from half a minute for your information. The quickest worker counts, and the import of the module
-    that holds the function is in its time.
-
-    Silent for quicker ones, and without a measurement.
-    """
-    built = [worker.build_s for m in case.measurements for worker in m.workers if worker.build_s is not None]
-    seconds, files = min(built, default=0.0), case.pipeline.files
-    if seconds < LONG_BUILD_S:
-        return
-    lister = next((op for op in case.pipeline.ops if any(name in (op.code or "") for name in _LISTING)), None)
-    is_listing = files is not None and files.count >= MANY
-    cause = f", which lists {format_count(files.count)} files" if files is not None and is_listing else ""
-    message = (
-        f"the input function took {format_seconds(seconds)} to return its dataset{cause}; every start of a worker waits for it"
-    )
-    fix = "see what the input function does before it returns (imports, listings, reading of data)"
-    if is_listing:
-        fix = "write the sorted file names into one file once, and read that file in the input function in place of the listing"
-    evidence = {"build_s": seconds, "files": files.count if files else None}
-    yield finding(lister if is_listing else None, message, fix, evidence, is_warning=seconds >= VERY_LONG_BUILD_S)

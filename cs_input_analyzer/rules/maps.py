@@ -6,11 +6,21 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle, reads_names_only
-from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, THREADED
-from cs_input_analyzer.pipeline.samples import samples_reaching
+from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, THREADED, TRANSFORMS
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import is_serial
-from cs_input_analyzer.planning.evidence import BUSY_RATIO, bottleneck, busy_ratio, finding, rate_of_worker, share_of, widest_cpus
+from cs_input_analyzer.planning.evidence import (
+    BUSY_RATIO,
+    bottleneck,
+    busy_ratio,
+    calls_at_once,
+    finding,
+    rate_of_worker,
+    share_of,
+    visits,
+    waits,
+    widest_cpus,
+)
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import counted
 
@@ -26,25 +36,42 @@ def serial_map(case: Case) -> Iterator[Finding]:
     where `autotune` or `map_parallelization` is switched off.
 
     Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. Which random numbers an element gets changes, as it
-    does from run to run anyway.
+    does from run to run anyway. Calls that mostly wait get a number, and a private pool of as many threads.
 
     Silent where TensorFlow makes the map parallel, on one CPU, over file names and batches that cost next to nothing (below a
-    twentieth of the CPU time), inside an op that calls it in parallel, and for Python functions that do not wait: they share one
-    lock, so more calls at a time do not help.
+    twentieth of the CPU time), where none of it ran, inside an op that calls it in parallel, for a map that a library made, and for
+    Python functions that do not wait: they share one lock, so more calls at a time do not help.
     """
     ops, cpus = case.pipeline.ops, widest_cpus(case)
+    calls_of: dict[object, list[Op]] = {}
     for op in ops:
-        if op.kind != "Map" or not is_serial(op, ops) or cpus == 1 or not _is_worth_a_thread(op, case):
-            continue
+        if op.kind == "Map" and traits.is_written(op) and is_serial(op, ops) and cpus != 1 and _is_worth_a_thread(op, case):
+            # One call of the user makes several ops where its dataset is used several times, or in a loop.
+            calls_of.setdefault((op.source, op.code, op.function_ops) if op.code else op.name, []).append(op)
+    for alike in calls_of.values():
+        op = max(alike, key=lambda one: share_of(case, (one,)) or 0.0)
         why, cost = traits.why_not_parallelized(op, ops), traits.cost_of(op, case.profile)
         station = bottleneck(case, ("serial op",))
         busy = busy_ratio(case, op)
         holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
         effect = ", and its one thread holds the worker back" if holds_back else ""
-        message = f"{op.name} makes one call at a time: {why}{effect}"
-        fix = f"give it num_parallel_calls={AUTOTUNE}"
-        evidence = {"cpus_per_task": cpus, "share_ratio": cost.share_ratio if cost else None, "busy_ratio": busy}
-        yield finding(op, message, fix, evidence, is_warning=holds_back, edits=(Edit(kind="parallelize", op=op.name),))
+        more = f" (so do {len(alike) - 1} more ops of this call)" if len(alike) > 1 else ""
+        message = f"{op.name} makes one call at a time{more}: {why}{effect}"
+        share, calls = cost.share_ratio if cost else None, calls_at_once(case, op)
+        evidence = {"calls_at_once_now": 1, "cpus_per_task": cpus, "share_ratio": share, "busy_ratio": busy}
+        parallel = tuple(Edit(kind="parallelize", op=one.name, value=calls) for one in alike)
+        fix = f"give it num_parallel_calls={AUTOTUNE}" if calls is None else _calls_fix(calls)
+        edits = parallel if calls is None else (*parallel, _threads_for(op, calls))
+        yield finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
+
+
+def _calls_fix(calls: int) -> str:
+    return f"give it num_parallel_calls={calls}, and as many threads: options.{traits.PRIVATE_THREADS} = {calls}"
+
+
+def _threads_for(op: Op, calls: int) -> Edit:
+    """Without a pool of its own the dataset has as many threads as CPUs, and no more calls wait side by side."""
+    return Edit(kind="use-private-threads", op=op.name, value=calls)
 
 
 def _is_worth_a_thread(op: Op, case: Case) -> bool:
@@ -57,10 +84,12 @@ def _is_worth_a_thread(op: Op, case: Case) -> bool:
     if cost.parallelism is not None and cost.parallelism > 1:  # made parallel after all
         return False
     own_s, wait_s = cost.self_cpu_s_per_sample or 0.0, cost.wait_s_per_sample or 0.0
-    waits = wait_s > own_s and (own_s + wait_s) * (rate_of_worker(case) or 0.0) >= SMALL_RATIO
+    is_waiting = waits(case, op) and (own_s + wait_s) * (rate_of_worker(case) or 0.0) >= SMALL_RATIO
     if traits.calls_python(op):
-        return waits
-    return waits or cost.share_ratio is None or cost.share_ratio >= SMALL_RATIO
+        return is_waiting
+    if cost.share_ratio is None:  # what it costs stands in another row, or it never ran
+        return cost.merged_into is not None
+    return is_waiting or cost.share_ratio >= SMALL_RATIO
 
 
 CALLS_PER_CPU = 4
@@ -75,22 +104,34 @@ def parallelism_far_off(case: Case) -> Iterator[Finding]:
     beyond the CPUs gain nothing unless they wait.
 
     Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task. An `interleave` whose order counts needs a `cycle_length` as well:
-    the one that TensorFlow chooses follows the calls.
+    the one that TensorFlow chooses follows the calls. Calls that mostly wait, and hold the worker back, need a number: as many as
+    keep the CPUs busy (Little's law), and a private pool of as many threads, as TensorFlow has no more of them than CPUs.
 
-    Silent for AUTOTUNE, for few calls that do not hold the worker back, for many that wait for most of their time, for up to four
-    calls per CPU, and for interleaves whose `cycle_length` is the smaller number.
+    Silent for AUTOTUNE, for few calls that do not hold the worker back, for many that wait for most of their time (fewer would be
+    too few) or were not measured, for up to four calls per CPU, for a map that a library made, and for interleaves whose
+    `cycle_length` is the smaller number.
     """
     cpus = widest_cpus(case) or (case.host.cpu_budget if case.host else None)
     for op in case.pipeline.ops:
         calls = op.parameters.get("num_parallel_calls")
         if op.kind not in THREADED or not isinstance(calls, int) or calls < 1 or cpus is None:
             continue
-        if calls < cpus:
+        if traits.is_map(op) and not traits.is_written(op):
+            continue
+        wanted = calls_at_once(case, op, calls) if op.kind in TRANSFORMS else None
+        if wanted is not None:
+            yield _more_waiting(op, calls, wanted, cpus)
+        elif calls < cpus:
             yield from _too_few(op, calls, cpus, case)
-        elif calls > max(FEW_CALLS, CALLS_PER_CPU * cpus):
-            cost = traits.cost_of(op, case.profile)
-            if cost is None or (cost.wait_s_per_sample or 0.0) <= (cost.self_cpu_s_per_sample or 0.0):
-                yield _other_number(op, case, False, calls, cpus)
+        elif calls > max(FEW_CALLS, CALLS_PER_CPU * cpus) and visits(case, op) and not waits(case, op):
+            yield _other_number(op, case, False, calls, cpus)
+
+
+def _more_waiting(op: Op, calls: int, wanted: int, cpus: int) -> Finding:
+    message = f"{op.name} makes {counted(calls, 'call')} at a time, which mostly wait; {wanted} would keep the CPUs busy"
+    evidence = {"num_parallel_calls": calls, "calls_at_once": wanted, "cpus_per_task": cpus}
+    edits = (Edit(kind="set-parallelism", op=op.name, value=wanted), _threads_for(op, wanted))
+    return finding(op, message, _calls_fix(wanted), evidence, is_warning=True, edits=edits)
 
 
 def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
@@ -157,50 +198,6 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         yield finding(op, message, fix, evidence, is_warning=is_bad, edits=(Edit(kind="vectorize", op=op.name),))
 
 
-MANY = 3
-# Being called costs a map 10 to 40 µs here, the more the busier the host; one that takes less than this does little else.
-TINY_S = 60e-6
-
-
-def tiny_maps(case: Case) -> Iterator[Finding]:
-    """Several small `map`s in a row, each for every single sample.
-
-    Each of them costs a call and a hand-over, some microseconds whatever it does, and TensorFlow does not put maps together.
-
-    Fix: one function that does it all, in one `map`; after `batch` where it can.
-
-    Silent for fewer than three in a row, where one of them does real work (by its measured time, or by what it calls), and after
-    `batch`, where a call serves many samples.
-    """
-    ops = case.pipeline.ops
-    seen: set[str] = set()
-    for op in reversed(ops):
-        if op.name in seen or not _is_tiny(op, case):
-            continue
-        run = [op]
-        for other in traits.chain_before(op, ops):
-            if not _is_tiny(other, case):
-                break
-            run.append(other)
-        seen |= {one.name for one in run}
-        if len(run) < MANY or samples_reaching(run[-1], ops) != 1:
-            continue
-        first, share = run[-1], share_of(case, run)
-        message = f"{len(run)} small maps in a row ({', '.join(one.name for one in reversed(run))}) are called for each sample"
-        fix = "do it all in one function and one map"
-        evidence = {"maps": len(run), "share_ratio": share}
-        yield finding(first, message, fix, evidence)
-
-
-def _is_tiny(op: Op, case: Case) -> bool:
-    if not traits.is_map(op):
-        return False
-    cost = traits.cost_of(op, case.profile)
-    if cost is None or cost.self_cpu_s_per_sample is None:
-        return not traits.is_costly(op)
-    return cost.self_cpu_s_per_sample < TINY_S
-
-
 def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
     """Random numbers were given a seed, and parallel calls draw them in another order in each run.
 
@@ -224,28 +221,3 @@ def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
         fix = "use tf.random.stateless_… with a counter that comes with each sample as its seed"
         evidence = {"draws": ", ".join(drawing), "num_parallel_calls": str(op.parameters.get("num_parallel_calls"))}
         yield finding(op, message, fix, evidence)
-
-
-def keras_layers_in_map(case: Case) -> Iterator[Finding]:
-    """A `map` calls layers of Keras for each sample.
-
-    A preprocessing layer is made for batches, and does for one sample what it does for many. Measured on pictures of 96 x 96 here:
-    `RandomFlip` 177 us of CPU a picture, flipping and scaling with `tf.image` 78 us; `Rescaling` 55 us a picture, and 23 us in
-    batches of 32.
-
-    Fix: the same with `tf.image` and TensorFlow ops in one function; or batch first, and give the layers whole batches. It is
-    advice only: pixels and random numbers will be others.
-
-    A warning where the map takes three tenths of the CPU time or more, and CPU is what the worker lacks; else for your information.
-
-    Silent after `batch`, and where the map takes under a twentieth of the CPU time.
-    """
-    ops, holders = case.pipeline.ops, {op.within for op in case.pipeline.ops}
-    for op in ops:
-        share = share_of(case, (op,))
-        if not op.layers or op.name in holders or samples_reaching(op, ops) != 1 or (share is not None and share < SMALL_RATIO):
-            continue
-        is_bad = (share or 0.0) >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
-        message = f"{op.name} calls {counted(len(op.layers), 'Keras layer')} for each sample: {', '.join(op.layers)}"
-        fix = "use tf.image and TensorFlow ops, or batch first and give the layers whole batches"
-        yield finding(op, message, fix, {"layers": ", ".join(op.layers), "share_ratio": share}, is_warning=is_bad)

@@ -17,13 +17,15 @@ from cs_input_analyzer.planning.evidence import (
     finding,
     is_endless,
     last_end,
-    rate_of_worker,
     samples_of_worker,
+    seconds_before,
     share_of,
+    visits,
+    waits,
     workers_of,
 )
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, SteadyState
-from cs_input_analyzer.units import counted, format_count, format_seconds
+from cs_input_analyzer.units import counted, format_count, format_seconds, several
 
 _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
 
@@ -41,16 +43,18 @@ def order_forced(case: Case) -> Iterator[Finding]:
     nothing is set and the op does not wait for its calls longer than it works.
     """
     ops = case.pipeline.ops
+    forced: dict[str, list[Op]] = {}
     for op in ops:
-        if op.kind not in _ORDERED or not _is_forced(op, case):
-            continue
-        shuffle = freeing_shuffle(op, ops)
-        if shuffle is None:
-            continue
-        message = f"{op.name} keeps its elements in order, and {shuffle.name} then shuffles them without a seed"
-        fix = "give it deterministic=False"
-        after = argument_set(op, ops, "deterministic", "False")
-        yield finding(op, message, fix, {"shuffle": shuffle.name}, after=after)
+        shuffle = freeing_shuffle(op, ops) if op.kind in _ORDERED and traits.is_written(op) and _is_forced(op, case) else None
+        if shuffle is not None:
+            forced.setdefault(shuffle.name, []).append(op)
+    for shuffle_name, those in forced.items():  # one cause, one finding, however many ops it holds up
+        is_one = len(those) == 1
+        keep = f"{those[0].name} keeps its" if is_one else f"{several([op.name for op in those])} keep their"
+        message = f"{keep} elements in order, and {shuffle_name} then shuffles them without a seed"
+        fix = f"give {'it' if is_one else 'each of them'} deterministic=False"
+        after = argument_set(those[0], ops, "deterministic", "False")
+        yield finding(those[0], message, fix, {"shuffle": shuffle_name, "ops": len(those)}, after=after)
 
 
 def _is_forced(op: Op, case: Case) -> bool:
@@ -60,9 +64,7 @@ def _is_forced(op: Op, case: Case) -> bool:
         return op.code is None or "deterministic" in op.code
     if said != "default" or traits.option(case.pipeline.ops, "deterministic") is False:
         return False
-    cost = traits.cost_of(op, case.profile)
-    waits = cost is not None and (cost.wait_s_per_sample or 0.0) > (cost.self_cpu_s_per_sample or 0.0)
-    return traits.option(case.pipeline.ops, "deterministic") is True or waits
+    return traits.option(case.pipeline.ops, "deterministic") is True or waits(case, op)
 
 
 COSTLY_RATIO = 0.2
@@ -80,26 +82,22 @@ def late_filter(case: Case) -> Iterator[Finding]:
     Fix: split the map: parse what the condition needs, filter, then decode. Better still, write the dataset without what is never
     used. It is advice only, as your condition gets other arguments then.
 
-    Silent where the maps before it are cheap, where it drops under a tenth, and where a batch stands between: then it is batches
-    that are filtered.
+    Silent where the maps before it are cheap, where it drops under a tenth, where either was not measured (as before a full
+    cache), and where a batch stands between: then it is batches that are filtered.
     """
     for op in case.pipeline.ops:
         if op.kind not in ("Filter", "ParallelFilter"):
             continue
         maps = _maps_before(op, case)
-        share = share_of(case, maps)
-        if not maps or (share < COSTLY_RATIO if share is not None else not any(traits.is_costly(one) for one in maps)):
+        share, dropped = share_of(case, maps), _dropped(op, maps[0], case) if maps else None
+        if share is None or share < COSTLY_RATIO or dropped is None or dropped < DROPPED_RATIO:
             continue
-        dropped = _dropped(op, maps[0], case)
-        if dropped is not None and dropped < DROPPED_RATIO:
-            continue
-        wasted = share * dropped if share is not None and dropped is not None else None
+        wasted = share * dropped
         names = " and ".join(one.name for one in reversed(maps))
-        how_many = f" {dropped:.0%} of the elements" if dropped is not None else " elements"
-        message = f"{op.name} drops{how_many} after {names} worked on them"
+        message = f"{op.name} drops {dropped:.0%} of the elements after {names} worked on them"
         fix = "test what the record itself tells before the costly map, in a filter of its own"
         evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
-        yield finding(op, message, fix, evidence, is_warning=(wasted or 0.0) >= WASTED_RATIO)
+        yield finding(op, message, fix, evidence, is_warning=wasted >= WASTED_RATIO)
 
 
 def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:
@@ -114,10 +112,8 @@ def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:
 
 
 def _dropped(op: Op, last_map: Op, case: Case) -> float | None:
-    kept, given = traits.cost_of(op, case.profile), traits.cost_of(last_map, case.profile)
-    if kept is None or given is None or not kept.elements_per_sample or not given.elements_per_sample:
-        return None
-    return max(0.0, 1 - kept.elements_per_sample / given.elements_per_sample)
+    kept, given = visits(case, op), visits(case, last_map)
+    return max(0.0, 1 - kept / given) if kept and given else None
 
 
 # Ops that hand elements on without working on them.
@@ -160,16 +156,16 @@ def _last_working(ops: tuple[Op, ...]) -> Op | None:
 
 def _no_prefetch(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
     station = bottleneck(case, ("serial op",))
-    fix = f"end the pipeline with .prefetch({AUTOTUNE})"
-    evidence = {"ceiling_samples_per_s": station.samples_per_s if station else None}
     is_limit = station is not None and station.op == op.name
+    fix = f"end the pipeline with .prefetch({AUTOTUNE})"
+    evidence = {"last_op": op.name, "ceiling_samples_per_s": station.samples_per_s if station is not None and is_limit else None}
     return finding(op, message, fix, evidence, is_warning=is_limit, edits=(Edit(kind=kind, op=op.name),))
 
 
 QUICK_S = 2.0
 TIMES = 20.0
 LONG_START_S = 60.0
-# The fill of the buffer is named as the cause where, at the steady rate, it takes this share of the wait.
+# The fill of the buffer is named as the cause where it takes this share of the wait.
 CAUSE_RATIO = 0.3
 LONG_REFILL_RATIO = 0.05
 
@@ -180,15 +176,18 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     All nodes of a training wait for it at every start. Most often a `shuffle` fills its buffer first, one sample at a time, through
     all that stands before it. Where the data are repeated behind the shuffle, it is so at the start of each pass.
 
+    How long the buffer takes is worked out from the measured costs of the ops before the shuffle, not from the rate of the whole.
+
     Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops so that it is filled with what is quick to
     read. A shuffle of file names mixes as well and waits for nothing. And `repeat()` directly after the shuffle: TensorFlow makes
     one op of the two, which fills the buffer from the next pass while it drains it.
 
     Silent where the first batch comes within two seconds or within twenty times the mean time of a batch, unless that happens at
-    each pass and takes 5 % of the time or more; and without a measurement.
+    each pass and takes 5 % of the time or more; and without a measurement. It names the shuffle as the cause only where the costs
+    of all ops before it are known.
     """
     starts = [
-        (worker.first_batch_s, 1 / worker.batches_per_s, worker)
+        (worker.first_batch_s, 1 / worker.batches_per_s)
         for launch in case.measurements
         for worker in launch.measured_workers
         if worker.first_batch_s is not None and worker.batches_per_s
@@ -199,11 +198,13 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     if not is_slow and (refilling < LONG_REFILL_RATIO or not starts):
         return
     # The quickest of them: a slow one may have met a cold cache or a busy host.
-    first_s, gap_s, worker = min(slow or starts, key=lambda start: start[0])
+    first_s, gap_s = min(slow or starts)
     shuffle, count = shuffle_of_samples(case.pipeline.ops)
-    fill_s = count / worker.samples_per_s.estimate if worker.samples_per_s and worker.samples_per_s.estimate > 0 else 0.0
+    fill_s = seconds_before(case, shuffle, count) if shuffle is not None else None
     cause, fix = "", "see what runs before the first batch"
-    filled = shuffle if fill_s >= CAUSE_RATIO * first_s else None
+    if shuffle is not None and fill_s is None:
+        fix += f"; {shuffle.name} takes up to {count:,} elements before it gives one, and what these cost was not measured"
+    filled = shuffle if fill_s is not None and fill_s >= CAUSE_RATIO * first_s else None
     if filled is not None:
         cause = f": {filled.name} fills its buffer of {count:,} elements first"
         fix = "give the shuffle a smaller buffer, or put it before what is costly"
@@ -211,10 +212,11 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
         cause += f"{' and' if cause else ': it does so'} again at each pass, {refilling:.0%} of the accelerator's time"
         fix = f"put .repeat() directly after the shuffle, where the next pass fills it while the last one drains; or {fix}"
     message = f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}"
-    evidence = {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s if filled else None}
+    evidence = {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s}
     evidence["refill_ratio"] = refilling or None
     is_warning = first_s >= LONG_START_S or refilling >= LONG_REFILL_RATIO
-    yield finding(shuffle if refilling >= LONG_REFILL_RATIO else filled, message, fix, evidence, is_warning=is_warning)
+    shown = shuffle if refilling >= LONG_REFILL_RATIO or fill_s is None else filled
+    yield finding(shown, message, fix, evidence, is_warning=is_warning)
 
 
 # Batches that are worked out from bytes of files are too few only where they are so much fewer than the steps.
@@ -284,8 +286,8 @@ def _ended_for_good(case: Case, end: SteadyState) -> Finding:
 def _batches(case: Case) -> float | None:
     """Of all workers and epochs together, as many as there are for sure; None where that is not known."""
     pipeline, ops = case.pipeline, case.pipeline.ops
-    workers, epochs = workers_of(case) or 1, case.training.epochs or 1
-    if batching_op(ops) is None:
+    workers, epochs = workers_of(case), case.training.epochs or 1
+    if batching_op(ops) is None or workers is None:
         return None
     if pipeline.cardinality is not None:  # of one of the workers that the first launch announced
         announced = case.measurements[0].num_workers if case.measurements else 1
@@ -298,7 +300,9 @@ def _batches(case: Case) -> float | None:
 
 
 LONG_SKIP_S = 1.0
-MANY_SAMPLES = 1000
+# A skip that takes less than this costs nothing, and the lines of a header cost nothing unmeasured.
+SHORT_SKIP_S = 0.1
+HEADER_LINES = 10
 
 
 def skip_rereads(case: Case) -> Iterator[Finding]:
@@ -311,10 +315,10 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
     elements of the shuffle and prefetch buffers. Put validation samples into files of their own instead of skipping them; at least
     skip before the expensive `map`, and before the `batch`.
 
-    A warning where what is skipped takes a second or more at the measured rate, or (where nothing was measured) is a thousand
-    samples or more; else for your information.
+    A warning where what is skipped takes a second or more, by the measured costs of the ops before it; else for your information.
 
-    Silent where only file names are skipped, and for the first lines of each file (inside an `interleave` or `flat_map`).
+    Silent where it takes less than a tenth of a second, where only file names are skipped, and for the first lines of each file
+    (inside an `interleave` or `flat_map`, or up to ten elements where costs were not measured).
     """
     for op in case.pipeline.ops:
         count = op.parameters.get("count")
@@ -322,10 +326,10 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
             continue
         if reads_names_only(op, case.pipeline.ops):
             continue
-        size, rate = samples_reaching(op, case.pipeline.ops), rate_of_worker(case)
-        samples = count * size if size else None
-        seconds = samples / rate if samples and rate else None
-        is_long = seconds >= LONG_SKIP_S if seconds is not None else (samples or count) >= MANY_SAMPLES
+        size = samples_reaching(op, case.pipeline.ops)
+        samples, seconds = count * size if size else None, seconds_before(case, op, count)
+        if seconds < SHORT_SKIP_S if seconds is not None else (samples or count) <= HEADER_LINES:
+            continue
         is_repeated = any(later.kind == "Repeat" for later in downstream(op, case.pipeline.ops))
         kinds = {earlier.kind for earlier in upstream(op, case.pipeline.ops)}
         done = "read and decoded" if kinds & {"Map", "ParallelMap", "ParseExample"} else "read"
@@ -334,4 +338,4 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
         message = f"{amount} are {done} and dropped at every {'pass' if is_repeated else 'start'}{took}"
         fix = "restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip"
         evidence = {"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated}
-        yield finding(op, message, fix, evidence, is_warning=is_long)
+        yield finding(op, message, fix, evidence, is_warning=seconds is not None and seconds >= LONG_SKIP_S)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.edits.kinds import DEFAULT_BUFFER_BYTES
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle
-from cs_input_analyzer.pipeline.op_kinds import kinds_with
 from cs_input_analyzer.pipeline.op_traits import (
     PRIVATE_THREADS,
     cost_of,
@@ -17,10 +15,11 @@ from cs_input_analyzer.pipeline.op_traits import (
     reader_call,
 )
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.pipeline.threads import inside, python_ops
+from cs_input_analyzer.pipeline.threads import inside, python_ops, reader_ops
 from cs_input_analyzer.planning.evidence import (
     MOST_READS,
     PAST_THE_KNEE_RATIO,
+    PAYING_RATIO,
     READING,
     bottleneck,
     files_read,
@@ -34,8 +33,6 @@ from cs_input_analyzer.units import counted, format_bytes, format_seconds
 
 # Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.
 ENOUGH_READERS = 4
-# More readers pay where they draw so many times more.
-PAYING_RATIO = 1.2
 # Calls that wait for so much of their time hold the worker back, whatever else they do.
 WAITS_RATIO = 0.5
 # What TensorFlow takes by itself: a cycle so long that its threads (one for the file, two for those ahead) are as many as CPUs.
@@ -53,7 +50,7 @@ def short_cycle(case: Case) -> Iterator[Finding]:
     at once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle, so this needs such a shuffle, or
     no need for an order.
 
-    Silent where reading does not hold the worker back (unless the cycle is written, and one file is read at a time), where with a
+    Silent where reading does not hold the worker back, or was not measured and more than one file is read at a time, where with a
     written cycle at least a third of the CPUs and four files (or as many as there are) are read at a time, and where TensorFlow
     chooses and reads do not wait, or their order counts.
     """
@@ -79,7 +76,7 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
     better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
     better = min(better, most or better)
     station = bottleneck(case, (*READING, "fixed parallelism"))
-    if better <= now or (case.stations and station is None and now > 1):
+    if better <= now or (station is None and (case.stations or now > 1)):
         return
     wanted: list[tuple[EditKind, str]] = []
     if cycle < better:
@@ -153,14 +150,15 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
     opened ahead. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage need a number, which is worked out from
     its latency (Little's law) and what the CPUs could take.
 
-    Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), and over a single file.
+    Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), over a single file, and where the
+    graph does not say which of several readers has how many.
     """
     ops = case.pipeline.ops
     for op in ops:
         if op.kind != "FlatMap" or op.within or not opens_files(op, ops):
             continue
         count = files_read(case, op)
-        if is_made_by_reader(op, ops) or (count is not None and count < 2):  # CSI105 is about the former
+        if is_made_by_reader(op, ops) or not _may_be_several(count, case):  # CSI105 is about the former
             continue
         is_moot, reads = freeing_shuffle(op, ops) is not None, _reads(op, case)
         how = f"{f'{count:,} files' if count is not None else 'files'} one after the other"
@@ -168,11 +166,17 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
         yield _one_by_one(op, case, how, fix, (Edit(kind="interleave", op=op.name, value=reads),))
 
 
+def _may_be_several(count: int | None, case: Case) -> bool:
+    """Return whether there are several files to read. Of several readers of which the graph does not say who reads what, no one
+    is known to have more than one."""
+    return count > 1 if count is not None else len(reader_ops(case.pipeline.ops)) < 2
+
+
 def _one_by_one(op: Op, case: Case, how: str, fix: str, edits: tuple[Edit, ...]) -> Finding:
     station = bottleneck(case, (*READING, "serial op"))
     holds_back = station is not None and station.op in {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
     message = f"{op.name} reads {how}" + (", which holds the worker back" if holds_back else "")
-    evidence = {"files": files_read(case, op), "reads_at_once": edits[0].value}
+    evidence = {"reads_at_once_now": 1, "reads_at_once": edits[0].value, "files": files_read(case, op)}
     return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 
 
@@ -187,12 +191,13 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
     seed follows, an `interleave` with `cycle_length=1` in its place keeps the order. Reads that only wait for the storage need a
     number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
 
-    Silent where several files are read at a time, over a single file, and for `flat_map`, which CSI104 is about.
+    Silent where several files are read at a time, over a single file, where the graph does not say which of several readers has how
+    many, and for `flat_map`, which CSI104 is about.
     """
     ops = case.pipeline.ops
     for op in ops:
         count = files_read(case, op)
-        if op.within is not None or (count is not None and count < 2) or not opens_files(op, ops):
+        if op.within is not None or not _may_be_several(count, case) or not opens_files(op, ops):
             continue
         if op.kind == "FlatMap" and is_made_by_reader(op, ops):
             reads = _reads(op, case)
@@ -222,45 +227,3 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
 def _reads(op: Op, case: Case) -> int | None:
     """Files at once where reads only wait; None where AUTOTUNE will do, or the order counts."""
     return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None
-
-
-READERS = kinds_with("reads-list")
-TINY_BYTES = 4 * 2**10
-SMALL_BYTES = 64 * 2**10
-SLOW_S = 0.005
-# What storage of some 100 MB/s gives a stream in a latency of 40 ms.
-BETTER_BYTES = 4 * 2**20
-
-
-def read_buffer_size(case: Case) -> Iterator[Finding]:
-    """Records are read through a buffer that is too small for this file system.
-
-    A reader asks for one buffer at a time and waits for it: with a buffer of b bytes and a latency of t seconds, one stream gets at
-    most b / t. TensorFlow's own is 256 KiB, right for local disks; where a read takes ten milliseconds that is 26 MB/s.
-
-    Fix: leave `buffer_size` out of `TFRecordDataset` on local disks; several MiB where the file system answers slowly.
-
-    A warning for a buffer of 4 KiB or less, or where reading holds the worker back; for your information for other small buffers.
-
-    Silent from 64 KiB on, and for the default, unless reading was measured to hold the worker back and a read to take 5 ms or more;
-    and where a whole file fits into the buffer, of which a larger one would hold no more.
-    """
-    files, reads = case.pipeline.files, case.storage.reads if case.storage is not None else ()
-    file_bytes = files.bytes / files.count if files is not None and files.bytes else math.inf
-    latency_s = max((read.latency_s for read in reads), default=None)
-    is_waiting = bottleneck(case, READING) is not None
-    is_slow = is_waiting and latency_s is not None and latency_s >= SLOW_S
-    for op in case.pipeline.ops:
-        given = op.parameters.get("buffer_size")
-        # TensorFlow writes -1, here `AUTOTUNE`, for the default.
-        size = given if isinstance(given, int) and not isinstance(given, bool) else DEFAULT_BUFFER_BYTES
-        is_small = size < SMALL_BYTES
-        if op.kind not in READERS or size >= file_bytes or not (is_small or (is_slow and size < BETTER_BYTES)):
-            continue
-        better = BETTER_BYTES if is_slow else DEFAULT_BUFFER_BYTES
-        slowly = f", and a read takes {format_seconds(latency_s)} here" if is_slow else ""
-        message = f"files are read {format_bytes(size) if size else 'a record'} at a time{slowly}"
-        fix = f"read with a buffer of {format_bytes(better)}"
-        evidence = {"buffer_size": size, "latency_s": latency_s, "is_reading_the_bottleneck": is_waiting}
-        edits = (Edit(kind="set-buffer", op=op.name, value=better),)
-        yield finding(op, message, fix, evidence, is_warning=size <= TINY_BYTES or is_waiting, edits=edits)

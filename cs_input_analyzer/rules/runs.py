@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS
 from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
-from cs_input_analyzer.planning.capacity.assumptions import WORKER_CPU
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node
-from cs_input_analyzer.records import Case, Finding, Scalar, WorkerResult
-from cs_input_analyzer.units import format_bytes, format_count, format_ratio
+from cs_input_analyzer.records import Case, Finding, Measurement, Scalar, WorkerResult
+from cs_input_analyzer.units import format_bytes, format_ratio
 
 
 def corrupt_record(case: Case) -> Iterator[Finding]:
@@ -55,33 +54,38 @@ def worker_lost(case: Case) -> Iterator[Finding]:
     Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training. A worker that was
     killed by signal 9 most likely met the kernel's out-of-memory killer: fewer tasks per node, or smaller buffers.
 
-    A worker that we ended when the time of this run was over is not lost. It is reported for your information where it had stopped
-    giving elements, or where the others of its launch were through.
+    A worker that we ended when the time of this run was over is not lost. One that gave nothing while all others of its launch were
+    through is reported for your information.
 
-    Silent when all workers delivered, and for launches that had too little time.
+    Silent when all workers delivered, and for workers that were only short of time.
     """
-    seen: dict[tuple[int, str], list[WorkerResult]] = {}
+    causes: dict[tuple[bool, str], list[tuple[Measurement, WorkerResult]]] = {}
     for measurement in case.measurements:
         for worker in measurement.workers:
-            # A worker that gives elements ends its window by itself: then it was late, and not short of time.
-            is_behind = worker.samples_per_s is not None or any(other.status == "done" for other in measurement.workers)
-            if worker.status == "lost" or (worker.status == "deadline" and is_behind):
-                seen.setdefault((worker.index, str(measurement.layout)), []).append(worker)
-    for (index, layout), lost in seen.items():
-        launches = [m for m in case.measurements if str(m.layout) == layout and any(w.index == index for w in m.workers)]
-        times = f" in {len(lost)} of {len(launches)} launches" if len(launches) > 1 else ""
-        is_lost = any(worker.status == "lost" for worker in lost)
-        message = f"worker {index} of layout {layout} was {'lost' if is_lost else 'not done in time'}{times}: {lost[0].message}"
-        fix = _after_loss(lost[0])
-        yield finding(None, message, fix, {"launches_lost": len(lost), "launches": len(launches)}, is_warning=is_lost)
+            if worker.status == "lost" or _gave_nothing(worker, measurement):
+                causes.setdefault((worker.status == "lost", worker.message), []).append((measurement, worker))
+    for (is_lost, said), met in causes.items():  # of several workers that ended alike one finding tells
+        (launch, first), others = met[0], {(worker.index, str(one.layout)) for one, worker in met}
+        launches = [one for one in case.measurements if one.layout == launch.layout and len(one.workers) > first.index]
+        more = f" (and {len(others) - 1} more workers)" if len(others) > 1 else ""
+        hit = sum(any(one is other for other, _ in met) for one in launches)
+        times = f" in {hit} of {len(launches)} launches" if len(launches) > 1 else ""
+        was = "was lost" if is_lost else "gave nothing while the others delivered"
+        message = f"worker {first.index} of layout {launch.layout} {was}{times}{more}: {said}"
+        evidence = {"workers": len(met), "launches_lost": hit, "launches": len(launches)}
+        yield finding(None, message, _after_loss(first), evidence, is_warning=is_lost)
+
+
+def _gave_nothing(worker: WorkerResult, launch: Measurement) -> bool:
+    others = [other for other in launch.workers if other is not worker]
+    is_alone = bool(others) and all(other.status == "done" for other in others)
+    return worker.status == "deadline" and worker.samples_per_s is None and is_alone
 
 
 def _after_loss(worker: WorkerResult) -> str:
     kept = "what it measured until then is kept" if worker.samples_per_s is not None else "its numbers are not in the sums"
     if "memory" in worker.message:
         return f"start fewer workers at once, shrink shuffle and prefetch buffers, or allow more with --worker-memory; {kept}"
-    if worker.status == "deadline":
-        return f"give it more time (--max-seconds, --start-timeout); where it is late again, run its shard alone to see why; {kept}"
     return f"run that worker's shard alone to see why; {kept}"
 
 
@@ -170,85 +174,3 @@ def _need_and_room(case: Case) -> tuple[float, float]:
     if files is None or case.plan is None:
         return files.bytes if files is not None else 0, room
     return dataset_bytes_per_node(files, case.plan, is_sharded=case.is_sharded), room
-
-
-# CPU time is counted by the scheduler's ticks, and readers run alone for a second: so far apart, neither explains the difference.
-OVER_RATIO = 1.15
-FAR_RATIO = 1.5
-# A worker that leaves so much of its CPUs idle is not held back by them.
-IDLE_RATIO = 0.4
-
-
-def tables_disagree(case: Case) -> Iterator[Finding]:
-    """Two figures of this run contradict each other; the message says which of them is believed.
-
-    The same worker is measured in several ways, which must agree: the CPU time that the kernel counts and the CPUs there are, the
-    readers run alone and the whole pipeline, how busy CPUs are and what limits the plan. Where they do not, one of them is about
-    something else, or was disturbed. What was run is believed before what was worked out.
-
-    Fix: measure again for longer, with nothing else on this host, and see whether it stays.
-
-    Silent where the figures agree within their errors, and where only one of them was measured.
-    """
-    for message, evidence in (*_cpus(case), *_readers(case), *_limits(case)):
-        fix = "measure again for longer (--max-seconds), with nothing else on this host"
-        yield finding(None, message, fix, evidence)
-
-
-_Contradiction = tuple[str, dict[str, str | float | int | bool | None]]
-
-
-def _cpus(case: Case) -> Iterator[_Contradiction]:
-    """CPU used against CPUs given (utilization law): a worker is bound to its CPUs, so that it cannot have used more."""
-    used = [
-        (worker.samples_per_s.estimate * worker.cpu_s_per_sample / m.layout.cpus_per_task, m.layout)
-        for m in case.measurements
-        for worker in m.measured_workers
-        if m.isolation == "process" and worker.samples_per_s is not None and worker.cpu_s_per_sample is not None
-    ]
-    ratio, layout = max(used, key=lambda one: one[0], default=(0.0, None))
-    if layout is not None and ratio > OVER_RATIO:
-        cpus = layout.cpus_per_task
-        yield (
-            f"a worker of {layout} used {ratio * cpus:.2f} of its {cpus} CPUs by its CPU time and its rate: the rate is believed, "
-            f"and the cost of a sample is at least {1 - 1 / ratio:.0%} too high",
-            {"layout": str(layout), "cpus_used": ratio * cpus, "cpus": cpus},
-        )
-
-
-def _readers(case: Case) -> Iterator[_Contradiction]:
-    """The readers run alone against the rate of the whole."""
-    alone = case.storage.source_samples_per_s if case.storage is not None else None
-    rates = [w.samples_per_s for m in case.measurements if m.layout.tasks == 1 for w in m.measured_workers if w.samples_per_s]
-    if alone is None or not rates or any(op.kind in KEEPERS | WRITERS for op in case.pipeline.ops):
-        return
-    whole = max(rates, key=lambda rate: rate.low)
-    if whole.low > FAR_RATIO * alone.high:
-        yield (
-            f"the readers alone gave {format_count(alone.estimate)} samples/s, the whole pipeline {format_count(whole.estimate)}, "
-            "both as measured: the latter is believed, and the readers are no limit",
-            {"readers_samples_per_s": alone.estimate, "worker_samples_per_s": whole.estimate},
-        )
-
-
-def _limits(case: Case) -> Iterator[_Contradiction]:
-    """What limits the plan against how busy its workers' CPUs were, or would have been: waiting for a CPU is no idleness."""
-    if case.plan is None or case.plan.limited_by != WORKER_CPU:
-        return
-    cpus = case.plan.cpus_per_task
-    busy = [
-        worker.samples_per_s.estimate * worker.cpu_s_per_sample * (1 + worker.noise.run_queue_wait_ratio) / cpus
-        for m in case.measurements
-        for worker in m.measured_workers
-        if m.layout.cpus_per_task == cpus and worker.samples_per_s is not None and worker.cpu_s_per_sample is not None
-        if worker.noise is not None and worker.noise.run_queue_wait_ratio is not None
-    ]
-    idle = 1 - max(busy, default=1.0)
-    if idle > IDLE_RATIO:
-        first = case.stations[0] if case.stations else None
-        named = f" ({first.kind}{f' {first.op}' if first.op else ''} holds one back)" if first and first.kind != "CPU" else ""
-        yield (
-            f"the plan is limited by the CPUs of its workers, which are idle {idle:.0%} of the time{named}: that more CPUs help is "
-            "believed, as it was measured; what they add is not computing but calls that wait side by side",
-            {"idle_ratio": idle, "cpus_per_task": cpus},
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream
+from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
@@ -75,7 +75,8 @@ def no_shard(case: Case) -> Iterator[Finding]:
         announced = max((m.num_workers for m in case.measurements if m.measured_workers), default=1)
         tried = f"also in a launch of {announced}" if announced > 1 else "no launch of several was measured"
         severity: Severity = "warning" if announced > 1 else "info"
-        message = f"the {workers} workers of the plan all stream the same files ({tried}{_context_tried(case)})"
+        same = "all stream the same files" if announced > 1 else "stream the same files as far as the graph tells"
+        message = f"the {workers} workers of the plan {same} ({tried}{_context_tried(case)})"
         yield _unsharded(case, severity, message, announced, workers)
     else:
         for measurement in case.measurements:
@@ -157,7 +158,8 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
         after = _seeded(shuffle)
         message = "each worker takes its shard of an order of its own: the shards overlap and miss files"
         fix = "list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle"
-        yield finding(shuffle, message, fix, {"num_shards": number_of(shard, "num_shards")}, is_warning=True, after=after)
+        evidence: dict[str, Scalar] = {"shard": shard.name, "num_shards": number_of(shard, "num_shards")}
+        yield finding(shuffle, message, fix, evidence, is_warning=True, after=after)
 
 
 def _seeded(shuffle: Op) -> str | None:
@@ -192,7 +194,9 @@ def late_shard(case: Case) -> Iterator[Finding]:
             continue
         files = case.pipeline.files
         number = number_of(shard, "num_shards")
-        needed = workers or number or 1
+        needed = workers or number
+        if needed is None:
+            continue
         is_only_way = not readers or (files is not None and files.count < needed)
         doing = "reads and transforms" if any(op.kind in TRANSFORMS - BATCHING for op in passed) else "reads"
         unit = "batch" if any(op.kind in BATCHING for op in passed) else "sample"
@@ -202,7 +206,7 @@ def late_shard(case: Case) -> Iterator[Finding]:
             fix = "let the Python code make only this worker's part of the data"
         elif is_only_way:
             fix = f"write the data into {4 * needed} files or more, and shard the list of their names"
-        evidence = {"num_shards": number, "share_ratio_before_shard": share_of(case, passed)}
+        evidence = {"workers": needed, "num_shards": number, "share_ratio_before_shard": share_of(case, passed)}
         yield finding(shard, message, fix, evidence, is_warning=not is_only_way)
 
 
@@ -251,33 +255,3 @@ def auto_shard(case: Case) -> Iterator[Finding]:
 def _auto_sharded(case: Case) -> Op | None:
     """The options that leave the dividing to `tf.distribute`."""
     return next((op for op in case.pipeline.ops if op.within is None and number_of(op, AUTO_SHARD) in _POLICIES), None)
-
-
-# By `ProcessingModeDef.ShardingPolicy`, which the graph holds serialized: nothing for OFF, else one field.
-_MODES = {"": "OFF", "\x08\x01": "DYNAMIC", "\x08\x02": "FILE", "\x08\x03": "DATA", "\x08\x04": "FILE_OR_DATA", "\x08\x05": "HINT"}
-
-
-def from_service(case: Case) -> Iterator[Finding]:
-    """The elements come from a tf.data service, whose pipeline runs elsewhere.
-
-    No rule sees what is before the one op that fetches elements, the service's CPUs and memory are not in the plan, and the rate is
-    that of the service as it was while we measured, no faster for more input workers of ours. With the processing mode `OFF` every
-    service worker delivers the whole dataset: each sample comes as often in a pass as there are workers.
-
-    Fix: analyze the input function without `distribute(...)` to see its ops, and to size the service: workers of it = demand over
-    the rate of one. `processing_mode=ShardingPolicy.DYNAMIC` gives each element once in a pass.
-
-    Silent for pipelines that use no tf.data service.
-    """
-    ops = case.pipeline.ops
-    for op in ops:
-        if op.kind != "DataService":
-            continue
-        mode = _MODES.get(str(op.parameters.get("processing_mode", "")), "unknown")
-        before = "its pipeline is not in this graph: what was measured is how fast this process fetches elements"
-        passes = "; with OFF each of the service's workers gives the whole dataset" if mode == "OFF" else ""
-        fix = "analyze the input function without distribute(...), and give the service as many workers as the demand needs"
-        shown = next((one for one in (op, *downstream(op, ops)) if one.source), op)  # TensorFlow keeps no line of the op itself
-        yield finding(
-            shown, f"{op.name} takes elements from a tf.data service ({mode}); {before}{passes}", fix, {"processing_mode": mode}
-        )

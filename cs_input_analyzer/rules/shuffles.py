@@ -13,7 +13,7 @@ from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, sh
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.buffers import element_bytes
-from cs_input_analyzer.planning.evidence import finding, rate_of_worker, samples_of_worker
+from cs_input_analyzer.planning.evidence import elements_of_worker, files_are_samples, finding, rate_of_worker, samples_of_worker
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
@@ -43,12 +43,13 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         decoder = next((op for op in maps if decodes(op) or _growth(op, case) >= GROWTH_RATIO), None)
         if decoder is None:
             continue
-        each = element_bytes(maps[0], case)
-        held = count * each if each is not None else None
+        each, there = element_bytes(maps[0], case), elements_of_worker(case, maps[0])
+        kept = round(min(count, there or count))
+        held = kept * each if each is not None else None
         if held is not None and held < SMALL_BYTES:
             continue
         room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
-        message = f"{shuffle.name} keeps {count:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else "")
+        message = f"{shuffle.name} keeps {kept:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else "")
         fix = f"shuffle before {decoder.name}, while the elements are still encoded"
         evidence = {"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name}
         edits = tuple(Edit(kind="swap", op=shuffle.name) for _ in maps[: maps.index(decoder) + 1])
@@ -80,11 +81,11 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
 
     Silent where the buffer is shorter than the shard or no longer than ten batches (then it is the data that are few), for file
     names, behind an endless `repeat` (the buffer is filled only once), after `batch`, and without a measurement that shows how many
-    samples there are.
+    samples there are: so where workers do not agree on the bytes of a sample.
     """
-    ops, samples = case.pipeline.ops, samples_of_worker(case)
+    ops = case.pipeline.ops
     for op in ops:
-        count = op.parameters.get("buffer_size")
+        count, samples = op.parameters.get("buffer_size"), elements_of_worker(case, op)
         if op.kind not in SHUFFLES or not isinstance(count, int) or op.within is not None or samples is None:
             continue
         is_endless = any(other.kind == "Repeat" and other.parameters.get("count") == -1 for other in upstream(op, ops))
@@ -93,12 +94,14 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
         if count <= max(samples, BATCHES * (case.pipeline.batch_size or 1)):
             continue
         states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
-        gap_s = max((state.epoch_gap_s or 0.0 for state in states), default=0.0)
+        gap_s = max((state.epoch_gap_s for state in states if state.epoch_gap_s is not None), default=None)
         message = f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}"
         fix = "shuffle the file names, and give the buffer some batches or a few percent of a worker's samples"
         evidence = {"buffer_size": count, "samples_of_a_worker": round(samples), "epoch_gap_s": gap_s}
         rate = rate_of_worker(case)
-        yield finding(op, message, fix, evidence, is_warning=rate is not None and gap_s >= GAP_RATIO * samples / rate)
+        yield finding(
+            op, message, fix, evidence, is_warning=rate is not None and gap_s is not None and gap_s >= GAP_RATIO * samples / rate
+        )
 
 
 # Where these are, order is meant, or is not that of samples of a file.
@@ -161,7 +164,8 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         count = shuffle.parameters.get("buffer_size")
         if batch is None or not isinstance(count, int):
             continue
-        before = [op for op in upstream(batch, ops) if op.kind in SHUFFLES and not reads_names_only(op, ops)]
+        is_file = files_are_samples(ops)
+        before = [op for op in upstream(batch, ops) if op.kind in SHUFFLES and (is_file or not reads_names_only(op, ops))]
         is_mixed = any(batching_op(ops, op) is None for op in before)
         each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
         held = count * each * size if each is not None and size is not None else None  # a short dataset does not fill it
@@ -215,23 +219,30 @@ def shuffle_missing(case: Case) -> Iterator[Finding]:
     class or one source, are neighbours in each batch, and the gradient of a batch is that of a part of the data. A shuffle of file
     names alone changes nothing inside a file.
 
-    Fix: `shuffle(buffer)` of some batches before `batch`, together with a shuffle of file names. It is advice only: the order
-    becomes another.
+    Fix: `shuffle(buffer)` of some batches before `batch`, together with a shuffle of file names. Where a file is a sample, as in
+    folders of pictures, a shuffle of all the names does it, and holds no picture. It is advice only: the order becomes another.
 
-    Silent in evaluation, where anything is shuffled (names of files too, where several are read in turn), for elements that Python,
-    another pipeline or a counter makes, for text and tables read line by line, for pipelines whose order matters (`window`,
-    `group_by_window`, `scan`) and without a batch: whatever puts batches together may shuffle.
+    Silent in evaluation, where anything is shuffled (names of files too, where several are read in turn, or where a file is a
+    sample), for elements that Python, another pipeline or a counter makes, for text and tables read line by line, for pipelines
+    whose order matters (`window`, `group_by_window`, `scan`) and without a batch: whatever puts batches together may shuffle.
     """
     ops = case.pipeline.ops
     batch = batching_op(ops)
     if case.mode == "eval" or batch is None or {op.kind for op in ops} & ORDERED_KINDS or not reader_ops(ops):
         return
-    shuffles = [op for op in ops if op.kind in SHUFFLES]
-    if any(not reads_names_only(op, ops) for op in shuffles) or (shuffles and any(op.kind in INTERLEAVES for op in ops)):
+    shuffles, is_file = [op for op in ops if op.kind in SHUFFLES], files_are_samples(ops)
+    is_mixed_by_names = is_file or any(op.kind in INTERLEAVES for op in ops)
+    if any(not reads_names_only(op, ops) for op in shuffles) or (shuffles and is_mixed_by_names):
         return
-    samples = samples_of_worker(case)
+    samples, files = samples_of_worker(case), case.pipeline.files
+    evidence = {"shuffles_of_names": len(shuffles), "samples_of_a_worker": samples}
+    if is_file:
+        message = "nothing is shuffled: samples come in the order of the list of their files, in every pass"
+        fix = f"shuffle the list of file names{f', with a buffer of all {files.count:,}' if files is not None else ''}"
+        yield finding(batch, message, fix, evidence)
+        return
     names = "only names of files are shuffled, and one file is read after the other" if shuffles else "nothing is shuffled"
     message = f"{names}: samples that stand together in a file are together in each batch, in every pass"
     better = BATCHES * (case.pipeline.batch_size or 1)
     fix = f"put .shuffle({max(better, round(SHARD_RATIO * samples) if samples else 0):,}) before {batch.name}"
-    yield finding(batch, message, fix, {"shuffles_of_names": len(shuffles), "samples_of_a_worker": samples})
+    yield finding(batch, message, fix, evidence)

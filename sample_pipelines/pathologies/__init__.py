@@ -39,7 +39,6 @@ PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
         "cast_before_batch": Pathology(raises="CSI106"),
         "forced_order": Pathology(raises="CSI107"),
         "late_filter": Pathology(raises="CSI108", sample="resnet50"),
-        "tiny_maps": Pathology(raises="CSI109"),
         "seeded_draws": Pathology(raises="CSI110", sample="unet"),
         "prefetch_upstream": Pathology(raises="CSI201"),
         "decode_every_pass": Pathology(raises="CSI202", sample="unet"),
@@ -65,19 +64,14 @@ PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
         "skip_to_step": Pathology(raises="CSI309"),
         "one_cache_file": Pathology(raises="CSI311", sample="unet"),
         "auto_sharded": Pathology(raises="CSI312", records=(1_024,) * 2),
-        "from_a_service": Pathology(raises="CSI313"),
         "python_decode": Pathology(raises="CSI401"),
         "wide_numbers": Pathology(raises="CSI402"),
         "single_precision": Pathology(raises="CSI402"),
         "decode_then_crop": Pathology(raises="CSI403", sample="resnet50"),
         "double_compression": Pathology(raises="CSI404", records=(128,) * 16, compression="GZIP"),
         "tiny_files": Pathology(raises="CSI405", records=(2,) * 1_200, function="healthy"),
-        "tiny_read_buffer": Pathology(raises="CSI406"),
         "one_thread_pool": Pathology(raises="CSI407"),
-        "keras_layers": Pathology(raises="CSI408", sample="unet"),
         "array_in_graph": Pathology(raises="CSI409"),
-        "host_wide_autotune": Pathology(raises="CSI507"),
-        "wide_pool": Pathology(raises="CSI509"),
     }
 )
 

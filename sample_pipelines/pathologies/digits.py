@@ -72,24 +72,6 @@ def forced_order(train_input: Section) -> tf.data.Dataset:
     return digit_batches(records.shuffle(train_input["shuffle_buffer"]), train_input)
 
 
-def tiny_maps(train_input: Section) -> tf.data.Dataset:
-    """Three maps, each with one small thing to do for each sample."""
-
-    def decode(record: tf.Tensor) -> tf.Tensor:
-        return tf.ensure_shape(tf.io.decode_raw(record, tf.uint8), [1 + PIXELS])
-
-    def split(values: tf.Tensor) -> Pair:
-        return values[1:], values[0]
-
-    def scale(pixels: tf.Tensor, label: tf.Tensor) -> Pair:
-        return tf.cast(pixels, tf.float16) / 255, tf.cast(label, tf.int32)
-
-    dataset = read(listed(train_input).repeat())
-    for function in (decode, split, scale):
-        dataset = dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
-    return batches(shuffled(dataset, train_input), train_input["batch_size"])
-
-
 def prefetch_upstream(train_input: Section) -> tf.data.Dataset:
     """The prefetch stands before the batch, and TensorFlow, told not to tune, adds none behind it."""
     dataset = mapped(records_of(train_input), decode_digit).prefetch(2_560)
@@ -227,25 +209,9 @@ def double_compression(train_input: Section) -> tf.data.Dataset:
     return digit_batches(records, train_input)
 
 
-def tiny_read_buffer(train_input: Section) -> tf.data.Dataset:
-    """Files are read 256 bytes at a time."""
-    records = records_of(train_input, lambda name: tf.data.TFRecordDataset(name, buffer_size=256))
-    return digit_batches(records, train_input)
-
-
 def one_thread_pool(train_input: Section) -> tf.data.Dataset:
     """All parallel calls share a pool of one thread."""
     return healthy(train_input).with_options(options(threading__private_threadpool_size=1))
-
-
-def wide_pool(train_input: Section) -> tf.data.Dataset:
-    """Each task runs its parallel calls on a pool of a thousand threads."""
-    return healthy(train_input).with_options(options(threading__private_threadpool_size=1_024))
-
-
-def host_wide_autotune(train_input: Section) -> tf.data.Dataset:
-    """AUTOTUNE is told to count on the 64 CPUs of a node, of which a task has a few."""
-    return healthy(train_input).with_options(options(autotune__cpu_budget=64))
 
 
 def endless_prefetch(train_input: Section) -> tf.data.Dataset:
@@ -260,17 +226,3 @@ def auto_sharded(train_input: Section) -> tf.data.Dataset:
     dataset = digit_batches(shuffled(read(files.repeat()), train_input), train_input)
     by_file = tf.data.experimental.AutoShardPolicy.FILE
     return dataset.with_options(options(experimental_distribute__auto_shard_policy=by_file))
-
-
-_SERVICE: list[Any] = []
-
-
-def from_a_service(train_input: Section) -> tf.data.Dataset:
-    """A tf.data service of one worker makes the batches; it lives as long as this process."""
-    service = tf.data.experimental.service
-    if not _SERVICE:
-        dispatcher = service.DispatchServer()
-        config = service.WorkerConfig(dispatcher_address=dispatcher.target.partition("://")[2])
-        _SERVICE.extend([dispatcher, service.WorkerServer(config)])
-    distributed = service.distribute(service.ShardingPolicy.OFF, _SERVICE[0].target)
-    return healthy(train_input).apply(distributed).prefetch(tf.data.AUTOTUNE)

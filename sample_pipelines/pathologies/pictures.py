@@ -30,18 +30,6 @@ def seeded_draws(train_input: Section) -> tf.data.Dataset:
     return batches(dataset.map(flip, num_parallel_calls=tf.data.AUTOTUNE), train_input["train_batch_size"])
 
 
-def keras_layers(train_input: Section) -> tf.data.Dataset:
-    """Layers of Keras turn and scale each picture by itself."""
-    flip, rescale = tf.keras.layers.RandomFlip("horizontal"), tf.keras.layers.Rescaling(2.0)
-    dataset = mapped(records_of(train_input, block_length=1), cell_parser(is_augmented=False))
-
-    def augment(image: tf.Tensor, mask: tf.Tensor) -> Pair:
-        both = tf.cast(rescale(flip(tf.concat([image, mask], axis=-1), training=True)), tf.float16)
-        return both[..., :1], both[..., 1:]
-
-    return batches(dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE), train_input["train_batch_size"])
-
-
 def one_call(train_input: Section) -> tf.data.Dataset:
     """A number of parallel calls that was right on a laptop with one CPU."""
     parse = photograph_parser(train_input["image_size"])

@@ -39,7 +39,7 @@ def busy_child(code: str = "") -> Iterator[subprocess.Popen[str]]:
 def test_what_a_process_does_shows_in_its_totals_and_they_never_fall(tmp_path: Path) -> None:
     reader, file = CounterReader(speed=SpeedWatch()), tmp_path / "bytes"
     file.write_bytes(bytes(3_000_000))
-    before, threads, release = reader.read(), read_memory().threads, threading.Event()
+    before, release = reader.read(), threading.Event()
     waiting = [threading.Thread(target=release.wait) for _ in range(5)]
     for thread in waiting:
         thread.start()
@@ -48,7 +48,7 @@ def test_what_a_process_does_shows_in_its_totals_and_they_never_fall(tmp_path: P
     sum(range(2_000_000))
     for _ in range(50):
         time.sleep(0.0005)
-    after, threads_now = reader.read(), read_memory().threads
+    after = reader.read()
     release.set()
     for thread in waiting:
         thread.join()
@@ -62,7 +62,6 @@ def test_what_a_process_does_shows_in_its_totals_and_they_never_fall(tmp_path: P
     assert 150e6 < after.rss_bytes - before.rss_bytes < 250e6 < 2 * len(held)
     assert after.switches - before.switches >= 50
     assert 0 <= after.preempted_switches - before.preempted_switches <= after.switches - before.switches
-    assert threads_now >= threads + 5
 
 
 # --- children -----------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from cs_input_analyzer.machines.host import (
     cpu_budget,
     cpu_sets,
     read_host,
-    thread_limit,
     threads_per_core,
 )
 
@@ -124,31 +122,3 @@ def test_the_host_tells_of_the_cpus_that_workers_are_given() -> None:
     assert host.threads_per_core == threads_per_core(budget_cpus(host.cpu_budget))
     assert host.threads_per_core is None or 1 <= host.threads_per_core <= host.cpu_budget
     assert read_host(1).threads_per_core in (1, None)
-
-
-@pytest.mark.parametrize(
-    ("own", "files", "expected"),
-    [
-        ("", {}, (None, "")),
-        ("0::/job/step\n", {"cgroup/job/pids.max": "900\n", "cgroup/job/step/pids.max": "max\n"}, (900, "pids.max")),
-        ("0::/job/step\n", {"cgroup/job/pids.max": "900\n", "cgroup/job/step/pids.max": "700\n"}, (700, "pids.max")),
-        ("8:pids:/job\n", {"cgroup/pids/job/pids.max": "500\n", "cgroup/pids/pids.max": "max"}, (500, "pids.max")),
-        ("8:cpu:/job\n", {"cgroup/pids/pids.max": "700"}, (700, "pids.max")),
-    ],
-)
-def test_the_tightest_limit_on_threads_counts(
-    own: str, files: dict[str, str], expected: tuple[int | None, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, text in {"groups": own, **files}.items():
-        put(tmp_path / name, text)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert thread_limit(tmp_path / "groups", tmp_path / "cgroup") == expected
-
-
-@pytest.mark.parametrize(("user", "expected"), [(1000, (300, "ulimit -u")), (0, (None, ""))])
-def test_a_limit_of_the_user_does_not_hold_for_root(
-    user: int, expected: tuple[int | None, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (300, 400))
-    monkeypatch.setattr("os.geteuid", lambda: user)
-    assert thread_limit(tmp_path / "groups", tmp_path / "cgroup") == expected

@@ -310,7 +310,7 @@ REFUSED: list[tuple[Build, tuple[Any, ...], str]] = [
     (lambda: Dataset.range(4).cache().map(lambda v: tf.random.uniform([])), ("swap", "map"), "freeze what RandomUniform"),
     (lambda: drawn().repeat().cache().take(3), ("swap", "cache"), "freeze what RandomUniform"),
     (plain, ("use-private-threads", "map"), "a number of threads"),
-    (lambda: tf.data.TFRecordDataset("none", buffer_size=64), ("set-buffer", "TFRecordDataset"), "number of bytes"),
+    (lambda: tf.data.TFRecordDataset("none", buffer_size=64), ("set-buffer", "TFRecordDataset", 9), "is no prefetch"),
     (
         lambda: Dataset.range(3).flat_map(tf.function(lambda value: Dataset.range(value).prefetch(1))),
         ("set-buffer", "prefetch", 3),
@@ -361,7 +361,6 @@ CASES: dict[str, tuple[str, tuple[Edit, ...]]] = {
         (edit("set-cycle-length", "interleave", 4), edit("set-parallelism", "interleave", 4)),
     ),
     "prefetch": ("ds = Dataset.range(9).prefetch(1)", (edit("set-buffer", "prefetch", 5),)),
-    "reader": ("ds = tf.data.TFRecordDataset('none', buffer_size=64)", (edit("set-buffer", "TFRecordDataset", 2 << 20),)),
     "flat_map": ("ds = Dataset.range(4).flat_map(Dataset.range)", (edit("interleave", "flat_map"),)),
     "flat_map of any order": (ANY_ORDER, (edit("interleave", "flat_map", 3),)),
     "more prefetch": ("ds = Dataset.range(9).batch(3)", (edit("insert-prefetch", "batch"),)),

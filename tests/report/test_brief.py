@@ -6,7 +6,8 @@ import dataclasses
 import json
 from typing import Any
 
-from builders import make_finding, make_graph
+import pytest
+from builders import make_finding, make_graph, make_measurement, make_worker
 from page_runs import usual_run
 
 from cs_input_analyzer.records import Capture, SamplesPerElement
@@ -43,6 +44,22 @@ def test_no_rate_is_in_samples_where_nobody_knows_how_many_an_element_holds() ->
     run = usual_run(pipeline=named, findings=(make_finding(before="x = 1", after="x = 2  # 7 samples/s, per sample"),))
     assert run_document(run).name == named.target
     assert "x = 2  # 7 samples/s, per sample" in render(run, "console", full=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "rate", "is_said"),
+    [
+        ("deadline", 1000.0, False),
+        ("deadline", None, True),
+        ("lost", 1000.0, True),
+        ("data_error", 1000.0, True),
+        ("done", 1000.0, False),
+    ],
+)
+def test_a_worker_that_was_only_short_of_time_ended_well(status: Any, rate: float | None, is_said: bool) -> None:
+    launch = make_measurement("1x1x2", workers=(make_worker(rate, status=status, message="ended by us"),))
+    run = usual_run(measurements=(launch,), interrupted=False)
+    assert ("did not end well" in render(run, "console")) is is_said
 
 
 def test_the_summary_is_the_answer() -> None:

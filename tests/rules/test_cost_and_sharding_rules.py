@@ -21,9 +21,7 @@ from tests.builders import (
     make_op_cost,
     make_plan,
     make_profile,
-    make_read_rate,
     make_station,
-    make_storage,
     make_worker,
 )
 from tests.rules.lines import (
@@ -32,8 +30,10 @@ from tests.rules.lines import (
     READ,
     Expected,
     Rows,
+    alone,
     batch,
     case_of,
+    cost,
     found,
     judged,
     mapped,
@@ -71,7 +71,8 @@ def stored(compression: str = "", *more: Op, buffer: int | str = "AUTOTUNE", **o
 
 
 def python(share: float | None = None, *, stations: tuple[Any, ...] = (), **row: Any) -> Case:
-    """A function in Python that is called for every sample, and its row in the table of costs."""
+    """A function in Python, called for every sample where nothing else is said, and its row in the table of costs."""
+    row = {"elements_per_sample": 1.0, "wait_s_per_sample": 0.0, **row} if share is not None else row
     is_measured = share is not None or row
     profile = profile_with("map", share, **row) if is_measured else None
     return stored("", calling("EagerPyFunc", "Reshape"), BATCH, profile=profile, stations=stations)
@@ -98,15 +99,6 @@ JPEG, CROPPED = calling("DecodeJpeg"), calling("DecodeJpeg", "Slice")
 def files(count: int, mean: float, **overrides: Any) -> Case:
     held = make_files(count=count, bytes=int(count * mean), largest_bytes=int(mean), smallest_bytes=int(mean))
     return stored(files=held, **({"is_sharded": False} | overrides))
-
-
-SLOW = make_storage(reads=(make_read_rate(1, latency_s=0.02, bytes_per_s=100e6),))
-WAITING = {"storage": SLOW, "stations": busy("storage latency")}
-SMALL_FILES = make_files(count=100, bytes=100 * 200 * KIB)  # each in one read
-
-
-def buffered(severity: str, better: int) -> Expected:
-    return says(severity, edits=(Edit(kind="set-buffer", op="TFRecordDataset", value=better),))
 
 
 def threads(number: int, *others: Op, tasks: str | None = None, **overrides: Any) -> Case:
@@ -185,10 +177,14 @@ def unknown(told: str, shape: tuple[int | None, ...] | None, kind: str = "tensor
 
 
 def skip(
-    count: int | None, *, before: tuple[Op, ...] = (*READ, MAP), after: tuple[Op, ...] = (BATCH,), rate: float | None = None
+    count: int | None, *, before: tuple[Op, ...] = (*READ, MAP), after: tuple[Op, ...] = (BATCH,), each_s: float | None = None
 ) -> Case:
+    """`each_s`: CPU time of the map for a sample; what is before it costs nothing."""
     skipped = op("Skip", "skip", **({} if count is None else {"count": count}))
-    return case_of(NAMES, *before, skipped, *after, measurements=(make_measurement("1x1x1", [rate]),) if rate else ())
+    names = [one.name for one in (*before, *after) if one.name != "map"]
+    rows = [cost(name, 0.0) for name in names] + [cost("map", 1.0, self_cpu_s_per_sample=each_s)]
+    profile = make_profile(ops=tuple(rows)) if each_s is not None else None
+    return case_of(NAMES, *before, skipped, *after, measurements=alone(first_batch_s=None), profile=profile)
 
 
 def caching(*paths: str, layout: str = "3x4x2", **overrides: Any) -> Case:
@@ -209,15 +205,32 @@ def without_files(*digests: str | None, **overrides: Any) -> Case:
 ROWS: Rows = {
     # Python is as bad as it costs, and where that is not known as often as it is called.
     "python-in-pipeline": [
-        (says("warning", op="map", message="sample"), python()),
-        (says("warning", op="map", message="sample"), python(0.5)),
+        (says("info", op="map", lacks=["sample", "one at a time", "%"], evidence={"python_ops": 1}), python()),
+        (  # its work was not seen, and how often it is called is a guess
+            says("info", op="map", lacks=["sample"], evidence={"calls_per_sample": None}),
+            python(None, elements_per_sample=1.0, self_cpu_s_per_sample=None, merged_into="unattributed"),
+        ),
+        (says("warning", op="map", message="for every sample (50 % of the CPU time)"), python(0.5)),
+        # A generator of groups of 500 rows: what it costs is known, and how often it is called.
+        (
+            says("info", message="once in 500 samples (31 %", evidence={"calls_per_sample": 0.002}),
+            python(0.31, elements_per_sample=0.002),
+        ),
+        ("warning", python(0.9, elements_per_sample=0.002)),
+        ("info", python(0.5, stations=busy("storage latency"))),  # what is short is something else
+        (
+            says("info", message="its calls mostly wait", lacks=["whatever its CPUs", "fewer CPUs"]),
+            python(0.9, wait_s_per_sample=1.0, stations=busy("fixed parallelism", op="map")),
+        ),
+        (says("warning", fix="fewer CPUs"), python(0.5, stations=busy("Python (GIL)"))),
         (
             says(message="1,234", evidence={"ceiling_samples_per_s": 1_234.0}),
             python(stations=busy("Python (GIL)", samples_per_s=1_234.0)),
         ),
         ("", python(0.005)),
         ("", python(elements_per_sample=0.0)),  # before a full cache
-        (says(message="for every batch,"), python(0.5, elements_per_sample=1 / 35)),  # a file of 35 samples may be one call
+        ("info", python(elements_per_sample=0.0, self_cpu_s_per_sample=None, merged_into="unattributed")),  # it was not seen
+        (says(message="once in 35 samples"), python(0.5, elements_per_sample=1 / 35)),  # a file of 35 samples may be one call
         ("", case_of(NAMES, calling("DecodeJpeg", "Cast"), BATCH)),
     ],
     # Bytes are counted for a sample and a second, and never made up; 16 bits are asked for where the model works in them.
@@ -261,6 +274,8 @@ ROWS: Rows = {
         (says("info", op="map"), case_of(NAMES, calling("DecodeJpeg", "CropAndResize"), BATCH)),
         (says("info", op="map"), case_of(NAMES, JPEG, calling("Slice", "RandomUniformInt"), BATCH)),
         ("warning", case_of(NAMES, CROPPED, BATCH, profile=profile_with("map", 0.6))),
+        ("info", case_of(NAMES, CROPPED, BATCH, profile=profile_with("map", 0.6), **SLOW_STORAGE)),
+        ("info", case_of(NAMES, CROPPED, BATCH, profile=profile_with("map", None))),
         ("info", case_of(NAMES, CROPPED, BATCH, profile=profile_with("map", 0.3))),
         (
             says(op="map"),
@@ -268,6 +283,7 @@ ROWS: Rows = {
         ),
         ("", case_of(NAMES, calling("DecodeJpeg", "ResizeBilinear", "StridedSlice"), BATCH)),
         ("", case_of(NAMES, calling("DecodePng", "Slice"), BATCH)),
+        ("", case_of(NAMES, calling("DecodeJpeg", "ResizeBilinear"), calling("Slice"), BATCH)),
         ("", case_of(NAMES, calling("DecodeImage", "CropAndResize"), BATCH)),
         ("", case_of(NAMES, calling("Slice"), calling("DecodeJpeg"), BATCH)),
         ("", case_of(NAMES, JPEG, calling("Cast"), calling("Slice"))),
@@ -277,7 +293,9 @@ ROWS: Rows = {
         (says("warning", evidence={"compression_type": "GZIP"}), stored("GZIP", **CPU_BOUND)),
         ("info", stored("GZIP", JPEG, profile=profile_with("TFRecordDataset", 0.05))),  # packed twice, whatever it costs
         (says("info", evidence={"is_storage_the_bottleneck": True}), stored(**SLOW_STORAGE)),
-        ("info", stored("GZIP")),
+        ("", stored("GZIP")),  # what unpacking costs was not measured
+        ("", stored("GZIP", profile=profile_with("TFRecordDataset", None))),
+        (says("info", message="encoded images are compressed once more", lacks=["%"]), stored("GZIP", JPEG)),
         ("info", stored("GZIP", **CPU_BOUND | {"stations": busy("CPU", 0.5)})),
         ("", stored(**CPU_BOUND)),
         ("", stored("", JPEG, **SLOW_STORAGE)),
@@ -287,7 +305,8 @@ ROWS: Rows = {
     ],
     # Files are as bad as reading was measured to be.
     "file-count-extreme": [
-        (says("warning", fix=f"{-(-50_000 * 20 * KIB // (128 * MIB))} files"), files(50_000, 20 * KIB)),
+        (says("info", fix=f"{-(-50_000 * 20 * KIB // (128 * MIB))} files"), files(50_000, 20 * KIB)),
+        ("warning", files(50_000, 20 * KIB, stations=busy("readers"))),
         ("info", files(50_000, 500 * KIB)),
         ("info", files(50_000, 20 * KIB, stations=busy("CPU"))),
         ("info", files(1, 3 * GIB)),
@@ -297,18 +316,6 @@ ROWS: Rows = {
         ("", files(1, 3 * GIB, is_sharded=True, plan=make_plan(input_workers=8))),  # CSI301 tells
         ("", make_case(pipeline=make_graph(files=None))),
     ],
-    # A small buffer is as bad as reading is slow; a better one covers twice the latency, 2 x 20 ms x 100 MB/s.
-    "read-buffer-size": [
-        (buffered("warning", 256 * KIB), stored(buffer=256)),
-        (buffered("info", 256 * KIB), stored(buffer=16 * KIB)),
-        (buffered("warning", 256 * KIB), stored(buffer=16 * KIB, stations=busy("readers"))),
-        (buffered("warning", 4 * MIB), stored(buffer=256 * KIB, **WAITING)),
-        ("", stored(buffer=64 * KIB)),
-        ("", stored(buffer=8 * MIB, **WAITING)),
-        ("", stored(storage=SLOW, stations=busy("CPU"))),
-        ("", stored(storage=make_storage(), stations=busy("readers"))),
-        ("", stored(files=SMALL_FILES, **WAITING)),
-    ],
     # A pool is compared with the CPUs of a task and with the calls that the code asks for.
     "starved-threads": [
         (says("warning", edits=(Edit(kind="use-private-threads", op="with_options", value=4),)), threads(1, tasks="2x16x4")),
@@ -316,9 +323,14 @@ ROWS: Rows = {
             says("info", edits=(), message="4 CPUs"),
             threads(1, tasks="2x16x1", measurements=(make_measurement("1x1x1"), make_measurement("1x1x4"))),
         ),
-        (
-            says("warning", edits=(), evidence={"parallel_calls": 8}),
-            threads(2, mapped(num_parallel_calls=8), measurements=()),
+        # Fewer threads than calls: without the pool there would be fewer still.
+        *(
+            (
+                says(severity, fix="to 8", lacks=["leave"], evidence={"parallel_calls": 8})
+                | says(edits=(Edit(kind="use-private-threads", op="with_options", value=8),)),
+                threads(2, mapped(num_parallel_calls=8), measurements=(), stations=stations),
+            )
+            for severity, stations in [("info", ()), ("warning", busy("fixed parallelism", op="map")), ("info", busy("CPU"))]
         ),
         ("", threads(0, tasks="2x16x4")),  # TensorFlow chooses
         ("", threads(2, mapped(num_parallel_calls=2), measurements=())),
@@ -430,11 +442,15 @@ ROWS: Rows = {
     # A skip is as bad as it takes long.
     "skip-rereads": [
         ("", skip(3, before=(), after=(*READ, MAP))),
-        (says("info", evidence={"seconds": 0.01, "in_every_pass": False}), skip(10_000, rate=1e6)),
+        (says("info", evidence={"seconds": 0.5, "in_every_pass": False}), skip(10_000, each_s=1e-4 / 2)),
+        (says("warning", evidence={"seconds": 50.0}), skip(10_000, each_s=5e-3)),
+        ("", skip(10_000, each_s=1e-6)),
         (
-            says("warning", evidence={"samples": 40 * 256, "in_every_pass": True}),
+            says("info", lacks=["about"], evidence={"samples": 40 * 256, "seconds": None, "in_every_pass": True}),
             skip(40, before=(*READ, BATCH), after=(repeat(),)),
         ),
+        ("", skip(1)),  # the header of a table
+        ("", skip(1, each_s=1e-3)),
         ("", skip(0)),
         ("", skip(None, before=READ, after=(MAP,))),  # a count that only the run knows
         ("", case_of(NAMES, *READ, op("Take", "take", count=5))),
@@ -443,6 +459,7 @@ ROWS: Rows = {
     "path-not-shared": [
         ("warning", placed("/dev/shm", None, nodes=4)),
         ("warning", replace(placed("/var/tmp/x", None, nodes=4), storage=None)),
+        (says(message="the cluster has 8 nodes"), replace(placed("/dev/shm", None, nodes=4), plan=None)),
         ("", placed("/tmp/data")),
         ("", replace(placed("/tmp/data", nodes=4), pipeline=make_graph(files=None))),
         ("", replace(placed("/data", None, nodes=4), storage=None)),

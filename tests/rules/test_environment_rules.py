@@ -6,20 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.planning.evidence import reads_at_once
-from cs_input_analyzer.records import Case, Measurement, Noise, Op, Soak, Training, TunedParameter, WorkerResult
+from cs_input_analyzer.records import Case, Measurement, Noise, Op, Soak, Training, WorkerResult
 from tests.builders import (
-    DEFAULT_CHAIN,
     GIB,
-    SOURCE,
     make_alternative,
     make_case,
     make_cluster,
-    make_estimate,
     make_files,
     make_graph,
     make_host,
@@ -31,7 +26,6 @@ from tests.builders import (
     make_profile,
     make_station,
     make_steady_state,
-    make_storage,
     make_worker,
 )
 from tests.rules.lines import (
@@ -42,10 +36,8 @@ from tests.rules.lines import (
     cache,
     case_of,
     cost,
-    found,
     judged,
     mapped,
-    only,
     op,
     options,
     placed,
@@ -144,6 +136,12 @@ def cached(*ratios: float | None, memory_gib: int = 256, **overrides: Any) -> Ca
 FILLING = alone(layout="1x1x1", steady_state=make_steady_state(is_filling_cache=True))
 
 
+def caching_to(place: str) -> Case:
+    """A cache at this place, in an input function that was to write to /data/cache."""
+    case = case_of(*reading(), replace(cache(), parameters={"filename": place}), batch())
+    return replace(case, pipeline=replace(case.pipeline, redirected=("/data/cache",)))
+
+
 def today(layout: str) -> Case:
     plan = make_plan(alternatives=(make_alternative(layout, is_current=True),))
     return make_case(plan=plan, cluster=make_cluster(cpus_per_node=16))
@@ -158,51 +156,6 @@ def noisy(*steals: float | None, layout: str = "1x1x2", others: float | None = N
     return make_case(
         host=make_host(),
         measurements=tuple(busy_launch(layout, make_noise(steal_ratio=steal, others_ratio=others)) for steal in steals),
-    )
-
-
-def budgeted(cpus: int, **overrides: Any) -> Case:
-    option = make_op("with_options", kind="Options", parameters={"autotune.cpu_budget": cpus})
-    return make_case(pipeline=make_graph(ops=(make_op("map"), option)), plan=make_plan("2x8x4"), **overrides)
-
-
-def tuned(calls: float, parameter: str = "parallelism", layout: str = "1x1x2", written: int | str = "AUTOTUNE") -> Case:
-    pipeline = make_graph(ops=(make_op("map", parameters={"num_parallel_calls": written}),))
-    chosen = (TunedParameter(op="map", parameter=parameter, value=calls),)
-    return make_case(pipeline=pipeline, measurements=alone(layout=layout, tuned=chosen))
-
-
-def quota(budget: int, source: str = "cgroup quota") -> Case:
-    return make_case(host=make_host(cpus=64, cpu_budget=budget, cpu_budget_source=source))
-
-
-def with_workers(*layouts: tuple[str, float, float], **fields: Any) -> Case:
-    """A worker alone for each (layout, samples/s, CPU seconds per sample)."""
-    launches = tuple(launch for layout, rate, cost in layouts for launch in alone(rate, layout, cpu_s_per_sample=cost))
-    return make_case(**({"measurements": launches, "profile": None, "stations": (), "storage": None, "capacity": None} | fields))
-
-
-@given(rate=st.floats(1, 1e6), cpus=st.integers(1, 64), share=st.floats(0, 1.1), over=st.floats(1.2, 4))
-def test_cpu_time_says_no_more_cpus_than_there_are(rate: float, cpus: int, share: float, over: float) -> None:
-    assert not found("tables-disagree", with_workers((f"1x1x{cpus}", rate, share * cpus / rate)))
-    told = only("tables-disagree", with_workers((f"1x1x{cpus}", rate, over * cpus / rate)))
-    assert "the rate is believed" in told.message
-    assert told.evidence["cpus_used"] == pytest.approx(over * cpus)
-
-
-def readers_alone(whole: float, chain: str = DEFAULT_CHAIN) -> Case:
-    """Readers that alone give 1,000 samples/s, in a pipeline that gives `whole` on two CPUs."""
-    storage = make_storage(source_samples_per_s=make_estimate(1000.0))
-    return with_workers(("1x1x2", whole, 1 / whole), pipeline=make_graph(chain), storage=storage)
-
-
-def planned(used: float, *, cpus: int = 2, queued: float | None = 0.1) -> Case:
-    """A plan of workers of `cpus` CPUs, of which those of two were measured: each CPU was `used` for that share of the time."""
-    return make_case(
-        measurements=alone(200.0, cpu_s_per_sample=used / 100, noise=make_noise(run_queue_wait_ratio=queued)),
-        profile=None,
-        plan=make_plan(f"2x4x{cpus}", limited_by="worker CPU"),
-        stations=(make_station("serial op", op="map", samples_per_s=210.0, utilization_ratio=0.95),),
     )
 
 
@@ -251,29 +204,6 @@ def dividing(policy: int | None, *, files: int | None = 2, ops: tuple[Op, ...] =
     return replace(case, pipeline=replace(case.pipeline, files=listed))
 
 
-def served(mode: str) -> Case:
-    source = op("DataService", "data_service", processing_mode=mode, address="host:5050", protocol="grpc", job_name="")
-    return case_of(replace(source, source=None), mapped(("Identity",)), prefetch())
-
-
-def threaded(threads: int | None, *, pool: int = 0) -> Case:
-    return case_of(
-        *(*reading(), batch(), options(threading__private_threadpool_size=pool)),
-        plan=make_plan("2x16x2"),
-        host=make_host(thread_limit=4096, thread_limit_source="ulimit -u"),
-        cluster=make_cluster(cpus_per_node=64, memory_bytes_per_node=128 * GIB),
-        measurements=alone(threads=threads),
-    )
-
-
-def built(seconds: float | None, files: int = 200_000, code: str | None = None) -> Case:
-    case = case_of(*reading(code=code), batch())
-    source = replace(case.pipeline.ops[0], code=code)
-    pipeline = replace(case.pipeline, ops=(source, *case.pipeline.ops[1:]), files=make_files(count=files))
-    workers = tuple(make_worker(index=index, build_s=seconds and seconds + index) for index in range(2))
-    return replace(case, pipeline=pipeline, measurements=(make_measurement("1x2x1", workers=workers),))
-
-
 @pytest.mark.parametrize(
     ("directory", "kind", "width"),
     [
@@ -314,8 +244,13 @@ ROWS: Rows = {
             says(message=["in 2 of 3 launches", "signal 9"], evidence={"launches_lost": 2, "launches": 3}),
             launches((WELL[0], GONE), WELL, (WELL[0], GONE)),
         ),
-        (says("info", message="waiting for the first batch", lacks=["lost"]), launches((WELL[0], LATE))),
-        (says("info", message="not done in time", fix="--max-seconds"), launches((STUCK,), layout="1x1x1")),
+        (says("info", message="waiting for the first batch", lacks=["lost", "--max-seconds"]), launches((WELL[0], LATE))),
+        ("", launches((STUCK,), layout="1x1x1")),  # its time was over, and its numbers are kept
+        ("", launches((WELL[0], replace(STUCK, index=1)))),
+        (  # one cause, one finding
+            says("warning", message="and 1 more workers", evidence={"workers": 2}),
+            launches((WELL[0], GONE, replace(GONE, index=2)), layout="1x3x1"),
+        ),
         ("", launches(WELL)),
         ("", launches((LATE, replace(LATE, index=0)))),  # there was no time for any of them
     ],
@@ -340,7 +275,14 @@ ROWS: Rows = {
         ("", used_up(ends=True, mode="eval")),
         ("", used_up(epochs=0, pass_elements=None, stopped_by="budget")),
     ],
-    "file-cache-redirected": [(says(message="/data/cache"), roomy(redirected=("/data/cache",)))],
+    "file-cache-redirected": [
+        (says(op="cache", message="/data/cache", lacks=["rate"]), caching_to("/private/1-cache")),
+        (says(op="cache"), caching_to("/data/cache")),
+        ("", roomy(redirected=("/data/cache",))),  # by another dataset of the input function
+        ("", caching_to("/private/1-other")),
+        ("", caching_to("")),
+        ("", replace(caching_to("/private/1-cache"), pipeline=make_graph(redirected=()))),
+    ],
     "dataset-in-tmp": [
         ("", placed("/data")),
         ("", make_case(pipeline=make_graph(files=None))),
@@ -375,31 +317,6 @@ ROWS: Rows = {
         ("", noisy(0.0, others=0.09)),
         ("", make_case(measurements=(), plan=None)),
     ],
-    # AUTOTUNE that counts too many CPUs is told: the cause, and not its effect again.
-    "autotune-sees-host": [
-        ("info", budgeted(6)),
-        ("warning", budgeted(64, measurements=())),
-        ("warning", tuned(16.0)),
-        ("warning", tuned(16.0, parameter="num_parallel_calls")),
-        ("info", quota(4)),
-        ("", budgeted(4)),
-        ("", tuned(3.0, layout="1x1x1")),
-        ("", tuned(16.0, parameter="buffer_size")),
-        ("", tuned(16.0, written=16)),  # nobody chose but the user
-        ("", quota(40)),
-        ("", quota(4, source="affinity")),
-    ],
-    # Figures that contradict each other are told with what is believed.
-    "tables-disagree": [
-        (says(message="the latter is believed, and the readers are no limit"), readers_alone(2000)),
-        ("", readers_alone(1200)),  # a second of reading alone is no exact figure
-        ("", readers_alone(9000, chain="tensor_slices > interleave > cache > map*8 > batch")),  # read once
-        ("", replace(readers_alone(9000), measurements=())),
-        (says(message="idle 93% of the time (serial op map holds one back)"), planned(0.06)),
-        ("", planned(0.06, cpus=4)),  # of which none was measured
-        ("", replace(planned(0.06), plan=None)),
-        ("", planned(0.06, queued=None)),
-    ],
     # A buffer that will not fit is named with what it holds now and when full; growth that no full buffer explains with its cause.
     "buffers-exceed-memory": [
         (
@@ -431,34 +348,6 @@ ROWS: Rows = {
         ("", dividing(None)),
         ("", dividing(1, ops=(op("Shard", "shard", num_shards=4, index=0),))),
         ("", replace(dividing(1), plan=None)),
-    ],
-    # A service is named with its mode, at the first line of the user's.
-    "from-service": [
-        (
-            says("info", source=f"{SOURCE}:42", message="whole dataset", evidence={"processing_mode": "OFF"}),
-            served(""),
-        ),
-        *(
-            (says("info", lacks=["whole dataset"], evidence={"processing_mode": name}), served(mode))
-            for mode, name in [("\x08\x01", "DYNAMIC"), ("\x08\x03", "DATA"), ("\x08\x09", "unknown")]
-        ),
-        ("", case_of(*reading(), batch())),
-    ],
-    "too-many-threads": [
-        ("info", threaded(None, pool=32)),
-        ("", threaded(50, pool=16)),
-        ("", replace(threaded(300), plan=None)),
-        ("warning", threaded(300)),
-        ("", replace(threaded(300), host=None)),
-    ],
-    # A long listing is at its line and comes with a list.
-    "slow-build": [
-        (says("warning", op="from_tensor_slices", fix="one file"), built(300.0, code="files = Dataset.list_files(pattern)")),
-        (says("warning", op=None, fix="imports"), built(300.0, files=10)),
-        ("info", built(40.0)),
-        ("", built(29.0)),
-        ("", built(None)),
-        ("", replace(built(300.0), measurements=())),
     ],
 }
 

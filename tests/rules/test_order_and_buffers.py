@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.planning.evidence import busy_ratio
-from cs_input_analyzer.records import Case, Component, Edit, Estimate, Measurement, Op
+from cs_input_analyzer.records import Case, Component, Edit, Estimate, Measurement, Op, OpCost
 from tests.builders import (
     GIB,
     make_cluster,
@@ -138,13 +138,19 @@ def of_shards(*ops: Op, gap_s: float | None = None, source: tuple[Op, ...] = (),
     return case_of(*(source or reading()), *ops, batch(), **({"measurements": launches} | overrides))
 
 
+READING_COSTS = tuple(cost(name, 0.0) for name in ("TFRecordDataset", "flat_map", "interleave"))
+BEFORE = (*READING_COSTS, cost("map", 1.0))
+
+
 def launch(first_s: float | None, gap_s: float | None = 0.1) -> Measurement:
     (found,) = alone(first_batch_s=first_s, batches_per_s=1 / gap_s if gap_s is not None else None)
     return found
 
 
-def starting(*launches: Measurement, buffer_size: int = 10_000, size: int = 256) -> Case:
-    return case_of(*reading(), mapped(JPEG), shuffle(buffer_size), batch(size), measurements=launches)
+def starting(*launches: Measurement, buffer_size: int = 10_000, size: int = 256, before: tuple[OpCost, ...] | None = None) -> Case:
+    """`before`: rows of the ops before the shuffle; each of its elements costs 1 ms where nothing else is said."""
+    case = case_of(*reading(), mapped(JPEG), shuffle(buffer_size), batch(size), measurements=launches)
+    return measured(case, *(BEFORE if before is None else before), cost("shuffle", 0.0))
 
 
 def passing(*ops: Op, buffer_size: int = 10_000, window_s: float = 39.0, **overrides: Any) -> Case:
@@ -154,7 +160,7 @@ def passing(*ops: Op, buffer_size: int = 10_000, window_s: float = 39.0, **overr
         "measurements": alone(first_batch_s=10.0, batches_per_s=0.2, **known),
         "plan": make_plan(input_workers=1, predicted_samples_per_s=Estimate.exact(1000.0)),
     }
-    return case_of(*reading(), mapped(JPEG), shuffle(buffer_size), *ops, **(given | overrides))
+    return measured(case_of(*reading(), mapped(JPEG), shuffle(buffer_size), *ops, **(given | overrides)), *BEFORE)
 
 
 TAIL = (batch(), prefetch())
@@ -196,7 +202,7 @@ def calls_of_interleave(cycle: str, seed: int, is_shown: bool) -> tuple[Expected
     ops = (*reading(cycle_length=2, num_parallel_calls=64, code=code), shuffle(seed=seed), *TAIL)
     shown = code.replace("64", "tf.data.AUTOTUNE") if is_shown else None
     hidden = {"lacks": ["cycle_length"]} if is_shown else {"fix": "cycle_length"}
-    return edited(("set-parallelism", "interleave"), after=shown, **hidden), case_of(*ops)
+    return edited(("set-parallelism", "interleave"), after=shown, **hidden), measured(case_of(*ops), cost("interleave", 0.1))
 
 
 def batchable(share: float, kind: str) -> Case:
@@ -216,19 +222,6 @@ def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> Non
     assert [finding.after for finding in found("map-before-batch", case_of(*reading(), *twice))] == [None, None]
 
 
-def small(each_s: float) -> Case:
-    rows = [cost(name, 0.2, self_cpu_s_per_sample=each_s) for name in ("map", "map_2", "map_3")]
-    return measured(batched(mapped(JPEG), mapped(), mapped()), *rows)
-
-
-LAYERED = replace(mapped(CAST), layers=("random_flip", "rescaling"))
-
-
-def layers(share: float, is_cpu_short: bool, *ops: Op) -> Case:
-    case = measured(case_of(*reading(), *(ops or (LAYERED, *TAIL))), cost("map", share))
-    return held_back(case) if is_cpu_short else case
-
-
 def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cpus_than_calls() -> None:
     one, two = make_measurement("1x1x1", (500.0,)), make_measurement("1x1x2", (900.0,))
     case = measured(batched(serial(), measurements=(one, two)), cost("map", 0.8))
@@ -240,7 +233,33 @@ def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cp
 
 # --- filters and order -------------------------------------------------------------------------------------------------------
 
+JPEG_AND_DRAW = (*JPEG, *RANDOM)
 FILTER = op("Filter", "filter", ("Less",))
+PICTURE = ("ReadFile", "DecodeJpeg")
+
+
+def unknown_of(case: Case, name: str, **changed: Any) -> Case:
+    """The case with another row of an op in its table of costs."""
+    assert case.profile is not None
+    rows = tuple(replace(row, **changed) if row.name == name else row for row in case.profile.ops)
+    return replace(case, profile=replace(case.profile, ops=rows))
+
+
+def disagreeing(*sizes: float) -> tuple[Measurement, ...]:
+    """Launches that read so many bytes for a sample."""
+    return tuple(one for size in sizes for one in alone(bytes_read_per_sample=size))
+
+
+def waiting_calls(number: int, *, wait_s: float = 0.01, op_name: str = "map", kind: str = "fixed parallelism", **more: Any) -> Case:
+    """So many calls (0: a serial map) that wait on a worker of two CPUs, which could do twice as much."""
+    python = calls(number, ("EagerPyFunc",), **more) if number else batched(serial(("EagerPyFunc",)), **more)
+    case = measured(python, cost("map", 0.1, wait_s_per_sample=wait_s))
+    stations = (
+        make_station(kind, op=op_name, samples_per_s=500.0, utilization_ratio=0.9),
+        make_station("CPU", op=None, samples_per_s=1_000.0, utilization_ratio=0.45),
+        make_station("Python (GIL)", op="map", samples_per_s=2_000.0, utilization_ratio=0.2),
+    )
+    return replace(case, stations=stations)
 
 
 def wasting(share: float, kept: float) -> Case:
@@ -368,6 +387,24 @@ ROWS: Rows = {
         ("info", costing(0.2, serial(("PyFunc",)), wait_s_per_sample=0.01)),
         ("", costing(0.0, serial(("PyFunc",)), self_cpu_s_per_sample=0.0, wait_s_per_sample=1e-6)),  # it hardly runs
         ("", costing(0.8, serial(), parallelism=2.0)),  # it ran in parallel after all
+        # Calls that mostly wait, and hold the worker back, get a number and as many threads.
+        (
+            edited(("parallelize", "map", 4), ("use-private-threads", "map", 4), severity="warning", lacks=["AUTOTUNE"]),
+            waiting_calls(0, kind="serial op"),
+        ),
+        # What it costs is in a row with others, or it never ran.
+        ("info", unknown_of(costing(0.5, serial()), "map", share_ratio=None, merged_into="unattributed")),
+        ("", unknown_of(costing(0.5, serial()), "map", share_ratio=None, elements_per_sample=0.0)),
+        # One call of the user is one finding, however many ops it makes.
+        (
+            edited(("parallelize", "map"), ("parallelize", "map_2"), message="so do 1 more ops"),
+            batched(serial(code="ds = ds.map(augment)"), serial(code="ds = ds.map(augment)")),
+        ),
+        ("info info", batched(serial(code="ds = ds.map(augment)"), serial(JPEG_AND_DRAW, code="ds = ds.map(augment)"))),
+        # A map that a library made cannot be changed.
+        ("", batched(serial(code="ds = ds.rejection_resample(class_of, [0.5, 0.5])"))),
+        ("", batched(replace(serial(), library_source="/site-packages/reader.py:7"))),
+        ("info", batched(serial(code="ds = ds.map(augment).apply(rest)"))),
     ],
     # A number of calls is judged by the CPUs of the task: few where they hold the worker back, many by what they hold.
     "parallelism-far-off": [
@@ -375,13 +412,26 @@ ROWS: Rows = {
         ("", calls(1, CAST)),
         ("", calls(2)),
         ("", calls(16)),
-        ("info", calls(17)),
+        ("", calls(17)),  # whether they wait was not measured
+        ("", unknown_of(measured(calls(17), cost("map", 0.8)), "map", self_cpu_s_per_sample=None, wait_s_per_sample=None)),
+        ("info", measured(calls(17), cost("map", 0.8))),
         ("", calls("AUTOTUNE")),
         ("", calls(17, plan=make_plan("2x1x16"))),
         ("warning", too_few("fixed parallelism", "map", 0.5)),
         ("", too_few("fixed parallelism", "interleave", 0.5)),
         ("", too_few("CPU", None, 0.5)),
         ("warning", too_few("CPU", None, 0.95)),
+        # Calls that wait and hold the worker back get company, and threads; never fewer.
+        (
+            edited(("set-parallelism", "map", 32), ("use-private-threads", "map", 32), severity="warning", lacks=["AUTOTUNE"]),
+            waiting_calls(8),
+        ),
+        (edited(("set-parallelism", "map", 4), ("use-private-threads", "map", 4), severity="warning"), waiting_calls(1)),
+        ("", waiting_calls(8, wait_s=0.0)),
+        ("", waiting_calls(8, op_name="batch")),
+        ("", waiting_calls(8, kind="storage latency")),
+        ("", replace(waiting_calls(8), profile=None)),
+        ("", replace(waiting_calls(8), stations=())),
         ("info", measured(calls(100), cost("map", 0.8))),
         ("", measured(calls(100), cost("map", 0.8, wait_s_per_sample=1.0))),
         calls_of_interleave("", 0, True),
@@ -413,33 +463,18 @@ ROWS: Rows = {
             ]
         ),
     ],
-    # Three small maps in a row are told once; small is what was measured so.
-    "tiny-maps": [
-        ("info", case_of(*reading(), mapped(), mapped(), mapped(), mapped(), batch())),
-        ("", case_of(*reading(), mapped(), mapped(), batch())),
-        ("", case_of(*reading(), batch(), mapped(), mapped(), mapped())),
-        ("info", small(3e-6)),
-        ("", small(1e-3)),
-    ],
     # A seed asks for the same numbers again, which parallel calls do not give.
     "random-calls-in-parallel": [
         ("info", batched(replace(mapped(RANDOM), is_seeded=True))),
         ("", batched(replace(mapped(RANDOM, num_parallel_calls=1), is_seeded=True))),
     ],
-    # Layers of Keras for each sample are as bad as they cost.
-    "keras-layers-in-map": [
-        ("info", batched(LAYERED)),
-        ("warning", layers(0.5, True)),
-        ("info", layers(0.5, False)),
-        ("info", layers(0.1, True)),
-        ("", layers(0.01, True)),
-        ("", layers(0.5, True, batch(), LAYERED)),
-        ("", layers(0.5, True, mapped(RANDOM), *TAIL)),
-    ],
     # A filter after decoding wastes the cost of what it drops.
     "late-filter": [
         ("", wasting(0.8, 0.99)),
-        (says("info", message="after map worked", edits=()), case_of(*reading(), mapped(JPEG), FILTER, prefetch())),
+        ("", case_of(*reading(), mapped(JPEG), FILTER, prefetch())),  # nobody knows what it drops
+        ("", unknown_of(wasting(0.8, 0.5), "filter", elements_per_sample=None)),
+        ("", unknown_of(wasting(0.8, 0.5), "map", elements_per_sample=0.0)),  # before a complete cache
+        ("", unknown_of(wasting(0.8, 0.5), "map", share_ratio=None)),
         ("", batched(mapped(CAST), FILTER)),
         ("", batched(mapped(JPEG), batch(), FILTER)),
         ("warning", wasting(0.8, 0.5)),
@@ -450,6 +485,10 @@ ROWS: Rows = {
     "order-forced": [
         (says("info", edits=(), after=ORDERED.replace("True", "False")), ordered("true", MIXED, code=ORDERED)),
         ("info", ordered("default", MIXED, options(deterministic=True))),
+        (
+            says("info", op="interleave", message="interleave, map keep", evidence={"ops": 2}),
+            ordered("true", mapped(deterministic="true"), MIXED),
+        ),
         ("info", ordered("default", MIXED, wait_s=1.0)),  # nobody asked for it, but the op waits
         ("", ordered("default", MIXED, wait_s=0.0)),
         ("", case_of(NAMES, MIXED, *reading(deterministic="true")[1:], *TAIL)),
@@ -461,14 +500,16 @@ ROWS: Rows = {
     "short-cycle": [
         ("", case_of(op("Range", "range"), reading(cycle_length=1, code=FIXED)[-1], *TAIL)),
         (edited(("set-cycle-length", "interleave", 4)), held_back(cycled(2), "storage latency", "interleave")),
-        (edited(("set-cycle-length", "interleave", 3), severity="info"), cycled(2, files=3)),
+        (edited(("set-cycle-length", "interleave", 3), severity="info"), cycled(1, files=3)),
+        ("", cycled(2, files=3)),  # whether reading holds it back was not measured
+        ("", held_back(cycled(1, files=3))),
         ("", cycled(4)),
         ("", cycled(1, files=1)),
         ("", cycled(1, "ds = files.interleave(read, cycle_length=n or tf.data.AUTOTUNE)")),
         ("", held_back(cycled(2), utilization=0.99)),
         (
             says(after=FIXED.replace("cycle_length=2", "cycle_length=22")),
-            cycled(4, plan=make_plan("1x1x64")),
+            held_back(cycled(4, plan=make_plan("1x1x64")), "readers", "interleave"),
         ),  # a third of the CPUs
         (  # files that are open and that nobody reads draw nothing
             edited(("set-parallelism", "interleave", 4), after="ds.interleave(f, cycle_length=8, num_parallel_calls=4)"),
@@ -486,6 +527,7 @@ ROWS: Rows = {
         opened_ahead(True, flat(MIXED)),
         opened_ahead(False, flat(shuffle(seed=7))),
         ("", with_files(flat(), 1)),
+        ("", case_of(*flat().pipeline.ops, op("TextLine", "lines"), op("Zip", "zip"))),  # whose files are whose is not known
         ("", batched()),
         ("", after_a_reader()),
     ],
@@ -530,6 +572,10 @@ ROWS: Rows = {
         ("", repeated_inside(-1)),
         on_nodes(GIB * 10 * 8, is_sharded=False),
         ("", decoding(bytes_out=7e6)),
+        (  # where workers do not agree on the samples, it must hold the most of them
+            says("warning", evidence={"cache_bytes_per_node": round(GIB / 10e3 * 1e5)}),
+            replace(decoding(bytes_out=1e5), measurements=disagreeing(10e3, 100e3)),
+        ),
         ("", decoding(mode="eval")),
         ("", replace(decoding(), pipeline=replace(decoding().pipeline, files=None))),
         ("", decoding(*reading(), mapped((*JPEG, *BY_SEED)), shuffle(), repeat(), batch())),
@@ -570,6 +616,11 @@ ROWS: Rows = {
         ("", batched(mapped(CAST), shuffle(1000))),
         ("", batched(mapped(JPEG), shuffle(10))),
         ("", batched(mapped(JPEG), cache(), shuffle(1000))),
+        # The buffer holds no more than there is: here files, each a sample.
+        (
+            says(message="keeps 1,024 decoded", evidence={"buffer_bytes": 1024 * 100e3}),
+            measured(case_of(NAMES, mapped(PICTURE), shuffle(5000), batch()), cost("map", 0.5)),
+        ),
     ],
     # A buffer is compared with what one worker has; a warning where it delays each pass.
     "shuffle-exceeds-shard": [
@@ -580,6 +631,13 @@ ROWS: Rows = {
         ),
         ("", of_shards(repeat(), shuffle(2_000_000))),  # filled once
         ("", of_shards(batch(), shuffle(2_000_000), repeat())),
+        ("", of_shards(shuffle(2_000_000), repeat(), measurements=disagreeing(7_809.0, 126_720.0))),
+        ("info", of_shards(shuffle(2_000_000), repeat(), measurements=disagreeing(1_000.0, 1_400.0))),
+        (  # counted, whatever was read for a sample
+            says(message="only about 1,024", evidence={"samples_of_a_worker": 1024}),
+            case_of(NAMES, mapped(PICTURE), shuffle(5000), batch(), measurements=disagreeing(7_809.0, 126_720.0)),
+        ),
+        ("", of_shards(shuffle(2_000_000), repeat(), measurements=alone(bytes_read_per_sample=None))),
         ("", of_shards(source=(NAMES, shuffle(2_000_000), *READ))),
         # Nor are files that are read in slices.
         ("", of_shards(op("Skip", "skip", within="flat_map"), op("FlatMap", "flat_map"), shuffle(2_000_000))),
@@ -599,6 +657,8 @@ ROWS: Rows = {
         ("warning", read(batch(), shuffle(20))),
         ("", read(shuffle(), batch(), shuffle(20))),
         ("info", read(shuffle(), batch(), shuffle(100_000))),
+        ("", case_of(NAMES, shuffle(1024), mapped(PICTURE), batch(), shuffle(20))),
+        ("warning", case_of(NAMES, mapped(PICTURE), batch(), shuffle(20))),
     ],
     "repeat-before-shuffle": [
         ("", batched(repeat(), shuffle(), mode="eval")),
@@ -609,7 +669,14 @@ ROWS: Rows = {
     ],
     # A drained buffer does not make a first batch slow, nor does one slow start of many; the shuffle is named where it explains it.
     "slow-first-batch": [
-        (says("info", op="shuffle"), starting(launch(10.0))),
+        (says("info", op="shuffle", evidence={"fill_s": 10.0}), starting(launch(10.0))),
+        # A fill is priced by what is before the shuffle, and by nothing where that is not known.
+        (says("info", op=None, evidence={"fill_s": 0.1}), starting(launch(10.0), before=(*READING_COSTS, cost("map", 0.01)))),
+        (
+            says("info", op="shuffle", lacks=["fills"], fix="was not measured", evidence={"fill_s": None}),
+            starting(launch(10.0), before=(*READING_COSTS, cost("map", 0.9, self_cpu_s_per_sample=None))),
+        ),
+        ("info", starting(launch(10.0), before=())),
         (says(op=None), starting(launch(10.0), buffer_size=100, size=64)),
         ("", starting(launch(None))),
         ("", starting(launch(10.0, None))),
@@ -623,6 +690,11 @@ ROWS: Rows = {
         ("", passing(repeat(), batch())),
         ("", passing(batch(), repeat(), mode="eval")),
         ("", passing(batch())),
+        ("", unknown_of(passing(batch(), repeat()), "map", self_cpu_s_per_sample=None)),
+        (
+            "",
+            unknown_of(passing(batch(), repeat()), "map", self_cpu_s_per_sample=1e-5),
+        ),  # encoded records fill it, before what is costly
     ],
     # Samples that nothing mixes are told, once.
     "shuffle-missing": [
@@ -633,6 +705,10 @@ ROWS: Rows = {
         ("", read()),
         ("", case_of(op("Range", "range"), mapped(CAST), batch())),
         ("", case_of(op("TextLine", "lines"), NAMES, batch())),
+        # A file is a sample: a shuffle of all names mixes all samples, and holds no picture.
+        ("", case_of(NAMES, shuffle(1024), mapped(PICTURE), batch())),
+        (says("info", fix="names, with a buffer of all 1,024", lacks=["stand together"]), case_of(NAMES, mapped(PICTURE), batch())),
+        ("info", case_of(NAMES, shuffle(1024), mapped(PICTURE), op("Unbatch", "unbatch"), batch())),  # of many samples
     ],
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.records import Case, TunedParameter
+from cs_input_analyzer.records import Case
 from tests.rules.lines import Expected, check, cost, found, measured, only, says, unmeasured, with_worker
 
 pytestmark = pytest.mark.tf
@@ -99,12 +99,6 @@ def each(case: Case) -> Case:
     return case
 
 
-def pooled(files: Files) -> Any:
-    options = tf.data.Options()
-    options.threading.private_threadpool_size = 48
-    return Dataset.range(99).map(lambda one: one + 1, num_parallel_calls=tf.data.AUTOTUNE).with_options(options)
-
-
 PROMISES = "drop_remainder"
 ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
     # No rule about files speaks of a generator.
@@ -147,13 +141,6 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
         lambda files: files.pictures.map(decoded).map(jittered).batch(4),
         lambda case: measured(case, cost("map", 0.2), cost("map_2", 0.7)),
         says("info", evidence={"share_ratio": 0.2}),
-    ),
-    # A private pool is named where its threads are the parallel calls.
-    (
-        "autotune-sees-host",
-        pooled,
-        lambda case: with_worker(case, tuned=(TunedParameter(op="map", parameter="parallelism", value=48.0),)),
-        says(message="private_threadpool_size=48", fix="private_threadpool_size", lacks=["srun"]),
     ),
 ]
 

@@ -13,7 +13,7 @@ from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Case
 from cs_input_analyzer.rules import RULES, Rule
-from cs_input_analyzer.rules.__main__ import page
+from cs_input_analyzer.rules.__main__ import KEPT_FOR, page
 from tests.builders import make_case, make_finding, make_graph, make_op, make_options
 
 CODES = [rule.code for rule in RULES]
@@ -78,6 +78,28 @@ def test_unknown_codes_are_refused(code: str) -> None:
         make_options(select=(code,))
 
 
+@pytest.mark.parametrize("code", rules._GONE)
+def test_a_code_that_is_gone_is_taken_with_one_line_and_explained_as_gone(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert rules.check_codes([code.lower(), "CSI1"]) == (code, "CSI1")
+    assert rules.gone_among([code, "CSI101", "CSI1"]).startswith(code)
+    for asked in (code, code.lower(), rules._GONE[code][0]):
+        assert main(["explain", asked]) == 2
+        said = capsys.readouterr().err.strip()
+        assert f"{code} is gone: " in said
+        assert "\n" not in said
+    assert code not in CODES
+
+
+def test_codes_that_are_gone_break_no_command_and_no_comment(capsys: pytest.CaptureFixture[str], root: Path) -> None:
+    run = str(root / "tests" / "report" / "run_0.1.0.json")
+    assert main(["report", run, "--ignore", "CSI109,CSI509"]) == 0
+    said = capsys.readouterr().err.strip()
+    assert said.count("CSI109, CSI509") == 1
+    assert "\n" not in said
+    assert main(["report", run, "--ignore", "CSI101"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("given_codes", ["csi301, CSI2", ["csi301", "CSI2"], ("CSI301", "csi2")])
 def test_codes_are_taken_in_any_case_and_form(given_codes: Any) -> None:
     assert make_options(ignore=given_codes).ignore == ("CSI301", "CSI2")
@@ -86,6 +108,7 @@ def test_codes_are_taken_in_any_case_and_form(given_codes: Any) -> None:
 def test_the_rules_are_in_order_of_code_and_each_has_its_own_name() -> None:
     assert sorted(set(CODES)) == CODES
     assert len({rule.name for rule in RULES}) == len(RULES)
+    assert list(KEPT_FOR) == CODES, "a rule says in rules/__main__.py why it is kept"
 
 
 def test_every_rule_documents_itself() -> None:

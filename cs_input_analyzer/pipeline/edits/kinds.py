@@ -21,14 +21,11 @@ from cs_input_analyzer.pipeline.edits.work import (
 )
 from cs_input_analyzer.pipeline.graph import AUTOTUNE
 from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, upstream
-from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, INTERLEAVES, KEEPERS, REPEATS, kind_of, method_of
+from cs_input_analyzer.pipeline.op_kinds import INTERLEAVES, KEEPERS, REPEATS, kind_of, method_of
 from cs_input_analyzer.pipeline.op_traits import call_number, freezes_only_mixing, is_made_by_reader
 from cs_input_analyzer.pipeline.source import code as source_code
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import Edit, Op
-
-# What TensorFlow's readers take where nothing is said.
-DEFAULT_BUFFER_BYTES = 256 * 2**10
 
 
 def set_parallelism(work: Work, edit: Edit) -> None:
@@ -102,26 +99,18 @@ def set_cycle_length_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) ->
 
 
 def set_buffer(work: Work, edit: Edit) -> None:
-    """Another buffer of a prefetch, in elements, or of a reader, in bytes."""
+    """Give a prefetch another buffer, in elements."""
     body, node = work.find(edit.op)
-    kind = kind_of(node.op)
-    if kind != "Prefetch" and kind not in FILE_READERS:
-        raise EditError(f"{edit.op} is neither a prefetch nor a reader; the buffer of a shuffle decides the order")
+    if kind_of(node.op) != "Prefetch":
+        raise EditError(f"{edit.op} is no prefetch; the buffer of a shuffle decides the order")
     if body.argument(node, "buffer_size") is None:
         raise EditError(f"{edit.op} has no constant buffer size")
-    if kind != "Prefetch" and edit.value is None:
-        raise EditError(f"the buffer of {edit.op} is a number of bytes, which TensorFlow cannot tune")
     set_number(body, node, "buffer_size", number_of(edit))
 
 
 def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """Of a reader only where the user gave a buffer."""
-    nth, method = call_number(op, ops), method_of(op.kind)
-    if op.kind == "Prefetch":
-        return source_code.with_argument(code, method, "buffer_size", number_text(edit), nth=nth)
-    if nth is not None or edit.value is None or source_code.argument_of(code, method, "buffer_size") is None:
-        return None
-    return source_code.with_argument(code, method, "buffer_size", number_text(edit))
+    """Give the call of the prefetch another buffer."""
+    return source_code.with_argument(code, method_of(op.kind), "buffer_size", number_text(edit), nth=call_number(op, ops))
 
 
 def interleave(work: Work, edit: Edit) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,13 +25,6 @@ _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant"
 # What only asks for the shape of a tensor, and what gives one of the same size, pixel by pixel.
 _ASKS_SHAPE = frozenset({"Shape", "ShapeN", "Rank", "Size"})
 _SAME_SIZE = frozenset({"Cast", "Mul", "Sub", "AddV2", "RealDiv", "Div", "EnsureShape", "Maximum", "Minimum", "Identity"})
-# Scopes of Keras' preprocessing layers (keras.layers, Keras 3), but for those that `tf.image` has, too.
-_LAYER = re.compile(
-    r"(?:^|/)(random_(?:flip|rotation|zoom|translation|shear|perspective|grayscale|elastic_transform|gaussian_blur|posterization|"
-    r"erasing|sharpness|color_jitter|color_degeneration|invert)|rand_augment|aug_mix|auto_contrast|cut_mix|mix_up|solarization|"
-    r"equalization|rescaling|resizing|normalization|center_crop|max_num_bounding_boxes|mel_spectrogram|stft_spectrogram|"
-    r"category_encoding|discretization|hashed_crossing|integer_lookup|string_lookup|text_vectorization)(?:_\d+)?/"
-)
 
 
 def ops_of(graph_def: Any) -> tuple[Op, ...]:
@@ -139,7 +131,6 @@ class Reader:
                 function_ops=tuple(sorted(called)),
                 shared=_shared(functions),
                 constant_bytes=_constant_bytes((*given, *within)),
-                layers=tuple(sorted({name for node in within for name in _LAYER.findall(node.name)})),
                 is_seeded=any(
                     node.op.startswith(RANDOM_STATE) and (node.attr["seed"].i or node.attr["seed2"].i) for node in within
                 ),
