@@ -252,7 +252,7 @@ def _batches(case: Case) -> float | None:
         return None
     if pipeline.cardinality is not None:  # of one of the workers that the first launch announced
         announced = case.measurements[0].num_workers if case.measurements else 1
-        return pipeline.cardinality * epochs * (announced if case.is_sharded else workers)
+        return pipeline.cardinality * epochs * (announced if case.is_sharded or pipeline.is_sharded else workers)
     samples = samples_of_worker(case)
     if samples is None or not pipeline.batch_size:
         return None
