@@ -101,6 +101,7 @@ _CODES = (
     ("CSI508", runs.tables_disagree),
     ("CSI509", threads.too_many_threads),
     ("CSI510", files.slow_build),
+    ("CSI511", runs.errors_ignored),
 )
 RULES = tuple(Rule(code, find.__name__.replace("_", "-"), find, inspect.cleandoc(find.__doc__ or "")) for code, find in _CODES)
 _ORDER = {"error": 0, "warning": 1, "info": 2}

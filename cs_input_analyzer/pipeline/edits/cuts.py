@@ -16,7 +16,7 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
     set_values,
     spec_of,
 )
-from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name
+from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name, reader_of
 from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, OPENS, is_dataset_op, kind_of
 from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE
 
@@ -49,6 +49,19 @@ def source_only(dataset: Any) -> Any:
         return None
     text.top.end_at(cut.tensor)
     return dataset_of(text.written(), spec_of(cut.elements), dataset.options())
+
+
+def before_ignored_errors(dataset: Any) -> dict[str, Any]:
+    """Return, for each `ignore_errors` outside functions, the pipeline that ends before it. Works as long as `dataset` lives."""
+    graph_def = graph_def_of(dataset)
+    found = {}
+    for name, place in reader_of(graph_def).places.items():
+        text = GraphText.of(graph_def)
+        node = text.top.nodes.get(place.node) if place.function is None else None
+        if node is not None and kind_of(node.op) == "IgnoreErrors":
+            text.top.end_at(node.input[0])
+            found[name] = dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
+    return found
 
 
 def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
