@@ -13,6 +13,7 @@ from cs_input_analyzer.machines.cluster import this_host
 from cs_input_analyzer.machines.host import read_host
 from cs_input_analyzer.monitoring.alone import Alone, check_dataset, measure_alone
 from cs_input_analyzer.pipeline import graph
+from cs_input_analyzer.pipeline.lineage import deals_out_files
 from cs_input_analyzer.pipeline.samples import check_demand, element_sentence
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.records import (
@@ -92,7 +93,7 @@ def case_here(pipeline: PipelineGraph, host: Host, *measurements: Measurement) -
     return Case(
         pipeline=pipeline,
         mode="train",
-        is_sharded=pipeline.is_sharded,
+        is_sharded=deals_out_files(pipeline.ops),
         measurements=measurements,
         profile=None,
         plan=None,

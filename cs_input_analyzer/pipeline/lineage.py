@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
-from cs_input_analyzer.pipeline.threads import inside, results_of
+from cs_input_analyzer.pipeline.threads import inside, reader_ops, results_of
 from cs_input_analyzer.records import Op
 
 
@@ -107,6 +107,11 @@ def at_or_behind(ops: Sequence[Op], holds: Callable[[Op], bool]) -> set[str]:
         if op.name in found or holds(op) or not found.isdisjoint(op.inputs):
             found |= {op.name, op.within} if op.within else {op.name}
     return found
+
+
+def deals_out_files(ops: Sequence[Op]) -> bool:
+    """Return whether a `shard` divides the list of files. One behind the readers divides records: each worker reads all files."""
+    return any(op.kind == "Shard" and not reader_ops(upstream(op, ops)) for op in ops)
 
 
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:

@@ -31,7 +31,7 @@ class Case:
     """All that a rule may look at.
 
     Attributes:
-        is_sharded: each worker reads its own files, by a `shard` op or by Python code.
+        is_sharded: each worker reads its own files, by a `shard` of their list or by Python code.
         demand_samples_per_s: of the accelerator; None where it is not known.
     """
 

@@ -103,6 +103,16 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IgnoredErrors:
+    """The errors that an `ignore_errors` hides: of `elements` that were asked for, `dropped` raised, the first of them `error`."""
+
+    op: str
+    elements: int
+    dropped: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerResult:
     """What one worker process delivered. Numbers are None where it did not live to give them.
 
@@ -123,6 +133,7 @@ class WorkerResult:
         writes: what its caches, snapshots and saves would write, as the input function names it; a complete cache is not in it.
         pss_bytes: its memory with shared pages divided among their holders.
         buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
+        ignored: what each `ignore_errors` hides, counted after the window in a pipeline that ends before it.
     """
 
     index: int
@@ -152,6 +163,7 @@ class WorkerResult:
     writes: tuple[str, ...] = ()
     pss_bytes: int | None = None
     buffered_bytes: int | None = None
+    ignored: tuple[IgnoredErrors, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

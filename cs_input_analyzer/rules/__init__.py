@@ -93,6 +93,7 @@ _CODES = (
     ("CSI504", files.dataset_in_tmp),
     ("CSI505", runs.cold_cache),
     ("CSI506", threads.oversubscribed_cpus),
+    ("CSI511", runs.errors_ignored),
 )
 # Rules of release 0.1 and of its successors that are no more, for one release: code -> name, why.
 _GONE: Mapping[str, tuple[str, str]] = {
@@ -108,7 +109,7 @@ _GONE: Mapping[str, tuple[str, str]] = {
 RULES = tuple(Rule(code, find.__name__.replace("_", "-"), find, inspect.cleandoc(find.__doc__ or "")) for code, find in _CODES)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 # Data that vanish come before what is slow.
-_OF_LOST_DATA = ("CSI304", "CSI501", "CSI502")
+_OF_LOST_DATA = ("CSI304", "CSI501", "CSI502", "CSI511")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from math import prod
 
 from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.edits.statement import argument_set
-from cs_input_analyzer.pipeline.lineage import downstream, freeing_shuffle, reads_names_only, upstream, without_end
+from cs_input_analyzer.pipeline.lineage import deals_out_files, downstream, freeing_shuffle, reads_names_only, upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, THREADED
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
@@ -290,8 +290,9 @@ def _batches(case: Case) -> float | None:
     if batching_op(ops) is None or workers is None:
         return None
     if pipeline.cardinality is not None:  # of one of the workers that the first launch announced
+        shards_records = pipeline.is_sharded and not deals_out_files(ops)
         announced = case.measurements[0].num_workers if case.measurements else 1
-        return pipeline.cardinality * epochs * (announced if case.is_sharded else workers)
+        return pipeline.cardinality * epochs * (announced if case.is_sharded or shards_records else workers)
     samples = samples_of_worker(case)
     if samples is None or not pipeline.batch_size:
         return None

@@ -35,6 +35,30 @@ def corrupt_record(case: Case) -> Iterator[Finding]:
             yield finding(None, message, fix, evidence, severity="error")
 
 
+def errors_ignored(case: Case) -> Iterator[Finding]:
+    """An `ignore_errors` drops elements that fail, and nothing says so.
+
+    Training then sees fewer samples than the data hold. Each pass drops them again. Where a reader fails, it drops the rest of its
+    file.
+
+    Fix: mend the data, or the function that fails; then remove `ignore_errors`. Until then, `ignore_errors(log_warning=True)`
+    prints each error. The share is that of the first elements before it (at most 10,000, or one second).
+
+    Silent where none of those elements failed, where they were not looked at, and inside the functions of other ops.
+    """
+    ops = {op.name: op for op in case.pipeline.ops}
+    seen: set[str] = set()
+    for ignored in (each for m in case.measurements for worker in m.workers for each in worker.ignored if each.dropped):
+        if ignored.op in seen or ignored.op not in ops:
+            continue
+        seen.add(ignored.op)
+        count = f"{ignored.dropped} of {ignored.elements} elements"
+        message = f"{ignored.op} drops {count} that were looked at; first error: {ignored.error}"
+        fix = "mend the data or the function that fails, and remove ignore_errors; log_warning=True prints each error"
+        evidence: dict[str, Scalar] = {"elements": ignored.elements, "dropped": ignored.dropped}
+        yield finding(ops[ignored.op], message, fix, evidence, severity="error")
+
+
 def _mend(message: str) -> str:
     if "Permission denied" in message:
         return "give the user of the job permission to read the named file"

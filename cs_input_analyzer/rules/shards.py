@@ -24,8 +24,9 @@ def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
 
     Fix: write the dataset into at least as many files as there are workers; some multiple of it keeps the shards even.
 
-    Silent without a plan, for pipelines that do not shard, where the files suffice, and for a dataset of TensorFlow Datasets: its
-    files belong to its description, and its folder is named by version (`mnist/3.0.1`).
+    Silent without a plan, for pipelines that do not shard, for a `shard` of records (behind the readers), where the files suffice,
+    and for a dataset of TensorFlow Datasets: its files belong to its description, and its folder is named by version
+    (`mnist/3.0.1`).
     """
     files, plan = case.pipeline.files, case.plan
     if files is None or plan is None or not case.is_sharded or re.search(r"/\d+\.\d+\.\d+/?$", files.directory or ""):
@@ -177,7 +178,8 @@ def late_shard(case: Case) -> Iterator[Finding]:
     samples, to keep an n-th: n workers deliver hardly more than one, and the storage is asked for n times the data.
 
     Fix: shard the list of file names: `list_files(pattern, shuffle=False).shard(n, i)` before `interleave` or `TFRecordDataset`.
-    The samples of a worker are then those of its files, another division of the data than now.
+    The samples of a worker are then those of its files, another division of the data than now. The number of files is then the
+    largest number of workers; a `shard` of records has no such limit.
 
     For your information only where a late shard is the only way: fewer files than workers (write more, smaller files), and data
     that Python code makes.
@@ -206,6 +208,8 @@ def late_shard(case: Case) -> Iterator[Finding]:
             fix = "let the Python code make only this worker's part of the data"
         elif is_only_way:
             fix = f"write the data into {4 * needed} files or more, and shard the list of their names"
+        elif files is not None:
+            fix += f"; then the {files.count} files are the most workers that can share them"
         evidence = {"workers": needed, "num_shards": number, "share_ratio_before_shard": share_of(case, passed)}
         yield finding(shard, message, fix, evidence, is_warning=not is_only_way)
 

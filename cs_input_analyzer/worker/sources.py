@@ -13,7 +13,7 @@ from cs_input_analyzer.machines.page_cache import evenly
 from cs_input_analyzer.machines.raw_reads import Reader, pieces_of, read_window
 from cs_input_analyzer.machines.storage import STREAMS
 from cs_input_analyzer.stats.steady_state import steady_window
-from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
+from cs_input_analyzer.worker.failures import MESSAGE_LIMIT, plain_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
 
@@ -50,6 +50,32 @@ def _by_tensorflow(path: str) -> Iterator[Callable[[int, int], int]]:
             yield read
     except tf.errors.OpError as error:
         raise OSError(error.message) from error
+
+
+# Elements before an `ignore_errors` that are looked at, for at most so long.
+IGNORED_LOOK, IGNORED_S = 10_000, 1.0
+
+
+def count_ignored(journal: JournalWriter, dataset: Any) -> None:
+    """Count the errors that each `ignore_errors` hides among the first elements before it; write down the first of them."""
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline.edits import before_ignored_errors
+
+    found = []
+    for name, cut in before_ignored_errors(dataset).items():
+        iterator, seen, errors, until_s = iter(cut), 0, list[str](), time.monotonic() + IGNORED_S
+        while seen < IGNORED_LOOK and time.monotonic() < until_s:
+            try:
+                next(iterator)
+            except StopIteration:
+                break
+            except tf.errors.OpError as error:
+                errors.append(plain_message(error)[:MESSAGE_LIMIT])
+            seen += 1
+        found.append({"op": name, "elements": seen, "dropped": len(errors), "error": errors[0] if errors else ""})
+    if found:
+        journal.event("ignored", each=found)
 
 
 def sample_readers(journal: JournalWriter, dataset: Any) -> None:

@@ -18,6 +18,7 @@ from cs_input_analyzer.records import (
     Estimate,
     FileSet,
     FsspecReads,
+    IgnoredErrors,
     Layout,
     Measurement,
     Noise,
@@ -84,6 +85,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
         buffered_bytes=_buffered_bytes(journal),
         file_count=built["file_count"] if built else None,
         writes=tuple(built.get("writes", ())) if built else (),
+        ignored=tuple(IgnoredErrors(**each) for each in (journal.last("ignored") or {"each": ()})["each"]),
     )
     per_batch = _samples_per_batch(journal, window) if window else None
     if window is None or per_batch is None or first is None:

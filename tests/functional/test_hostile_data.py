@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -212,3 +213,24 @@ def test_a_journal_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 def test_a_folder_for_the_journal_that_is_gone_says_so(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="No such file"):
         JournalWriter(tmp_path / "gone")
+
+
+def test_errors_that_are_ignored_are_counted_with_the_first_one(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer.worker.sources import count_ignored
+
+    def counted(dataset: tf.data.Dataset) -> Any:
+        folder = Path(mkdtemp(dir=tmp_path))
+        count_ignored(JournalWriter(folder), dataset)
+        event = read_journal(folder).last("ignored")
+        return event["each"] if event else []
+
+    numbers = tf.data.Dataset.range(10)
+    failing = numbers.map(lambda n: tf.debugging.check_numerics(tf.math.log(tf.cast(n % 5, tf.float32)), "a bad number"))
+    (found,) = counted(failing.ignore_errors().batch(2))
+    assert (found["elements"], found["dropped"]) == (10, 2)
+    assert "a bad number" in str(found["error"])
+    (found,) = counted(numbers.ignore_errors().batch(2))
+    assert (found["elements"], found["dropped"], found["error"]) == (10, 0, "")
+    assert counted(numbers.batch(2)) == []

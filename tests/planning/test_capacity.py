@@ -586,6 +586,13 @@ def test_memory_files_and_bytes_come_from_the_workers_and_the_graph_and_are_miss
     )
     assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (70, 3, 17, True)
     assert (model.bytes_read_per_sample, model.bytes_out_per_sample) == (200.0, 9.0)
+    # A shard of records leaves all files to each worker: their number is no limit. A second shard, of names, is.
+    for chain, is_sharded in [
+        ("tensor_slices > interleave > shard > batch", False),
+        ("tensor_slices > interleave > map*8 > batch > shard", False),
+        ("tensor_slices > shard > interleave > shard > batch", True),
+    ]:
+        assert fit(make_measurement("1x1x1"), chain=chain, files=make_files(count=17)).is_sharded == is_sharded
     silent = make_measurement("1x1x1", workers=(make_worker(**unknown),), shared_bytes=None)
     model = fit(silent, chain="tensor_slices > batch", files=None)
     assert (model.private_bytes, model.shared_bytes, model.file_count, model.is_sharded) == (None, None, None, False)

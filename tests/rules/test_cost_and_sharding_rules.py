@@ -399,6 +399,7 @@ ROWS: Rows = {
         ),
         (says("info", fix="64 files"), planned(NAMES, *READ, SHARD, files=make_files(count=2))),
         ("info", planned(NAMES, *GENERATOR, SHARD)),
+        (says("warning", fix="the 1024 files are the most"), planned(NAMES, *READ, SHARD)),
         ("", planned(NAMES, calling("StringJoin"), SHARD, *READ)),  # of names
         ("", planned(NAMES, *READ, BATCH)),
         ("", planned(NAMES, *READ, SHARD, plan=make_plan(input_workers=1))),

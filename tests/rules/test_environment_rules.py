@@ -9,7 +9,7 @@ import pytest
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.planning.evidence import reads_at_once
-from cs_input_analyzer.records import Case, Measurement, Noise, Op, Soak, Training, WorkerResult
+from cs_input_analyzer.records import Case, IgnoredErrors, Measurement, Noise, Op, Soak, Training, WorkerResult
 from tests.builders import (
     GIB,
     make_alternative,
@@ -74,6 +74,12 @@ def plan_for(cache_state: str) -> Any:
 
 def test_no_rule_fires_where_nothing_is_wrong() -> None:
     assert rules.sift(roomy()).findings == ()
+
+
+def ignoring(elements: int, dropped: int) -> Case:
+    """An `ignore_errors` that dropped so many of the elements that were looked at."""
+    each = IgnoredErrors(op="ignore_errors", elements=elements, dropped=dropped, error="bad JPEG" if dropped else "")
+    return case_of(op("IgnoreErrors", "ignore_errors"), measurements=alone(ignored=(each,)))
 
 
 def sized(gib: int, is_sharded: bool, cache_state: str = "as-is") -> Case:
@@ -255,6 +261,13 @@ ROWS: Rows = {
         ("", launches((LATE, replace(LATE, index=0)))),  # there was no time for any of them
     ],
     # One damaged record is one finding however often it is met.
+    # Only what was counted is told.
+    "errors-ignored": [
+        (says("error", op="ignore_errors", message=("20 of 100", "bad JPEG")), ignoring(100, 20)),
+        ("", ignoring(100, 0)),
+        ("", ignoring(0, 0)),
+        ("", case_of(op("IgnoreErrors", "ignore_errors"))),  # not looked at
+    ],
     "corrupt-record": [("error", launches(*((one,) for one in BROKEN), layout="1x1x1"))],
     # Data that ended in a window, or that end before the steps do.
     "dataset-ends": [

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from cs_input_analyzer import rules
+from cs_input_analyzer.pipeline.lineage import deals_out_files
 from cs_input_analyzer.records import Case, Finding, PipelineGraph, Training
 from sample_pipelines import SAMPLES, find, write_sample
 from sample_pipelines.pathologies import PATHOLOGIES, target_of, write_pathology
@@ -79,7 +80,7 @@ def planned(pipeline: PipelineGraph) -> Case:
     workers = tuple(make_worker(index=n, **known, **unknown) for n in range(WORKERS))
     return make_case(
         pipeline=pipeline,
-        is_sharded=pipeline.is_sharded,
+        is_sharded=deals_out_files(pipeline.ops),
         measurements=(make_measurement(f"1x{WORKERS}x2", workers=workers),),
         profile=None,
         plan=make_plan("3x2x2", input_workers=WORKERS, alternatives=()),

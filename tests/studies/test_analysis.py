@@ -416,6 +416,14 @@ def test_a_function_that_shards_only_among_several_is_sharded() -> None:
     assert not found.pipeline.is_sharded
 
 
+def test_a_shard_of_records_is_not_limited_by_the_number_of_files() -> None:
+    launcher = FakeLauncher(linear, import_s=1.0)
+    launcher.pipeline = make_graph("tf_record > shard > batch", files=make_files(count=3))
+    found = analyzed(launcher, job(demand=30_000, max_seconds=300))
+    assert found.recommendation.input_workers > 3
+    assert "CSI301" not in [one.code for one in found.findings]
+
+
 def test_uneven_batches_make_the_accelerator_wait_even_where_the_mean_suffices() -> None:
     """The plan meets the demand; how steadily its workers deliver decides how much of the time the accelerator works."""
 

@@ -67,6 +67,19 @@ def prefix_of(dataset: Any, op: str) -> Any:
     return dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
 
 
+def before_ignored_errors(dataset: Any) -> dict[str, Any]:
+    """Return, for each `ignore_errors` outside functions, the pipeline that ends before it. Works as long as `dataset` lives."""
+    graph_def = graph_def_of(dataset)
+    found = {}
+    for name, place in reader_of(graph_def).places.items():
+        text = GraphText.of(graph_def)
+        node = text.top.nodes.get(place.node) if place.function is None else None
+        if node is not None and kind_of(node.op) == "IgnoreErrors":
+            text.top.end_at(node.input[0])
+            found[name] = dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
+    return found
+
+
 def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
     """The cut for the dataset that `tensor` is, made in the body; None where nothing before it reads a file."""
     node = body.nodes.get(node_name(tensor))

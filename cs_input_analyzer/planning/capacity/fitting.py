@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.pipeline.lineage import deals_out_files
 from cs_input_analyzer.planning.capacity.assumptions import (
     LAUNCH_SPREAD_RATIO,
     LAUNCH_SPREAD_WEIGHT,
@@ -217,7 +218,7 @@ def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int)
         shared_bytes=max((m.shared_bytes for m in probes if m.shared_bytes is not None), default=None),
         bytes_read_per_sample=_mean(w.bytes_read_per_sample for w in everyone),
         bytes_out_per_sample=_mean(w.bytes_out_per_sample for w in everyone),
-        is_sharded=pipeline.is_sharded,
+        is_sharded=deals_out_files(pipeline.ops),
         file_count=pipeline.files.count if pipeline.files is not None else None,
     )
 

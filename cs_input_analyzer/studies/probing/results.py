@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.engines import LaunchResult
+from cs_input_analyzer.pipeline.lineage import deals_out_files
 from cs_input_analyzer.planning import bottlenecks, capacity
 from cs_input_analyzer.records import (
     Analysis,
@@ -71,7 +72,9 @@ class Results:
         results.pipeline, results.storage = run.pipeline, run.storage
         results.soak = run.soak
         results.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
-        results._saw_shard = run.pipeline.is_sharded or (run.capacity is not None and run.capacity.is_sharded)
+        # A run of an older version has a `shard` of records as one of files in its capacity model.
+        is_seen = not run.pipeline.is_sharded and run.capacity is not None and run.capacity.is_sharded
+        results._saw_shard = deals_out_files(run.pipeline.ops) or is_seen
         if run.profile is not None:
             results._profiles = [(run.profile, m) for m in results.measurements if m.layout == run.profile.layout][:1]
         results._saved_model, results._saved_stations = run.capacity, run.stations
@@ -83,7 +86,8 @@ class Results:
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
         self.store_reads = self.store_reads or launched.store_reads
         self.fsspec = self.fsspec or launched.fsspec
-        self._saw_shard |= launched.pipeline is not None and launched.pipeline.is_sharded  # some functions shard only among several
+        # Some functions shard only among several.
+        self._saw_shard |= launched.pipeline is not None and deals_out_files(launched.pipeline.ops)
         if self.pipeline is None:
             self.pipeline, self.files = launched.pipeline, launched.files
         if launched.profile is not None:
@@ -116,7 +120,7 @@ class Results:
 
     @property
     def is_sharded(self) -> bool:
-        """A `shard` op is in the graph, or a worker of several saw fewer files than the one that was alone."""
+        """Whether files are dealt out: a `shard` divides their list, or a worker of several saw fewer files than a lone one."""
         assert self.pipeline is not None
         if self._saw_shard or self.pipeline.files is None:
             return self._saw_shard
