@@ -41,10 +41,23 @@ def serial_map(case: Case) -> Iterator[Finding]:
         busy = busy_ratio(case, op)
         holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
         effect = ", and its one thread holds the worker back" if holds_back else ""
-        message = f"{op.name} makes one call at a time: {why}{effect}"
+        message = f"{op.name} makes one call at a time: {why}{effect}{_instead(case)}"
         fix = f"give it num_parallel_calls={AUTOTUNE}"
         evidence = {"cpus_per_task": cpus, "share_ratio": cost.share_ratio if cost else None, "busy_ratio": busy}
         yield finding(op, message, fix, evidence, is_warning=holds_back, edits=(Edit(kind="parallelize", op=op.name),))
+
+
+def _instead(case: Case) -> str:
+    """Say that the plan's tasks of one CPU need no parallel map, where such a worker was seen to use its CPU."""
+    if case.plan is None or case.plan.cpus_per_task > 1:
+        return ""
+    used = [
+        worker.samples_per_s.estimate * worker.cpu_s_per_sample
+        for m in case.measurements
+        for worker in m.measured_workers
+        if m.layout.cpus_per_task == 1 and worker.samples_per_s is not None and worker.cpu_s_per_sample is not None
+    ]
+    return "; the plan has more tasks of one CPU instead, which do the same" if max(used, default=0.0) >= BUSY_RATIO else ""
 
 
 def _is_worth_a_thread(op: Op, case: Case) -> bool:
