@@ -53,6 +53,19 @@ class Case:
 
 # A fix is kept where the low end of its gain lies above this: less is not worth another line, and near what noise shows.
 LEAST_GAIN = 1.03
+# In fewer rounds two numbers may agree by luck.
+FEWEST_ROUNDS = 3
+# A gain that is below this for sure is none: another trial would find nothing worth having.
+NO_GAIN = 1.1
+# How the reason begins of a fix that nothing was found out about.
+UNTRIED = "not measured"
+# What became of a fix: see `Finding.trial`.
+Trial = Literal["advice", "untried", "refused", "noisy", "no gain", "gain"]
+
+
+def is_clear_gain(gain: Estimate | None) -> bool:
+    """Return whether the interval of a measured ratio of rates leaves no doubt that it is clearly faster."""
+    return gain is not None and gain.low > LEAST_GAIN and (gain.count is None or gain.count >= FEWEST_ROUNDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +108,29 @@ class Finding:
     @property
     def is_gain(self) -> bool:
         """Whether it gives the same elements, and for sure clearly faster."""
-        return self.proven and self.measured_gain is not None and self.measured_gain.low > LEAST_GAIN and not self.unproven_because
+        return self.proven and is_clear_gain(self.measured_gain) and not self.unproven_because
 
     @property
     def is_slower(self) -> bool:
         """Whether the pipeline was slower with the fix."""
         return self.proven and self.measured_gain is not None and self.measured_gain.high < 1
+
+    @property
+    def trial(self) -> Trial:
+        """Return what became of the fix.
+
+        `advice`: there is no change to try. `untried`: nothing was found out. `refused`: it cannot be applied, gives other
+        elements, or gains more than the costs allow. `noisy`: it was measured and may gain. `no gain`, `gain`: it is clear.
+        """
+        if not self.edits:
+            return "advice"
+        if self.unproven_because:
+            return "untried" if self.unproven_because.startswith(UNTRIED) else "refused"
+        if not self.proven or self.measured_gain is None:
+            return "untried"
+        if self.is_gain:
+            return "gain"
+        return "no gain" if self.measured_gain.high < NO_GAIN else "noisy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +189,7 @@ class Fixes:
         plan: the launch that would feed the accelerator then; None without a plan or a kept fix.
         elements: how many elements were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
         most_gain: the largest ratio that the costs of the ops allow; None where they say nothing about it.
-        none_because: why none was kept, where they did gain; empty otherwise.
+        none_because: why none was kept, where they gained at first; empty otherwise.
         patch: the same as a change of the source; None where only the graph was edited.
     """
 
@@ -173,6 +203,10 @@ class Fixes:
     pass_elements: int | None = None
     most_gain: float | None = None
     none_because: str = ""
+
+    def says_of(self, plan: LaunchPlan) -> bool:
+        """Return whether the gain says something of a plan: it is of workers as wide as the plan's, or wider ones."""
+        return self.measured_gain is not None and self.layout.cpus_per_task >= plan.cpus_per_task
 
     def kept(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings whose edits are all among those that were kept."""

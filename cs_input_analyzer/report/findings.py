@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import unified_diff
 
-from cs_input_analyzer.records import LEAST_GAIN, Analysis, Finding, Patch
+from cs_input_analyzer.records import LEAST_GAIN, NO_GAIN, UNTRIED, Analysis, Finding, Patch
 from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section, slug
 from cs_input_analyzer.report.wording import (
     AS_MEASURED,
@@ -105,10 +106,17 @@ def _standing(finding: Finding) -> str:
         return f"advice only: {finding.unproven_because}"
     if finding.edits and not finding.proven:
         return "advice only: it was not tried"
-    if finding.proven and gain is not None and gain.low <= LEAST_GAIN:
-        told = f"that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
-        return f"not recommended: {'the pipeline was slower with it' if finding.is_slower else told}"
+    if finding.proven and gain is not None and not finding.is_gain:
+        return f"not recommended: {_why_not(finding)}"
     return ""
+
+
+def _why_not(finding: Finding) -> str:
+    if finding.is_slower:
+        return "the pipeline was slower with it"
+    if finding.measured_gain is not None and finding.measured_gain.high < NO_GAIN:
+        return f"tried without gain: {NO_GAIN - 1:.0%} at most"
+    return f"too noisy to tell: that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
 
 
 def change_of(before: str | None, after: str | None) -> Pairs:
@@ -128,16 +136,56 @@ def ignored_sentence(analysis: Analysis) -> str:
     return f"{counted(analysis.ignored_count, 'finding')} ignored by comments in your code" if analysis.ignored_count else ""
 
 
+def tried_sentences(findings: Sequence[Finding], *, beside: bool = False) -> tuple[str, ...]:
+    """Say what became of the fixes that were not kept, those of one fate together; that nothing is to change, where that is so.
+    `beside`: others were kept."""
+    by_fate = {fate: [one for one in findings if one.trial == fate] for fate in ("untried", "noisy", "no gain", "refused", "gain")}
+    said = []
+    if untried := by_fate["untried"]:
+        said += [f"not tried: {codes}: {why}" for why, codes in _by_reason(untried).items()]
+    if noisy := by_fate["noisy"]:
+        said.append(f"tried, too noisy to tell: {_gains(noisy)}; repeat on a quieter host, or with a longer --max-seconds")
+    if without := by_fate["no gain"]:
+        said.append(f"tried without gain: {_gains(without)}")
+    if refused := by_fate["refused"]:
+        said += [f"cannot be kept: {codes}: {why}" for why, codes in _by_reason(refused).items()]
+    if beside and by_fate["gain"]:
+        said.append(f"gain alone, but not for sure beside those that were kept: {_gains(by_fate['gain'])}")
+    if not beside and by_fate["no gain"] and not (by_fate["untried"] or by_fate["noisy"] or by_fate["gain"]):
+        said.append("nothing to change")
+    return tuple(said) or ("no finding proposes a change that can be tried",)
+
+
+def _by_reason(findings: Sequence[Finding]) -> dict[str, str]:
+    """Return codes by the reason that they share."""
+    found: dict[str, list[str]] = {}
+    for one in findings:
+        why = one.unproven_because.removeprefix(f"{UNTRIED}: ") or "its fix was not measured"
+        found.setdefault(why, []).append(one.code)
+    return {why: ", ".join(dict.fromkeys(codes)) for why, codes in found.items()}
+
+
+def _gains(findings: Sequence[Finding]) -> str:
+    return ", ".join(f"{one.code} {times_text(one.measured_gain)}" for one in findings if one.measured_gain is not None)
+
+
 def fixes_facts(analysis: Analysis) -> Pairs:
-    """What the kept fixes gain together, and what that does to the plan; empty where fixes were not measured."""
+    """Say what the kept fixes gain together, and what that does to the plan; else what became of them. Empty where there is
+    none."""
     fixes, plan = analysis.fixes, analysis.recommendation
     if fixes is None:
-        return ()
+        has_any = any(one.trial != "advice" for one in analysis.findings)
+        return (("all fixes", "; ".join(tried_sentences(analysis.findings))),) if has_any else ()
     if not fixes.codes or fixes.measured_gain is None:
-        return (("all fixes", fixes.none_because or "none gains more than noise; nothing to change"),)
+        fates = (fixes.none_because, *tried_sentences(analysis.findings))
+        return (("all fixes", "; ".join(part for part in fates if part)), ("tried in", f"{fixes.layout}, one worker"))
     verified = verified_text(fixes.elements, fixes.pass_elements) if fixes.elements else NOT_VERIFIED
     gain = f"{times_text(fixes.measured_gain)} the rate with {', '.join(fixes.codes)}{most_text(fixes.most_gain)}"
     facts: list[tuple[str, str]] = [("all fixes", f"{gain}, {verified}, measured in {fixes.layout}")]
+    kept = fixes.kept(analysis.findings)
+    others = [one for one in analysis.findings if one.edits and one not in kept]
+    if others:
+        facts.append(("not kept", "; ".join(tried_sentences(others, beside=True))))
     if fixes.plan is not None:
         then, fewer = fixes.plan, ""
         if plan is not None:
@@ -149,16 +197,14 @@ def fixes_facts(analysis: Analysis) -> Pairs:
 
 
 def tuning_document(analysis: Analysis) -> Document:
-    """What `tune` prints: the fixes that were kept, what they gain, and the patch, unbroken: to be copied."""
+    """Return what `tune` prints: the fixes that were kept, those that were not, and the patch, unbroken: to be copied."""
     fixes, facts = analysis.fixes, fixes_facts(analysis)
     kept = () if fixes is None else fixes.kept(analysis.findings)
-    untried = [finding for finding in analysis.findings if finding.edits] if not facts else []
-    said = [f"{finding.code}: {finding.unproven_because or 'its fix was not measured'}" for finding in untried]
-    if not facts and not untried:
-        said.append("none of the findings proposes a change that could be tried")
-    others = len(analysis.findings) - len(kept)
-    noun = "finding is" if others == 1 else "findings are"
-    rest = f"{format_count(others)} more {noun} not among them: `analyze` shows all, with what became of each" if others else ""
+    tried = tuple(one for one in analysis.findings if one.edits and one not in kept)
+    none = "" if facts else "none of the findings proposes a change that could be tried"
+    others = len(analysis.findings) - len(kept) - len(tried)
+    noun = "finding proposes" if others == 1 else "findings propose"
+    rest = f"{format_count(others)} more {noun} no change that can be tried: `analyze` shows all" if others else ""
     patch = fixes.patch if fixes is not None else None
     diff = patch.diff if patch is not None and patch.proven else ""
     where = f"in {one_line(patch.folder) if patch is not None else ''}, with patch -p0 or git apply"
@@ -171,11 +217,12 @@ def tuning_document(analysis: Analysis) -> Document:
                 "fixes",
                 f"Fixes ({len(kept)})",
                 *finding_cards(kept),
-                *(Text(text=line) for line in said),
+                Text(text=none),
                 Facts(pairs=(*labelled(facts, "then", plan_currency(analysis)), *pairs((("rates", factor_sentence(analysis)),)))),
                 Text(text=rest),
                 Text(text=ignored_sentence(analysis)),
             ),
+            section("tried", f"Not kept ({len(tried)})", *finding_cards(tried)) if tried else None,
             None if patch is None else section("patch", "Patch", Facts(pairs=patch_facts(patch)), Copyable(label=where, text=diff)),
         ),
     )

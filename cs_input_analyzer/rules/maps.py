@@ -56,7 +56,7 @@ def serial_map(case: Case) -> Iterator[Finding]:
         holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
         effect = ", and its one thread holds the worker back" if holds_back else ""
         more = f" (so do {len(alike) - 1} more ops of this call)" if len(alike) > 1 else ""
-        message = f"{op.name} makes one call at a time{more}: {why}{effect}"
+        message = f"{op.name} makes one call at a time{more}: {why}{effect}{_instead(case)}"
         share, calls = cost.share_ratio if cost else None, calls_at_once(case, op)
         evidence = {"calls_at_once_now": 1, "cpus_per_task": cpus, "share_ratio": share, "busy_ratio": busy}
         parallel = tuple(Edit(kind="parallelize", op=one.name, value=calls) for one in alike)
@@ -72,6 +72,19 @@ def _calls_fix(calls: int) -> str:
 def _threads_for(op: Op, calls: int) -> Edit:
     """Without a pool of its own the dataset has as many threads as CPUs, and no more calls wait side by side."""
     return Edit(kind="use-private-threads", op=op.name, value=calls)
+
+
+def _instead(case: Case) -> str:
+    """Say that the plan's tasks of one CPU need no parallel map, where such a worker was seen to use its CPU."""
+    if case.plan is None or case.plan.cpus_per_task > 1:
+        return ""
+    used = [
+        worker.samples_per_s.estimate * worker.cpu_s_per_sample
+        for m in case.measurements
+        for worker in m.measured_workers
+        if m.layout.cpus_per_task == 1 and worker.samples_per_s is not None and worker.cpu_s_per_sample is not None
+    ]
+    return "; the plan has more tasks of one CPU instead, which do the same" if max(used, default=0.0) >= BUSY_RATIO else ""
 
 
 def _is_worth_a_thread(op: Op, case: Case) -> bool:

@@ -21,12 +21,14 @@ from cs_input_analyzer.planning.launch_lines import launch_lines
 from cs_input_analyzer.planning.params import training_of
 from cs_input_analyzer.records import (
     SCHEMA_VERSION,
+    UNTRIED,
     Analysis,
     Case,
     Cluster,
     Consumption,
     Edit,
     Estimate,
+    Fixes,
     Host,
     LaunchPlan,
     Layout,
@@ -50,7 +52,8 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """All that one analysis starts from. `pickled` is the file of a function that cannot be imported by its `target` name."""
+    """All that one analysis starts from. `pickled` is the file of a function that cannot be imported by its `target` name;
+    `is_tuning`: fixes are what it is for, so they get more of the time."""
 
     target: str
     pickled: str | None
@@ -61,6 +64,7 @@ class Job:
     tool: Tool
     command: str
     created_at: str
+    is_tuning: bool = False
 
     @property
     def step(self) -> int | None:
@@ -73,7 +77,8 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
 
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
     """
-    probing = Probing(job.target, job.pickled, replace(job.options, batch_size=job.step), job.host, launcher, progress)
+    options = replace(job.options, batch_size=job.step)
+    probing = Probing(job.target, job.pickled, options, job.host, launcher, progress, is_tuning=job.is_tuning)
     is_interrupted = False
     if job.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
         recommend.check_cluster(job.cluster, job.options)
@@ -91,13 +96,13 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
     plan = _plan(job, probing)
     sifted = findings_of(job, probing.results, plan)
     if is_interrupted:
-        tried = prove.untried(sifted.findings, "not measured: the run was interrupted")
+        tried = prove.untried(sifted.findings, f"{UNTRIED}: {prove.INTERRUPTED}")
     else:
         tried = prove.prove_fixes(
             sifted.findings,
             probing,
             plan,
-            replan=lambda gain: _plan(job, probing, gain),
+            replan=lambda fixes: _plan(job, probing, fixes),
             most_gain=lambda edits, cpus: _most_gain(job, probing.results, plan, edits, cpus),
         )
     plan = with_utilization(job, probing.results, tried.plan or plan)
@@ -107,10 +112,11 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
 def _measure(job: Job, probing: Probing) -> None:
     """All launches but those of the fixes, in their order; every launch of a plan is chosen by what the ones before it gave."""
     plan: LaunchPlan | None = None
+    probing.seconds.keep_for_fixes()
     probing.measure_first(job.options.probe_layouts or capacity.first_probes(job.cluster, job.host.cpu_budget))
     job = with_demand(job, probing.results)
-    if any(finding.edits or finding.after for finding in findings_of(job, probing.results, None).findings):
-        probing.seconds.keep_for_fixes()
+    if not any(finding.edits or finding.after for finding in findings_of(job, probing.results, None).findings):
+        probing.seconds.keep_nothing_for_fixes()
     probing.measure_storage()
     probing.measure_egress()
     probing.measure_next_probes(job.cluster)
@@ -125,27 +131,30 @@ def _measure(job: Job, probing: Probing) -> None:
     probing.measure_soak(plan)
 
 
-def _plan(job: Job, probing: Probing, gain: Estimate | None = None) -> LaunchPlan | None:
+def _plan(job: Job, probing: Probing, fixes: Fixes | None = None) -> LaunchPlan | None:
     """The plan for what was measured so far; that there is none is noted."""
-    plan, probing.no_plan = plan_or_why(job, probing.results, gain)
+    plan, probing.no_plan = plan_or_why(job, probing.results, fixes)
     if plan is None:
         probing.seconds.leave_out(f"a plan: {probing.no_plan}")
     return plan
 
 
-def plan_or_why(job: Job, results: Results, gain: Estimate | None = None) -> tuple[LaunchPlan | None, str | None]:
+def plan_or_why(job: Job, results: Results, fixes: Fixes | None = None) -> tuple[LaunchPlan | None, str | None]:
     """The plan for what was measured, or why there is none: the machine that measured may have no room for any launch, and was
     worth measuring all the same. Raises UsageError where no launch fits another cluster.
 
-    `gain`: of all kept fixes, for the what-if row about them.
+    `fixes`: those that were kept, for the what-if row about them.
     """
     cluster, options = job.cluster, job.options
     if results.pipeline is not None and (end := last_end(results.pipeline, results.measurements, options.mode)) is not None:
         count = "" if end.pass_elements is None else f" after {counted(end.pass_elements, 'element')}"
         return None, f"the data ended for good{count} (CSI302), so that no rate holds for a training"
     storage: StorageBasis | None = None if cluster.measured_storage_bytes_per_s is None else "measured"
+    gain, gain_cpus = (fixes.measured_gain, fixes.layout.cpus_per_task) if fixes is not None else (None, 1)
     try:
-        plan = recommend.recommend(results.model(), job.consumption, cluster, options, storage=storage, gain=gain)
+        plan = recommend.recommend(
+            results.model(), job.consumption, cluster, options, storage=storage, gain=gain, gain_cpus=gain_cpus
+        )
         lines = launch_lines(plan, cluster, options, job.target)
     except UsageError as error:
         if cluster.source != recommend.THIS_HOST:

@@ -18,18 +18,26 @@ from cs_input_analyzer.monitoring.alone import check_dataset
 from cs_input_analyzer.monitoring.in_process import case_here
 from cs_input_analyzer.pipeline.source.patch import make_patch
 from cs_input_analyzer.planning.recommend.whatif import FIXES
-from cs_input_analyzer.records import Alternative, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout
+from cs_input_analyzer.records import LEAST_GAIN, UNTRIED, Alternative, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
 from cs_input_analyzer.worker.gains import is_beyond
 from cs_input_analyzer.worker.journal import Candidate
 
-NO_TIME = "not measured: no time was left"
+NO_TIME = f"{UNTRIED}: no time was left"
+# What is said of a fix that more time would have decided.
+OUT_OF_TIME = ("no time was left", "longer than there is time", "takes too long")
+# These do side by side what was done one after the other: they gain nothing on one CPU.
+SIDE_BY_SIDE = frozenset(
+    {"parallelize", "set-parallelism", "interleave", "set-cycle-length", "insert-prefetch", "use-private-threads"}
+)
+LEAST_CPUS = 2
+INTERRUPTED = "the run was interrupted"
 NOT_HERE = "source files are not run anew in your own process"
 # Edits, and CPUs of a worker -> the most that they can gain there.
 MostGain = Callable[[Sequence[Edit], int], float | None]
-SWITCHED_OFF = "not measured: measuring fixes is switched off"
+SWITCHED_OFF = f"{UNTRIED}: measuring fixes is switched off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +75,20 @@ def prove_fixes(
     probing: Probing,
     plan: LaunchPlan | None,
     *,
-    replan: Callable[[Estimate], LaunchPlan | None] | None = None,
+    replan: Callable[[Fixes], LaunchPlan | None] | None = None,
     most_gain: MostGain = lambda edits, cpus: None,
 ) -> Tried:
-    """Tries every finding that has edits, in one fresh worker; takes what is left of the probing's time.
+    """Try every finding that has edits, in one fresh worker; take what is left of the probing's time.
 
     Findings without edits come back as they are. Where there is no time (or `Options.measure_fixes` is off) those with edits say so
     in `unproven_because`, and the probing notes it in `Budget.not_measured`. Needs a launch that worked, for its pipeline.
 
     Args:
         plan: with a demand, its `cpus_per_task` is the size of the worker. Without one a plan only says how the host gives most:
-            then the size is that of the launch in use today, or the widest that was measured.
-        replan: gain of all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`;
-            asked where the gain is one of workers of the planned size.
+            then the size is that of the launch in use today, or the widest that was measured. Fixes that work side by side need
+            the CPUs of their finding's evidence: one worker tries all fixes, so the widest that any of them needs.
+        replan: all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`; asked
+            where the gain is one of workers as wide as the planned ones, or wider.
         most_gain: the bound that the costs allow: what lies above it is measured for longer, and declined if it stays there.
     """
     candidates = _candidates(findings)
@@ -88,22 +97,24 @@ def prove_fixes(
         return Tried(findings=tuple(findings))
     if not probing.results.options.measure_fixes:
         return untried(findings, SWITCHED_OFF)
-    layout = Layout(
-        nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(_cpus_of_worker(plan, probing.results), probing.results.cpu_budget))
-    )
+    cpus = max(_cpus_of_worker(plan, probing.results), *(cpus_needed(one) for one in findings), 1)
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(cpus, probing.results.cpu_budget)))
     candidates = tuple(fix.bounded(most_gain(fix.candidate.edits, layout.cpus_per_task)) for fix in candidates)
     found = in_worker([fix.candidate for fix in (*candidates, *checks)], probing, layout)
+    reached = [index for index, outcome in found.outcomes.items() if index < len(candidates) and _is_decided(outcome)]
+    enough_s = probing.seconds.enough_s(len(reached), len(candidates))
     if not found.outcomes:
         probing.seconds.leave_out(f"what the fixes gain: {found.why}")
-        return replace(untried(findings, f"not measured: {found.why}"), is_interrupted=found.is_interrupted)
+        because = _with_time(f"{UNTRIED}: {found.why}", enough_s)
+        return replace(untried(findings, because), is_interrupted=found.is_interrupted)
     findings = _checked(findings, checks, [found.outcomes.get(len(candidates) + place) for place in range(len(checks))], found.why)
     if not candidates:
         return Tried(findings=findings, is_interrupted=found.is_interrupted)
-    fixes = _fixes(candidates, found.kept, found.together, layout, most_gain)
-    is_of_plan = plan is None or plan.cpus_per_task == layout.cpus_per_task
-    anew = replan(fixes.measured_gain) if replan is not None and fixes.measured_gain is not None and is_of_plan else None
+    fixes = _fixes(candidates, found.together, layout, most_gain)
+    anew = replan(fixes) if replan is not None and fixes.codes and (plan is None or fixes.says_of(plan)) else None
+    filled = _filled(findings, candidates, found.outcomes, f"{UNTRIED}: {found.why}")
     return Tried(
-        findings=_filled(findings, candidates, found.outcomes, f"not measured: {found.why}"),
+        findings=tuple(replace(one, unproven_because=_with_time(one.unproven_because, enough_s)) for one in filled),
         fixes=replace(fixes, plan=effect(anew)),
         plan=anew,
         is_interrupted=found.is_interrupted,
@@ -119,10 +130,27 @@ def _cpus_of_worker(plan: LaunchPlan | None, results: Results) -> int:
     return widest[0].layout.cpus_per_task if widest is not None else 1
 
 
+def cpus_needed(finding: Finding) -> int:
+    """Return the CPUs of a worker in which the fix can gain: those of the evidence, at least two, where it works side by side."""
+    if not any(edit.kind in SIDE_BY_SIDE for edit in finding.edits):
+        return 1
+    seen = finding.evidence.get("cpus_per_task")
+    return max(LEAST_CPUS, seen if isinstance(seen, int) else 1)
+
+
+def _is_decided(outcome: Outcome) -> bool:
+    return outcome.gain is not None or bool(outcome.reason and not any(text in outcome.reason for text in OUT_OF_TIME))
+
+
+def _with_time(because: str, enough_s: float) -> str:
+    """Return the reason, with the time that would have been enough where there was too little."""
+    return f"{because}; --max-seconds {enough_s:g} gives it time" if any(text in because for text in OUT_OF_TIME) else because
+
+
 def untried(findings: Sequence[Finding], because: str) -> Tried:
     """The findings, those with edits or a change of the source saying why nothing is known of them."""
     filled = _filled(findings, _candidates(findings), {}, because)
-    return Tried(findings=_unrun(filled, because.removeprefix("not measured: ")))
+    return Tried(findings=_unrun(filled, because.removeprefix(f"{UNTRIED}: ")))
 
 
 def _unrun(findings: Sequence[Finding], because: str) -> tuple[Finding, ...]:
@@ -183,12 +211,11 @@ def _checked(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """By candidate what the worker reported of it; `kept` ones were put together last."""
+    """By candidate what the worker reported of it; `together`: what it reported of those that were put together."""
 
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
-    kept: tuple[int, ...] = ()
-    together: Outcomes | None = None
-    why: str = "no time was left"
+    together: Outcomes = field(default_factory=lambda: Outcomes(each=()))
+    why: str = OUT_OF_TIME[0]
     is_interrupted: bool = False
 
 
@@ -199,15 +226,17 @@ def in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout)
     except LaunchError as error:
         return Found(why=str(error))
     except KeyboardInterrupt:
-        return Found(is_interrupted=True)
+        return Found(why=INTERRUPTED, is_interrupted=True)
     if launched is None:
         return Found()
     told = launched.outcomes
     if told is None:
         return Found(why="this launcher does not try fixes")
     outcomes = {index: outcome for index, outcome in enumerate(told.each) if outcome != Outcome()}
-    found = Found(outcomes=outcomes, kept=told.kept, together=told if told.kept else None, is_interrupted=launched.is_interrupted)
-    if told.is_over or told.was_late or launched.is_interrupted:
+    found = Found(outcomes=outcomes, together=told)
+    if launched.is_interrupted:
+        return replace(found, why=INTERRUPTED, is_interrupted=True)
+    if told.is_over or told.was_late:
         return found
     ended = told.ended or launched.measurement.workers[0].message or "nobody saw how"
     if told.running is None:  # it was not at a fix: the pipeline itself failed this time
@@ -220,7 +249,7 @@ def in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout)
         outcomes=outcomes | {told.running: lost},
         why=f"the worker was lost while it ran with the fix of {name}; --ignore {name} tries the others",
     )
-    return replace(found, kept=(), together=None) if told.running in told.kept else found
+    return replace(found, together=Outcomes(each=())) if told.running in told.kept else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,27 +304,35 @@ def _contradiction(gain: Estimate | None, most: float | None) -> str:
     return f"declined: {measured}, and by the costs of the ops it can be {most:.3g} at most"
 
 
-def _fixes(
-    candidates: Sequence[_Fix],
-    kept: Sequence[int],
-    together: Outcomes | None,
-    layout: Layout,
-    most_gain: MostGain = lambda edits, cpus: None,
-) -> Fixes:
-    edits = tuple(edit for index in kept for edit in candidates[index].candidate.edits)
+def _fixes(candidates: Sequence[_Fix], together: Outcomes, layout: Layout, most_gain: MostGain = lambda edits, cpus: None) -> Fixes:
+    edits = tuple(edit for index in together.kept for edit in candidates[index].candidate.edits)
     most = most_gain(edits, layout.cpus_per_task) if edits else None
-    because = _contradiction(together.gain, most) if together is not None else ""
+    because = (_contradiction(together.gain, most) if edits else "") or _dropped(candidates, together)
     if because:
         return Fixes(codes=(), edits=(), measured_gain=None, layout=layout, most_gain=most, none_because=because)
     return Fixes(
-        codes=tuple(dict.fromkeys(candidates[index].candidate.name for index in kept)),
+        codes=_codes(candidates, together.kept),
         edits=edits,
-        measured_gain=together.gain if together is not None else None,
+        measured_gain=together.gain if edits else None,
         layout=layout,
-        elements=together.elements if together is not None else 0,
-        pass_elements=together.of if together is not None else None,
+        elements=together.elements if edits else 0,
+        pass_elements=together.of if edits else None,
         most_gain=most,
     )
+
+
+def _codes(candidates: Sequence[_Fix], indices: Sequence[int]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(candidates[index].candidate.name for index in indices))
+
+
+def _dropped(candidates: Sequence[_Fix], together: Outcomes) -> str:
+    """Return why fixes that gained at first were not kept; empty where that is not so."""
+    gain = together.gain
+    if not together.dropped or gain is None:
+        return ""
+    codes = ", ".join(_codes(candidates, together.dropped))
+    again = f"{codes} gained at first; measured again: {gain.estimate:.3g} times ({gain.low:.3g} to {gain.high:.3g}) the rate"
+    return f"{again}, which is not more than {LEAST_GAIN:g} times for sure"
 
 
 def effect(plan: LaunchPlan | None) -> Alternative | None:
@@ -343,7 +380,7 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
     try_fixes(record, dataset, [fix.candidate for fix in candidates], seconds=seconds)
     outcomes = outcomes_of(events, len(candidates))
     layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=read_host().cpu_budget)
-    fixes = _fixes(candidates, outcomes.kept, outcomes, layout)
+    fixes = _fixes(candidates, outcomes, layout)
     return Tuned(
         dataset=rewrite.apply(dataset, fixes.edits) if fixes.edits else dataset,
         findings=_unrun(_filled(findings, candidates, dict(enumerate(outcomes.each)), NO_TIME), NOT_HERE),

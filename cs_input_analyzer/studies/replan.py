@@ -17,7 +17,7 @@ from cs_input_analyzer.machines import cluster
 from cs_input_analyzer.pipeline.samples import check_demand
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.function_table import function_table
-from cs_input_analyzer.records import Analysis, Cluster, Estimate, Finding, Fixes, LaunchPlan, Options, Parent, Validation
+from cs_input_analyzer.records import UNTRIED, Analysis, Cluster, Estimate, Finding, Fixes, LaunchPlan, Options, Parent, Validation
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.analyze import Job, findings_of, plan_or_why, verdict_of, with_demand, with_utilization
 from cs_input_analyzer.studies.demand import SOURCES, consumption_of, has_demand, with_mode
@@ -31,7 +31,7 @@ OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclu
 OF_LAUNCH = ("current", "previous", "shared_nodes", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
 OF_LINES = ("train_command", "srun_args", "sbatch_args", "container", "mount_dirs")
 CHOICES = (*OF_DEMAND, *OF_CLUSTER, *OF_LAUNCH, *OF_LINES)
-NOT_TRIED = "not measured: this run was planned from a saved one"
+NOT_TRIED = f"{UNTRIED}: this run was planned from a saved one"
 
 
 def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | None) -> dict[str, Any]:
@@ -134,11 +134,11 @@ def _with_demand(job: Job, results: Results, *, is_new: bool) -> Job:
 
 
 def _plan_with_fixes(job: Job, results: Results, fixes: Fixes | None) -> tuple[LaunchPlan | None, str | None]:
-    """The plan, with what the run's kept fixes would do to it where they were measured in workers of its size."""
+    """The plan, with what the run's kept fixes would do to it where they were measured in workers of its size, or wider ones."""
     plan, no_plan = plan_or_why(job, results)
-    if plan is None or fixes is None or fixes.measured_gain is None or plan.cpus_per_task != fixes.layout.cpus_per_task:
+    if plan is None or fixes is None or not fixes.says_of(plan):
         return plan, no_plan
-    return plan_or_why(job, results, fixes.measured_gain)
+    return plan_or_why(job, results, fixes)
 
 
 def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -17,7 +17,7 @@ from cs_input_analyzer.records import Analysis, Finding, Fixes, Patch
 from cs_input_analyzer.studies.analyze import Job, Progress, analyze
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.seconds import LAUNCH_OVERHEAD_S, LEAST_FIXES_S
-from cs_input_analyzer.studies.prove import in_worker, texts_of
+from cs_input_analyzer.studies.prove import INTERRUPTED, in_worker, texts_of
 from cs_input_analyzer.worker.fixes import Outcome
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -30,19 +30,13 @@ def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analy
     began_s = launcher.now_s()
     check_s = CHECK_S + launcher.starting_s(1)
     shorter = replace(job.options, max_seconds=max(job.options.max_seconds - check_s, job.options.max_seconds / 2))
-    found = analyze(replace(job, options=shorter), launcher, progress)
+    found = analyze(replace(job, options=shorter, is_tuning=True), launcher, progress)
     found = replace(found, options=replace(found.options, max_seconds=job.options.max_seconds))
     fixes = found.fixes
     if fixes is None or not fixes.codes:
         return found
     source, patch = _patch_of(fixes.kept(found.findings))
-    why = (
-        "no fix is a change of one call in your source"
-        if not source.files
-        else "the run was interrupted"
-        if found.interrupted
-        else ""
-    )
+    why = "no fix is a change of one call in your source" if not source.files else INTERRUPTED if found.interrupted else ""
     if why:
         return replace(found, fixes=replace(fixes, patch=replace(patch, unproven_because=why)))
     left_s = job.options.max_seconds - (launcher.now_s() - began_s)
@@ -92,5 +86,4 @@ def _checked(source: SourcePatch, fixes: Fixes, probing: Probing) -> tuple[Outco
     """What a worker says of the patched copy, and whether Ctrl-C ended that."""
     texts = tuple((file.path, file.after) for file in source.files)
     found = in_worker([Candidate(name="the patched copy", edits=(), texts=texts)], probing, fixes.layout)
-    why = "the run was interrupted" if found.is_interrupted else found.why
-    return found.outcomes.get(0, Outcome(reason=why)), found.is_interrupted
+    return found.outcomes.get(0, Outcome(reason=found.why)), found.is_interrupted

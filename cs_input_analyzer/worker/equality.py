@@ -12,6 +12,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ import psutil
 
 from cs_input_analyzer.pipeline.edits import deterministic, difference
 from cs_input_analyzer.worker.failures import named_message
+from cs_input_analyzer.worker.python_chance import fixed_draws
 
 # One comparison holds two pipelines at once.
 MOST_ELEMENTS = 20_000
@@ -71,7 +73,11 @@ def prove(original: Any, edited: Any, *, seconds: float) -> Proof:
     why = difference.incomparable(pipelines[0]) or difference.incomparable(pipelines[1]) or difference.changed_promise(*pipelines)
     if why is not None:
         return _refused(why)
-    deadline_s = time.monotonic() + seconds
+    with fixed_draws() if pipelines[0].calls_python else nullcontext():
+        return _compared(original, edited, pipelines, time.monotonic() + seconds)
+
+
+def _compared(original: Any, edited: Any, pipelines: _Pair, deadline_s: float) -> Proof:
     python = _PYTHON if pipelines[0].calls_python else ""
     if difference.cache_places(pipelines[0].ops) != difference.cache_places(pipelines[1].ops):
         return _two_passes(original, edited, pipelines, deadline_s, python)
@@ -94,7 +100,7 @@ def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_
     where = difference.parting(*pipelines)
     if where is None:
         return _refused(read.difference + python if read.difference else _OTHER_TURNS, read.elements)
-    counted = 0
+    counted, first = 0, read.difference
     sources = where.sources or (None, None)
     for inputs in (None, *(FEW_INPUTS if where.sources else ())):
         until_s = time.monotonic() + (deadline_s - time.monotonic()) / (2 if inputs != FEW_INPUTS[-1] else 1)
@@ -112,7 +118,8 @@ def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_
             return Proof(
                 status="proven", reason=f"{part}, in any order, as the original promises none there", elements=read.elements, of=of
             )
-    return _refused("the order changes, so a whole pass must be compared, and that takes longer than there is time", counted)
+    too_long = f"{first or 'the order changes'}, so a whole pass must be compared, and that takes longer than there is time"
+    return _refused(too_long + (python if first else ""), counted)
 
 
 def _stands_for_the_rest(read: _Read, pipelines: _Pair) -> bool:

@@ -17,10 +17,10 @@ from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.pipeline.edits import EditError, apply, deterministic, timed
 from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS
-from cs_input_analyzer.records import Edit, Estimate
+from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Edit, Estimate
 from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short, prove
 from cs_input_analyzer.worker.failures import named_message
-from cs_input_analyzer.worker.gains import FEWEST_ROUNDS, BlockError, Stopwatch, gain_in, is_beyond, is_gain, run_rounds
+from cs_input_analyzer.worker.gains import BlockError, Stopwatch, gain_in, is_beyond, is_gain, run_rounds
 from cs_input_analyzer.worker.journal import Candidate
 
 # Of the time for all, changed sources are run in the first of these parts. Of what is left, the proofs end by the second, each fix
@@ -61,11 +61,13 @@ class Outcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
     """All that a process reported of the candidates it was given, by their positions. `kept` were put together, in that order;
-    `gain`, `elements`, `of` are those of them as one. `running`: the candidate at which a process ended that was not through,
+    `gain`, `elements`, `of` are those of them as one. `dropped` were put together, too, but measured once more they did not gain
+    for sure: `gain` is of that measurement. `running`: the candidate at which a process ended that was not through,
     `ended` how, `was_late`: for no other reason than its time."""
 
     each: tuple[Outcome, ...]
     kept: tuple[int, ...] = ()
+    dropped: tuple[int, ...] = ()
     gain: Estimate | None = None
     elements: int = 0
     of: int | None = None
@@ -162,7 +164,7 @@ class _Trial:
             candidate = self.candidates[index]
             share_s = min(LONGEST_PROOF_S, max(SHORTEST_PROOF_S, (until_s - time.monotonic()) / (len(indices) - position)))
             if self.left_s() < share_s:
-                self._refuse(index, "no time was left to prove it")
+                self._refuse(index, f"{UNTRIED}: no time was left to compare its elements")
                 continue
             self.tell(running=index)
             if candidate.texts:
@@ -248,7 +250,10 @@ class _Trial:
         seen = list(self._rounds({_ORIGINAL: self.original, _BEFORE: self.best}, self.left_s(), _ORIGINAL))
         gain = gain_in(seen[-1], _BEFORE, _ORIGINAL) if seen else None
         if gain is not None and (gain.count or 0) >= FEWEST_ROUNDS:
-            self._keep(self.outcomes.kept if is_gain(gain) else (), self.best, gain, self.outcomes)
+            if is_gain(gain):
+                self._keep(self.outcomes.kept, self.best, gain, self.outcomes)
+            else:
+                self.tell(kept=(), dropped=self.outcomes.kept, gain=gain, elements=0, of=None)
 
     def _is_gain(self, index: int) -> bool:
         return is_gain(self.outcomes.each[index].gain, self.candidates[index].most_gain)
@@ -331,8 +336,7 @@ class _Trial:
 
     def _keep(self, kept: Sequence[int], form: Any, gain: Estimate | None, compared: Proof | Outcome | Outcomes) -> None:
         self.best = form
-        elements, of = (compared.elements, compared.of) if kept else (0, None)
-        self.tell(kept=tuple(kept), gain=gain if kept else None, elements=elements, of=of)
+        self.tell(kept=tuple(kept), gain=gain, elements=compared.elements, of=compared.of)
 
 
 def outcomes_of(events: Sequence[Mapping[str, Any]], count: int) -> Outcomes:

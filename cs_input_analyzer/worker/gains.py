@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cs_input_analyzer.records import LEAST_GAIN, Estimate
+from cs_input_analyzer.records import FEWEST_ROUNDS, LEAST_GAIN, Estimate, is_clear_gain
 from cs_input_analyzer.stats.estimates import paired_ratio
 from cs_input_analyzer.worker.failures import plain_message
 from cs_input_analyzer.worker.sampling import SamplingLoop
@@ -19,7 +19,7 @@ ELEMENTS_OF_BLOCK = 40
 # Of a block: the start is cut off, the rest is looked at.
 WARM_SHARE = 0.5
 SHORTEST_BLOCK_S, LONGEST_BLOCK_S = 0.5, 2.4
-FEWEST_ROUNDS, USUAL_ROUNDS, MOST_ROUNDS = 3, 6, 16
+USUAL_ROUNDS, MOST_ROUNDS = 6, 16
 # Sure enough to stop early: looking after each round would otherwise find a gain in noise sooner or later.
 CLEAR_RATIO = 1.15
 PRECISE_RATIO = 0.02
@@ -39,9 +39,8 @@ def gain_in(rounds: Rounds, of: Hashable, over: Hashable) -> Estimate | None:
 
 
 def is_gain(gain: Estimate | None, most: float | None = None) -> bool:
-    """Whether the interval leaves no doubt that it is faster, by no more than can be. Two numbers may agree by luck."""
-    is_clear = gain is not None and (gain.count or 0) >= FEWEST_ROUNDS and gain.low > LEAST_GAIN
-    return is_clear and not is_beyond(gain, most)
+    """Whether the interval leaves no doubt that it is faster, by no more than can be."""
+    return is_clear_gain(gain) and not is_beyond(gain, most)
 
 
 def is_beyond(gain: Estimate | None, most: float | None) -> bool:

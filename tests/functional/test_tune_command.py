@@ -13,6 +13,7 @@ from tests.functional.running import BRIEF, FUNCTIONS, run_cli
 
 pytestmark = [pytest.mark.long, pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
+TWO = ("--probe-layouts", "1x1x2", "--cpus", "2", "--target-error", "0.5", "--max-seconds", "120")
 SHORT = ("--probe-layouts", "1x1x1", "--cpus", "1", "--target-error", "0.5", "--max-seconds", "90")
 
 
@@ -38,3 +39,24 @@ def test_the_fix_is_proven_and_gains_and_so_does_the_patched_copy(root: Path, tm
     added = [line for line in patch["diff"].splitlines()[2:] if line.startswith("+")]
     assert any(".cache()" in line for line in added)
     assert all("cache()" in line or "num_parallel_calls" in line or "prefetch" in line for line in added), added
+
+
+def test_a_serial_map_ends_as_a_patch_in_a_worker_of_two_cpus(root: Path, tmp_path: Path) -> None:
+    """Random ops, Python that draws and a shuffle of all stand in no way."""
+    from tests.functional.tunable import write_records
+
+    (tmp_path / "users").mkdir()
+    shutil.copy(FUNCTIONS.with_name("tunable.py"), tmp_path / "users" / "pipeline.py")
+    files = write_records(tmp_path)
+    target = ["tune", "pipeline.py:serial_input_fn", "--set", f"files={files}", "--select", "CSI101"]
+    outcome = run_cli([*target, *TWO], tmp_path, program=BRIEF)
+    assert outcome.code == 0, outcome.err
+    (finding,) = outcome.run["findings"]
+    assert finding["proven"], finding
+    assert finding["measured_gain"] is not None, finding
+    fixes = outcome.run["fixes"]
+    assert fixes["layout"] == {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": 2}
+    assert fixes["codes"] == ["CSI101"], outcome.out
+    assert fixes["patch"]["proven"], fixes["patch"]
+    assert "+" in fixes["patch"]["diff"]
+    assert "num_parallel_calls=tf.data.AUTOTUNE" in fixes["patch"]["diff"]

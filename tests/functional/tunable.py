@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,3 +37,16 @@ def write_records(folder: Path) -> str:
             for record in range(12):
                 writer.write(b"x" * (100 + 12 * number + record))
     return f"{folder}/*.tfrecord"
+
+
+def serial_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
+    """Costly random work in one serial map, Python that draws, a shuffle of a whole pass."""
+    records = tf.data.TFRecordDataset(tf.io.gfile.glob(params["files"]))
+    dataset = records.map(lambda record: costly(record) + tf.random.uniform([2]))
+    dataset = dataset.map(lambda row: tf.ensure_shape(tf.numpy_function(jittered, [row], tf.float32), [2]))
+    return dataset.shuffle(1000).batch(4, drop_remainder=True).repeat()
+
+
+def jittered(row: Any) -> Any:
+    """The row, times a number that Python draws."""
+    return (row * (1 + random.random())).astype("float32")

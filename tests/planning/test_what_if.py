@@ -127,6 +127,22 @@ def test_fixes_save_nodes_and_their_error_widens_the_interval() -> None:
     assert none.note == "changes nothing"
 
 
+def test_workers_narrower_than_the_one_that_was_tried_gain_nothing() -> None:
+    """A parallel map, say: one CPU has nothing to do side by side."""
+
+    def planned(gain: float, cpus: int) -> LaunchPlan:
+        gains = {"gain": Estimate.exact(gain), "gain_cpus": cpus}
+        return recommend.recommend(a_model(), make_consumption(1e6), a_cluster(), Options(), **gains)  # type: ignore[arg-type]
+
+    wider = planned(1.0, 1).cpus_per_task + 1
+    found = row(planned(20.0, wider), whatif.FIXES)
+    assert found.layout.cpus_per_task >= wider
+    assert found.predicted_samples_per_s.low > planned(1.0, 1).predicted_samples_per_s.low
+    little = planned(1.0, wider)
+    assert row(little, whatif.FIXES).layout == little.layout  # the plan's own workers deliver more without the fix
+    assert not [one for one in planned(20.0, 1000).what_if if one.name == whatif.FIXES]  # none is so wide
+
+
 def test_fixes_lift_what_a_single_worker_cannot_exceed() -> None:
     model = a_model(ceilings=(Limit(name="serial op batch", samples_per_s=100.0),))
     found = recommend.recommend(model, make_consumption(1e6), a_cluster(), Options(), gain=Estimate.exact(2.0))

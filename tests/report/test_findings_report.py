@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,7 +122,8 @@ STANDINGS = [
     (tried(proven=False, measured_gain=None), "advice only: it was not tried", "proven"),
     (tried(proven=False, measured_gain=None, unproven_because="it is random"), "advice only: it is random", "not tried"),
     (make_finding(proven=False, measured_gain=None), "give it num_parallel_calls", "advice only"),
-    (tried(measured_gain=make_estimate(1.01, spread=0.05)), "told from noise", "slower"),
+    (tried(measured_gain=make_estimate(1.01, spread=0.2)), "told from noise", "slower"),
+    (tried(measured_gain=make_estimate(1.01, spread=0.05)), "tried without gain: 10% at most", "told from noise"),
     (tried(measured_gain=make_estimate(0.8, spread=0.05)), "the pipeline was slower with it", "cannot be told"),
 ]
 
@@ -152,9 +154,46 @@ def test_all_fixes_together_and_what_they_do_to_the_plan(form: str) -> None:
     assert "same elements, verified on 512 of an unknown number" in said
     assert "8 nodes -> 3 nodes: 3x16x2" in said
 
-    kept_none = make_analysis(fixes=fixes(codes=(), edits=(), measured_gain=None))
-    assert "none gains more than noise" in words(kept_none, form)
-    assert "all fixes" not in words(make_analysis(fixes=None), form)
+    assert "nothing to change" not in said
+    assert "all fixes" not in words(make_analysis(fixes=None, findings=(make_finding(edits=()),)), form)
+
+
+UNTRIED = tried(
+    proven=False, measured_gain=None, unproven_because="not measured: no time was left; --max-seconds 120 gives it time"
+)
+REFUSED = tried(proven=False, measured_gain=None, unproven_because="element 0 differs")
+NOISY, NO_GAIN, SLOWER, GAIN = (
+    tried(measured_gain=make_estimate(ratio, spread=spread))
+    for ratio, spread in ((1.1, 0.1), (1.0, 0.05), (0.8, 0.05), (1.21, 0.04))
+)
+FATES = [
+    ((UNTRIED,), "not tried: CSI101: no time was left; --max-seconds 120", "nothing to change|without gain|too noisy"),
+    ((NOISY,), "tried, too noisy to tell: CSI101 1.1", "nothing to change|without gain|not tried"),
+    ((NO_GAIN,), "tried without gain: CSI101 1 times", "too noisy|not tried"),
+    ((NO_GAIN, SLOWER), "nothing to change", "too noisy|not tried"),
+    ((REFUSED,), "cannot be kept: CSI101: element 0 differs", "nothing to change|not tried|too noisy"),
+    ((NO_GAIN, UNTRIED), "tried without gain", "nothing to change"),
+    ((NO_GAIN, NOISY), "tried without gain", "nothing to change"),
+    ((make_finding(edits=()),), "no finding proposes a change that can be tried", "nothing to change|tried without"),
+    ((GAIN,), "gained at first", "nothing to change|without gain|not tried:"),
+]
+
+
+@both
+@pytest.mark.parametrize(("found", "said", "not_said"), FATES)
+def test_nothing_to_change_is_said_only_where_all_was_measured(
+    form: str, found: tuple[Finding, ...], said: str, not_said: str
+) -> None:
+    none = fixes(codes=(), edits=(), measured_gain=None, none_because="CSI101 gained at first" if found == (GAIN,) else "")
+    text = words(make_analysis(fixes=none, findings=found), form)
+    assert said in text
+    assert not re.search(not_said, text)
+
+
+def test_two_rounds_are_no_gain_however_narrow_their_interval() -> None:
+    gain = make_estimate(1.21, spread=0.04)
+    assert not tried(measured_gain=replace(gain, count=2)).is_gain
+    assert tried(measured_gain=replace(gain, count=3)).is_gain
 
 
 @pytest.mark.parametrize("form", ["console", "html", "log"])
@@ -201,7 +240,7 @@ def test_the_log_tells_batch_and_buffer_sizes_from_the_sink_on() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"edits": (EDIT,), "unproven_because": "not measured: no time was left"}, "CSI101: not measured: no time was left"),
+        ({"edits": (EDIT,), "unproven_because": "not measured: no time was left"}, "not tried: CSI101: no time was left"),
         ({"edits": ()}, "none of the findings proposes a change that could be tried"),
     ],
 )

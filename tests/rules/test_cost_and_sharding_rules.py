@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Case, Component, Edit, FileSet, Op, Training
+from cs_input_analyzer.rules.maps import serial_map
 from tests.builders import (
     GIB,
     MIB,
@@ -469,3 +470,20 @@ ROWS: Rows = {
 
 
 test_a_rule_is_as_loud_as_the_case_is_bad_and_else_silent = judged(ROWS)
+
+
+def test_a_serial_map_says_where_more_tasks_of_one_cpu_do_the_same() -> None:
+    """The fix is shown all the same: such a plan is the price of the map."""
+
+    def said(plan: str, rate: float) -> Any:
+        one = make_measurement("1x1x1", [rate])
+        drawing = op("Map", "map", ("RandomUniform", "DecodeJpeg"))
+        case = case_of(drawing, plan=make_plan(plan), measurements=(one, make_measurement("1x1x2")))
+        (finding,) = serial_map(case)
+        return finding
+
+    told = "tasks of one CPU instead"
+    assert told in said("1x2x1", 500.0).message
+    assert said("1x2x1", 500.0).edits
+    assert told not in said("1x2x1", 100.0).message  # that worker mostly waits
+    assert told not in said("1x1x2", 500.0).message

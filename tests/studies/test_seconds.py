@@ -37,6 +37,34 @@ def test_slower_batches_never_get_shorter_windows(total_s: float, gap_s: float, 
     assert one <= other
 
 
+@given(budgets)
+def test_tuning_keeps_two_fifths_of_its_time_for_fixes_from_the_beginning(total_s: float) -> None:
+    launcher = FakeLauncher(rate=lambda layout, count, index: 1000.0, import_s=3.0, clock_s=100.0)
+    seconds = Seconds(Options(max_seconds=total_s), launcher, is_tuning=True)
+    seconds.keep_for_fixes()
+    kept_s = total_s - seconds.left_s
+    assert math.isclose(kept_s, 0.4 * total_s) or kept_s < 1e-9
+    assert kept_s > 0 or total_s < 40
+    assert math.isclose(seconds.probes_deadline_s, seconds.deadline_s - kept_s)
+    seconds.keep_nothing_for_fixes()
+    assert math.isclose(seconds.left_s, total_s)
+
+
+@given(budgets, st.floats(0, 1), st.integers(0, 5), st.integers(1, 6))
+def test_the_time_that_is_asked_for_is_more_than_there_was_and_grows_with_what_is_left(
+    total_s: float, spent: float, tried: int, wanted: int
+) -> None:
+    seconds, _ = seconds_of(total_s, spent_s=spent * total_s)
+    seconds.fixes_s = spent * total_s / 3
+    enough_s = seconds.enough_s(tried, wanted)
+    assert enough_s > total_s
+    assert enough_s % 10 == 0
+    assert enough_s <= seconds.enough_s(tried, wanted + 1)
+    again, _ = seconds_of(enough_s)
+    again.keep_for_fixes()
+    assert again.left_s < enough_s  # with so much there is time for fixes
+
+
 @given(budgets, st.floats(0, 1))
 def test_time_kept_for_fixes_is_taken_from_the_rest_and_is_enough_for_one(total_s: float, spent: float) -> None:
     seconds, _ = seconds_of(total_s, spent_s=spent * total_s / 2)

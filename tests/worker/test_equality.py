@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cs_input_analyzer.records import Edit
@@ -90,6 +92,42 @@ def by_python(function: Callable[[Any], Any]) -> Any:
     return mapped(lambda value: tf.ensure_shape(tf.numpy_function(function, [value], tf.int64), []))
 
 
+GENERATORS = (random.Random(3), np.random.default_rng(3), np.random.RandomState(3))
+
+
+def drawn(value: Any) -> Any:
+    """Add what each kind of Python's generators draws."""
+    own = GENERATORS[0].randrange(99) + GENERATORS[1].integers(99) + GENERATORS[2].randint(99)
+    return np.int64(value + own + random.randrange(99) + np.random.randint(99))
+
+
+class Jitter:
+    """An augmentation with a generator of its own."""
+
+    def __init__(self) -> None:
+        self.draw = np.random.default_rng()
+
+    def __call__(self, value: Any) -> Any:
+        return self.method(value)
+
+    def method(self, value: Any) -> Any:
+        return np.int64(value + self.draw.integers(9999))
+
+
+def drawing() -> Iterator[int]:
+    """Elements in an order that each pass draws."""
+    yield from random.sample(range(1000), 40)
+
+
+def by_py_function(function: Callable[[Any], Any]) -> Any:
+    return mapped(lambda value: tf.ensure_shape(tf.py_function(lambda one: function(one.numpy()), [value], tf.int64), []))
+
+
+def drawn_before(build: Callable[[], Any]) -> Any:
+    """Costly work in a serial map, then Python that draws, then a shuffle: as many write it."""
+    return build().shuffle(100).batch(4).repeat()
+
+
 # The pipeline, and kind, op and value of each edit.
 SAME: dict[str, tuple[Any, ...]] = {
     "endless and shuffled": (endless, ("parallelize", "map", 2), ("set-buffer", "prefetch", 5)),
@@ -98,6 +136,14 @@ SAME: dict[str, tuple[Any, ...]] = {
     "odd elements": (odd_elements, ("parallelize", "map", 2), ("insert-prefetch", "map", None)),
     "files shuffled, in turn": (lambda: read_in_turn(shuffle_files=True), ("interleave", "flat_map", None)),
     "in turn, order promised": (read_in_turn, ("interleave", "flat_map", None)),
+    "Python that draws": (lambda: by_python(drawn), ("insert-prefetch", "map", None)),
+    "Python that draws, eager": (lambda: by_py_function(drawn), ("insert-prefetch", "map", None)),
+    "Python with a generator of its own": (lambda: by_python(Jitter().method), ("insert-prefetch", "map", None)),
+    "Python that can be called": (lambda: by_python(Jitter()), ("insert-prefetch", "map", None)),
+    "Python that draws before a shuffle": (
+        lambda: drawn_before(lambda: mapped(plus_one).map(lambda v: tf.numpy_function(drawn, [v], tf.int64))),
+        *(("parallelize", "map", None), ("insert-prefetch", "batch", None)),
+    ),
     "table": (looked_up, ("parallelize", "map", None)),
     "generator": (
         lambda: Dataset.from_generator(lambda: iter(range(9)), output_signature=tf.TensorSpec([], tf.int64)).batch(2),
@@ -184,6 +230,14 @@ PLANTED: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
     "python that counts": (
         lambda: by_python(lambda _: next(counter)),
         *(lambda: by_python(lambda _: next(counter)), "its Python code may give something else"),
+    ),
+    "python that draws other numbers": (
+        lambda: by_python(drawn),
+        *(lambda: by_python(lambda value: drawn(value) + 1), "element 0 differs"),
+    ),
+    "a generator that draws": (
+        lambda: Dataset.from_generator(drawing, output_signature=tf.TensorSpec([], tf.int64)),
+        *(lambda: Dataset.from_generator(drawing, output_signature=tf.TensorSpec([], tf.int64)), "its Python code may give"),
     ),
     "nothing at all": (lambda: numbers().filter(lambda v: v < 0), lambda: numbers().filter(lambda v: v < 0), "no element"),
     "fails": (divided, divided, "the original fails at element 2"),

@@ -64,6 +64,7 @@ def recommend(
     *,
     storage: StorageBasis | None = None,
     gain: Estimate | None = None,
+    gain_cpus: int = 1,
 ) -> LaunchPlan:
     """The launch of the fewest nodes that reaches the demand × (1 + headroom); without a demand, the highest rate per node.
 
@@ -74,7 +75,7 @@ def recommend(
     Args:
         storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
             node that is the measuring host itself (its probes read the same files), else `unverified`.
-        gain: for the what-if rows; as in `whatif.what_if`.
+        gain, gain_cpus: for the what-if rows; as in `whatif.what_if`.
 
     Raises:
         UsageError: no launch can run on this cluster at all.
@@ -94,8 +95,7 @@ def recommend(
         is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
         is_declared = cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample is not None
         storage = "declared" if is_declared else "measured" if is_ours else "unverified"
-    current = options.current
-    today = None if current is None else predict_current(model, consumption, cluster, options, current)
+    today = None if options.current is None else predict_current(model, consumption, cluster, options, options.current)
     return LaunchPlan(
         nodes=best.layout.nodes,
         tasks_per_node=best.layout.tasks_per_node,
@@ -114,7 +114,7 @@ def recommend(
         expected_accelerator_utilization=None if consumption is None else utilization(best.samples_per_s, consumption),
         alternatives=alternatives(problem, choice, today),
         why=why(problem, choice),
-        what_if=what_if(problem, choice, gain=gain),
+        what_if=what_if(problem, choice, gain=gain, gain_cpus=gain_cpus),
     )
 
 

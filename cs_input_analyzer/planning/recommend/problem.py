@@ -12,7 +12,7 @@ from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.prediction import Launches, Rates, memory_bytes
 from cs_input_analyzer.planning.capacity.worker import worker_rate
 from cs_input_analyzer.planning.recommend.verdict import needed_per_s
-from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, Estimate, Layout, Options, Prediction
+from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, Estimate, Layout, Options, Prediction, WorkerPoint
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,6 +33,7 @@ class PlanningProblem:
     Attributes:
         worker_rates: rates of one worker by how many stream on its node and their CPUs. Problems that differ in nothing that one
             worker feels (number of nodes, memory, files, storage) share it.
+        least_cpus: launches whose tasks have fewer CPUs are not considered.
     """
 
     model: CapacityModel
@@ -40,6 +41,7 @@ class PlanningProblem:
     cluster: Cluster
     options: Options
     worker_rates: dict[tuple[int, int], Estimate] = field(default_factory=dict, repr=False, compare=False)
+    least_cpus: int = 1
 
     @cached_property
     def needed(self) -> Estimate | None:
@@ -59,13 +61,18 @@ class PlanningProblem:
             pairs = [(tasks, cpus) for cpus in sizes for tasks in range(1, min(most, cluster.cpus_per_node // cpus) + 1)]
         else:
             pairs = [(tasks, self._cpus_of(tasks, min(cluster.cpus_per_node // tasks, largest))) for tasks in range(1, most + 1)]
+        pairs = [(tasks, cpus) for tasks, cpus in pairs if cpus >= self.least_cpus]
         return np.array([tasks for tasks, _ in pairs], dtype=np.int64), np.array([cpus for _, cpus in pairs], dtype=np.int64)
 
     def _cpus_of(self, tasks: int, whole: int) -> int:
         """All CPUs that a node has for each of its tasks, but where a worker of fewer that was probed is clearly faster."""
-        rates = {point.cpus: self._rate(tasks, point.cpus).estimate for point in self.model.workers if point.cpus < whole}
+        rates = {point.cpus: self._rate(tasks, point.cpus).estimate for point in self._workers if point.cpus < whole}
         faster = max(rates, key=lambda cpus: rates[cpus], default=whole)
         return faster if faster < whole and rates[faster] > FASTER_RATIO * self._rate(tasks, whole).estimate else whole
+
+    @property
+    def _workers(self) -> list[WorkerPoint]:
+        return [point for point in self.model.workers if point.cpus >= self.least_cpus]
 
     @property
     def tasks(self) -> Ints:

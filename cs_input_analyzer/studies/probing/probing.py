@@ -57,9 +57,11 @@ class Probing:
         launcher: Launcher,
         progress: Callable[[str, float], None],
         role: Literal["probe", "validate"] = "probe",
+        *,
+        is_tuning: bool = False,
     ) -> None:
         self.results = Results(options, host)
-        self.seconds = Seconds(options, launcher)
+        self.seconds = Seconds(options, launcher, is_tuning=is_tuning)
         self.no_plan: str | None = None  # why the last plan was none
         self._target = target
         self._pickled = pickled
@@ -335,7 +337,9 @@ class Probing:
                 begin_ratio=wanted.begin_ratio,
                 min_window_s=min(2.0, window_s),
                 max_window_s=window_s,
-                deadline_s=max(self.seconds.deadline_s, began_s + self.seconds.least_s),
+                deadline_s=max(
+                    self.seconds.deadline_s if is_first else self.seconds.probes_deadline_s, began_s + self.seconds.least_s
+                ),
             ),
         )
         self.seconds.probes_s += self._launcher.now_s() - began_s

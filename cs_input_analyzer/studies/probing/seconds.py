@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cs_input_analyzer.engines import Launcher
@@ -27,10 +28,13 @@ ROUND_WINDOW_S = 2.5
 # Fixes side by side: less says nothing, more would add little.
 LEAST_FIXES_S = 8.0
 LONGEST_FIXES_S = 36.0
-# Kept back for them, where a rule proposes any: from rounds that say the same more precisely. More where that is too little for
-# any, but no more than a third.
+# Kept back for them from the beginning, until it is known that no rule proposes any. More where that is too little for one, but no
+# more than the larger share, which is also that of `tune`: fixes are all that it is for.
 FIXES_SHARE_RATIO = 0.25
 MOST_FIXES_SHARE_RATIO = 1 / 3
+TUNING_SHARE_RATIO = 0.4
+# A time that is asked for is a multiple of this.
+ROUND_S = 10.0
 # Launches before them end so much later than they were to.
 LATE_S = 3.0
 # Sampling before them, only because a worker begins with it.
@@ -45,10 +49,12 @@ class Seconds:
     launches take to start is part of it, as they are more than an answer needs.
     """
 
-    def __init__(self, options: Options, launcher: Launcher) -> None:
+    def __init__(self, options: Options, launcher: Launcher, *, is_tuning: bool = False) -> None:
         self.transient_s = self.probes_s = self.storage_s = self.fixes_s = self.soak_s = 0.0
         self._total_s = options.max_seconds
         self._wants_fixes = options.measure_fixes
+        self._share_ratio = TUNING_SHARE_RATIO if is_tuning else FIXES_SHARE_RATIO
+        self._most_share_ratio = max(MOST_FIXES_SHARE_RATIO, self._share_ratio)
         self._launcher = launcher
         self._kept_s = 0.0
         self._not_measured: list[str] = []
@@ -61,9 +67,14 @@ class Seconds:
         return self._began_s + self._starting_s + self._total_s + self.soak_s
 
     @property
+    def probes_deadline_s(self) -> float:
+        """Of everything but fixes, on the launcher's clock."""
+        return self.deadline_s - self._kept_s
+
+    @property
     def left_s(self) -> float:
         """Until everything but fixes must end."""
-        return self.deadline_s - self._kept_s - self._launcher.now_s()
+        return self.probes_deadline_s - self._launcher.now_s()
 
     @property
     def left_for_fixes_s(self) -> float:
@@ -94,10 +105,24 @@ class Seconds:
         self._starting_s += seconds
 
     def keep_for_fixes(self) -> None:
-        """From now on everything else ends early enough for trying fixes, where the whole budget allows that."""
-        kept_s = max(FIXES_SHARE_RATIO * self._total_s, LEAST_FIXES_S + self._fixes_overhead_s + LATE_S)
-        if self._wants_fixes and kept_s <= MOST_FIXES_SHARE_RATIO * self._total_s:
+        """End everything else early enough from now on for trying fixes, where the whole budget allows that."""
+        kept_s = max(self._share_ratio * self._total_s, self._least_fixes_s)
+        if self._wants_fixes and kept_s <= self._most_share_ratio * self._total_s:
             self._kept_s = kept_s
+
+    def keep_nothing_for_fixes(self) -> None:
+        """Give the time that was kept for fixes to everything else: no rule proposes any."""
+        self._kept_s = 0.0
+
+    def enough_s(self, tried: int, wanted: int) -> float:
+        """Return a `--max-seconds` in which all `wanted` fixes can be tried, `tried` of which were in this time.
+
+        All else took as long as it did here, or takes its share of the longer time: whichever is more.
+        """
+        others_s = self.spent_ratio * self._total_s - self.fixes_s
+        fixes_s = max(self._least_fixes_s, self.fixes_s * wanted / tried if tried else 2 * self.fixes_s)
+        needed_s = max(others_s + fixes_s, fixes_s / self._most_share_ratio)
+        return ROUND_S * math.ceil(max(needed_s, self._total_s + 1) / ROUND_S)
 
     def window_s(self, launches_left: int, import_s: float, longest_s: float, *, slowest_gap_s: float, is_first: bool) -> float:
         """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows, and
@@ -136,6 +161,11 @@ class Seconds:
             total_s=self._launcher.now_s() - self._began_s,
             not_measured=tuple(self._not_measured),
         )
+
+    @property
+    def _least_fixes_s(self) -> float:
+        """For one worker that tries fixes, however few."""
+        return LEAST_FIXES_S + self._fixes_overhead_s + LATE_S
 
     @property
     def _fixes_overhead_s(self) -> float:

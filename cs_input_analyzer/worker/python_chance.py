@@ -1,0 +1,128 @@
+"""Take chance out of the Python functions of a pipeline: each call draws the same numbers, as each random op of TensorFlow does."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+SEED = 20_211
+# A function may wait for another one that waits for it: then both go on without the turn.
+LONGEST_TURN_S = 1.0
+# Functions that are looked through for generators of their own.
+MOST_FUNCTIONS = 64
+_GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
+
+
+@contextmanager
+def fixed_draws() -> Iterator[None]:
+    """Seed Python's and numpy's generators anew before each call of a user's Python function; at the end, put them back.
+
+    One call runs at a time, as others draw from the same generators. A generator of elements (`from_generator`) is left alone:
+    with the same draws in each step, its elements would be all alike, and a comparison of them would show little.
+    """
+    from tensorflow.python.ops.script_ops import FuncRegistry
+
+    turn, seen = threading.Lock(), dict[int, tuple[Any, list[Any]]]()
+    states: list[tuple[Any, Any]] = [(random, random.getstate()), (np.random, np.random.get_state())]
+    call = FuncRegistry.__call__
+
+    def drawn_alike(registry: Any, token: Any, device: Any, args: Any) -> Any:
+        function = registry.get(token, None)
+        if function is None or is_of_generator(function):
+            return call(registry, token, device, args)
+        has_turn = turn.acquire(timeout=LONGEST_TURN_S)
+        try:
+            if id(function) not in seen:
+                seen[id(function)] = function, list(generators_of(function))
+                states.extend((one, _state_of(one)) for one in seen[id(function)][1])
+            for generator in (random, np.random, *seen[id(function)][1]):
+                _seed(generator)
+            return call(registry, token, device, args)
+        finally:
+            if has_turn:
+                turn.release()
+
+    FuncRegistry.__call__ = drawn_alike
+    try:
+        yield
+    finally:
+        FuncRegistry.__call__ = call
+        for generator, state in reversed(states):
+            _put_back(generator, state)
+
+
+def is_of_generator(function: Any) -> bool:
+    """Return whether a registered function is tf.data's own around a generator of elements."""
+    return str(getattr(_plain(function), "__module__", "")).startswith("tensorflow.python.data.")
+
+
+def generators_of(function: Any) -> Iterator[Any]:
+    """Yield the random generators that a function reaches: its globals, its closure, the attributes of its object."""
+    pending, seen = [_plain(function)], set[int]()
+    while pending and len(seen) < MOST_FUNCTIONS:
+        value = pending.pop()
+        if id(value) in seen:
+            continue
+        if isinstance(value, _GENERATORS):
+            yield value
+        seen.add(id(value))
+        pending.extend(one for one in _held_by(value) if isinstance(one, _GENERATORS) or _may_hold(one))
+
+
+def _held_by(value: Any) -> Iterator[Any]:
+    if isinstance(value, MethodType):
+        yield from (value.__func__, *vars(value.__self__).values()) if hasattr(value.__self__, "__dict__") else (value.__func__,)
+    elif isinstance(value, FunctionType):
+        yield from (value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__)
+        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))
+    elif isinstance(value, tuple | list):
+        yield from value[:MOST_FUNCTIONS]
+    elif not isinstance(value, _GENERATORS):  # an object that can be called, or a `functools.partial`
+        yield from (getattr(value, "func", None), *getattr(value, "__dict__", {}).values())
+
+
+def _may_hold(value: Any) -> bool:
+    return isinstance(value, tuple | list) or (callable(value) and not isinstance(value, type))
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _plain(function: Any) -> Any:
+    """Return the user's function inside that of a `py_function`."""
+    return getattr(function, "_func", function)
+
+
+def _seed(generator: Any) -> None:
+    if isinstance(generator, np.random.Generator):
+        bits: Any = generator.bit_generator
+        bits.state = type(bits)(SEED).state
+    else:
+        generator.seed(SEED)
+
+
+def _state_of(generator: Any) -> Any:
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.get_state() if isinstance(generator, np.random.RandomState) else generator.getstate()
+
+
+def _put_back(generator: Any, state: Any) -> None:
+    put: Callable[[Any], Any]
+    if isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = state
+    elif generator is np.random or isinstance(generator, np.random.RandomState):
+        generator.set_state(state)
+    else:
+        put = generator.setstate
+        put(state)
