@@ -3,6 +3,9 @@
 The rule. Each query below goes to a meaning search over public source text, in this order. Its results that name a repository and a
 path are read in the order of rank. The first that meets all conditions is drawn. A query without one gives its place to the
 next query of `RESERVE`. Each place of `QUERIES` gives an input function. Each place of `SCRIPTS` gives a whole training script.
+Where `RESERVE` is used up, the places that are left go to `PATHS`: an index of public repositories is asked which of them hold
+a file at that path, and the first ten are read in the order of its answer. One path gives one pipeline. Those of
+`SCRIPT_PATHS` give scripts.
 
 The conditions:
 
@@ -43,3 +46,16 @@ RESERVE = (
     "tf.estimator train_and_evaluate input_fn tf.data map batch main",
     "tf.keras model.fit tf.data.TFRecordDataset flags app.run main",
 )
+PATHS = (
+    "input_pipeline.py",
+    "data_pipeline.py",
+    "tf_dataset.py",
+    "input_fn.py",
+    "tfrecord_dataset.py",
+    "tf_data.py",
+    "data/tf_dataset.py",
+    "src/data_pipeline.py",
+    "utils/tf_dataset.py",
+    "tfrecords.py",
+)
+SCRIPT_PATHS = ("train_tf2.py", "train_keras.py", "train_tf.py", "tf_train.py")
