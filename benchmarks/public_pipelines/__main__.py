@@ -90,7 +90,8 @@ class Place:
     data: Path
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        downloads = {"TFDS_DATA_DIR": str(self.data), "KERAS_HOME": str(self.data)}
+        return {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", **downloads}
 
 
 def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
@@ -109,6 +110,9 @@ def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
         except (subprocess.CalledProcessError, tarfile.TarError) as error:
             raise FailedError(f"{clone} does not have commit {listed.commit}: {error}") from error
     data = folder / "data" / listed.name
+    if listed.own_folder is not None:
+        for path in (checkouts / listed.repository.replace("/", "+")).rglob("*.py"):
+            path.write_text(path.read_text(encoding="utf-8").replace(listed.own_folder, str(data)), encoding="utf-8")
     synthetic.write(listed.name, data)
     return Place(listed=listed, checkouts=checkouts, data=data)
 
