@@ -113,6 +113,7 @@ DRAWN = (
         kind="pairs of JPEG files: zip, concatenate, cache, shuffle, take; one pass",
         samples=(0,),
         own_folder="/Users/jmac/Desktop/siamese/data",
+        pass_elements=0,
     ),
     Listed(
         name="higgs",
@@ -133,6 +134,7 @@ DRAWN = (
         function="windowed_dataset_v2",
         kind="a series in memory: window, flat_map of one batch; one pass",
         samples=(0,),
+        pass_elements=0,
     ),
     Listed(
         name="voiceprint",
@@ -187,6 +189,7 @@ DRAWN = (
         kind="TFRecord of PNG: a shuffle of batches that holds all, then a parallel map of batches; one pass",
         samples=("frame_id",),
         stand_ins=("pkg_resources",),
+        pass_elements=0,
     ),
     Listed(
         name="kubeflow",
@@ -198,6 +201,7 @@ DRAWN = (
         samples=(1,),
         packages=("tensorflow_datasets",),
         script=True,
+        pass_elements=0,
     ),
     Listed(
         name="iris",
@@ -209,5 +213,6 @@ DRAWN = (
         samples=(1,),
         stand_ins=("matplotlib",),
         script=True,
+        pass_elements=0,
     ),
 )
