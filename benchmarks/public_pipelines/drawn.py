@@ -178,7 +178,6 @@ DRAWN = (
         function="get_training_set",
         kind="two corpora beside each other, each interleave, two maps, filter, repeat; group_by_window by length",
         samples=(0,),
-        pass_elements=260,
     ),
     Listed(
         name="cholec",
