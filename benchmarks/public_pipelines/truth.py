@@ -40,6 +40,7 @@ FILLING_S = 10.0
 LEAST_ROUNDS = 5
 # A pass that takes longer than this is replaced by elements without an end.
 READY_S, LONGEST_READY_S = 2.0, 20.0
+SIZES_S = 5.0
 # So many whole passes fit into a window, where passes are short.
 PASSES = 5
 
@@ -249,10 +250,15 @@ def _reported(dataset: Any, pipeline: Any, reading: Reading, counted: Any, secon
 
 
 def sizes(listed: Listed, params: Mapping[str, str], elements: int) -> dict[str, Any]:
-    """Samples of each of the first elements: by the shape of the component that the list names."""
+    """Samples of each of the first elements: by the shape of the component that the list names. Fewer where the time is up."""
     dataset, _ = built(listed, params)
-    shapes = [component_at(element, listed.samples).shape for element in dataset.take(elements)]  # type: ignore[attr-defined]
-    return {"samples": [math.prod(shape[axis] for axis in listed.axes) for shape in shapes]}
+    samples, until_s = [], time.perf_counter() + SIZES_S
+    for element in dataset.take(elements):
+        shape = component_at(element, listed.samples).shape  # type: ignore[attr-defined]
+        samples.append(math.prod(shape[axis] for axis in listed.axes))
+        if time.perf_counter() > until_s:
+            break
+    return {"samples": samples}
 
 
 # --- savings -----------------------------------------------------------------------------------------------------------------
@@ -286,7 +292,7 @@ def savings(
             free |= _above(name, inputs)
             inputs[name] = ()  # a copy of the graph fills its cache again in each pass: only the original's is full
     costly = [name for name in nodes if name not in free]
-    longest_s = READY_S if listed.pass_elements is None else LONGEST_READY_S
+    longest_s = LONGEST_READY_S if listed.pass_elements == 0 else READY_S
     for replaced in dict.fromkeys([(), *(inputs[name] for name in costly), *((name,) for name in costly)]):
         try:
             ready = with_ready(dataset, [nodes[name] for name in replaced], replaced, longest_s) if replaced else dataset
