@@ -145,7 +145,7 @@ DRAWN = (
         kind="a Python generator that decodes audio; a shuffle that holds all; shapes are not said",
         samples=(0,),
         packages=("librosa", "soundfile"),
-        pass_elements=10,
+        pass_elements=5,
     ),
     Listed(
         name="coffee",

@@ -269,7 +269,7 @@ def _voiceprint(folder: Path, draw: random.Random) -> None:
     import soundfile
 
     numbers, lines = np.random.default_rng(0), []
-    for number in range(160):
+    for number in range(80):
         file = folder / f"{number}.wav"
         soundfile.write(file, numbers.uniform(-0.5, 0.5, draw.randint(48_000, 80_000)), 16_000)
         lines.append(f"{file}\t{number % 20}\n")

@@ -405,7 +405,8 @@ def _ready(cut: Any, longest_s: float) -> Any:
             count, read = seen, read + bytes_of(element)
         if seen >= LONGEST_PASS or time.perf_counter() - began_s > longest_s:
             return cut.take(count).cache().repeat()
-    return cut.take(count).cache().repeat().take(seen)
+    few = cut.take(count).cache()
+    return few if count == seen else few.repeat().take(seen)  # a take that stops at the end would never let the cache be full
 
 
 # --- again, runs --------------------------------------------------------------------------------------------------------------
