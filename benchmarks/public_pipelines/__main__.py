@@ -255,6 +255,8 @@ def drawn_judgement_of(
             found.attributed = judging.attributed_ratio(costs)
             true_shares = judging.shares(found.savings, found.whole)
             found.right = judging.right_ratio(costs, true_shares) if true_shares else None
+            if found.savings and not true_shares:
+                found.steps_failed["shares"] = "what the replaced ops save adds up to far more than the whole"
         of_pipeline = analysis.pipeline.samples_per_element
         if not found.samples and of_pipeline is not None:
             found.samples = judging.samples_verdict(of_pipeline.value, of_pipeline.counted_in is not None, found.sizes)

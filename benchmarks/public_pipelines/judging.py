@@ -16,6 +16,7 @@ GAIN_IS_GONE = 1.0
 RESAMPLINGS = 2000
 # A row that names more ops than these leaves its reader where he was.
 LARGEST_LUMP = 3
+MOST_SHARES = 1.3
 # Given names of files, these make more ops than the reader.
 READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 # TensorFlow's own functions that make many ops of all kinds.
@@ -123,8 +124,14 @@ def right_ratio(costs: Mapping[tuple[str, ...], float], true_shares: Mapping[str
 
 
 def shares(savings: Mapping[str, Sequence[float]], whole: Sequence[float]) -> dict[str, float]:
-    """Return each op's true share of the process's CPU: the median of what it saves where it is replaced, over the median whole."""
-    return {op: max(0.0, median(saved)) / median(whole) for op, saved in savings.items()} if whole and median(whole) > 0 else {}
+    """Return each op's true share of the process's CPU: the median of what it saves where it is replaced, over the median whole.
+
+    Return nothing if they add up to more than `MOST_SHARES`: the host was busy, or a copy does more than the original.
+    """
+    if not whole or median(whole) <= 0:
+        return {}
+    found = {op: max(0.0, median(saved)) / median(whole) for op, saved in savings.items()}
+    return found if sum(found.values()) <= MOST_SHARES else {}
 
 
 def samples_verdict(said: int | None, is_counted_in_each: bool, sizes: Sequence[int]) -> str:

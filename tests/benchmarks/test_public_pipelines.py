@@ -134,7 +134,7 @@ def test_a_row_of_four_ops_is_not_attributed() -> None:
 
 
 def test_cpu_at_the_wrong_op_is_attributed_and_not_right() -> None:
-    costs = {("map",): 6.0, ("shuffle",): 4.0}
+    costs: dict[tuple[str, ...], float] = {("map",): 6.0, ("shuffle",): 4.0}
     assert judging.attributed_ratio(costs) == pytest.approx(1.0)
     assert judging.right_ratio(costs, {"map": 0.6, "shuffle": 0.4}) == pytest.approx(1.0)
     assert judging.right_ratio(costs, {"map": 0.1, "shuffle": 0.1, "flat_map": 0.8}) == pytest.approx(0.2)
@@ -143,6 +143,7 @@ def test_cpu_at_the_wrong_op_is_attributed_and_not_right() -> None:
 def test_true_shares_are_medians_over_the_whole_and_never_below_zero() -> None:
     assert judging.shares({"map": [1.0, 3.0, 2.0], "batch": [-1.0]}, [4.0, 4.0, 9.0]) == {"map": 0.5, "batch": 0.0}
     assert judging.shares({"map": [1.0]}, []) == {}
+    assert judging.shares({"map": [4.0], "batch": [4.0]}, [4.0]) == {}
 
 
 @pytest.mark.parametrize(("said", "in_each", "sizes", "is_right"), [
