@@ -46,7 +46,7 @@ SAVING_ROUNDS, SAVING_S, SAVINGS_S = 7, 0.25, 30.0
 AGAIN_ROUNDS, AGAIN_S = 10, 1.0
 # The same for a drawn pipeline, so that ten of them take less than 25 minutes.
 DRAWN_ANALYZE_S, DRAWN_PATIENCE_S, DRAWN_TRUTH_S = 40.0, 50.0, 100.0
-SIZES, SHARE_ROUNDS, SHARE_S, SHARES_S = 40, 5, 0.25, 20.0
+SIZES, SHARE_ROUNDS, SHARE_S, SHARES_S, READY_S, READY_OF_A_PASS_S = 40, 5, 0.25, 20.0, 1.0, 20.0
 
 
 class FailedError(Exception):
@@ -232,9 +232,10 @@ def drawn_judgement_of(
     except FailedError as error:
         found.problem = str(error)
         return found
+    ready_s = READY_OF_A_PASS_S if listed.pass_elements == 0 else READY_S
     steps: list[tuple[str, str, Mapping[str, Any]]] = [
         ("sizes", "sizes", {"elements": SIZES}),
-        ("savings", "savings", {"rounds": SHARE_ROUNDS, "seconds": SHARE_S, "budget_s": SHARES_S, "least": 3}),
+        ("savings", "savings", {"rounds": SHARE_ROUNDS, "seconds": SHARE_S, "budget_s": SHARES_S, "least": 3, "ready_s": ready_s}),
     ]
     said = measured(place, steps, DRAWN_TRUTH_S)
     found.steps_failed |= {label: of_step for label, of_step in said.items() if isinstance(of_step, str)}

@@ -168,7 +168,7 @@ DRAWN = (
         axes=(0, 1),
         stand_ins=("flax",),
         packages=("tensorflow_datasets", "jax"),
-        pass_elements=4,
+        pass_elements=1,
     ),
     Listed(
         name="styles",

@@ -39,7 +39,7 @@ IDLE_CPU_S, IDLE_LOOK_S, LONGEST_SETTLING_S = 0.001, 0.02, 1.0
 FILLING_S = 10.0
 LEAST_ROUNDS = 5
 # A pass that takes longer than this is replaced by elements without an end.
-READY_S, LONGEST_READY_S = 2.0, 20.0
+READY_S = 2.0
 SIZES_S = 5.0
 # So many whole passes fit into a window, where passes are short.
 PASSES = 5
@@ -265,7 +265,13 @@ def sizes(listed: Listed, params: Mapping[str, str], elements: int) -> dict[str,
 
 
 def savings(
-    listed: Listed, params: Mapping[str, str], seconds: float, rounds: int, budget_s: float, least: int = LEAST_ROUNDS
+    listed: Listed,
+    params: Mapping[str, str],
+    seconds: float,
+    rounds: int,
+    budget_s: float,
+    least: int = LEAST_ROUNDS,
+    ready_s: float = READY_S,
 ) -> dict[str, Any]:
     """CPU seconds per sample that are saved where the op alone is replaced by elements that are ready, round by round.
 
@@ -292,10 +298,9 @@ def savings(
             free |= _above(name, inputs)
             inputs[name] = ()  # a copy of the graph fills its cache again in each pass: only the original's is full
     costly = [name for name in nodes if name not in free]
-    longest_s = LONGEST_READY_S if listed.pass_elements == 0 else READY_S
     for replaced in dict.fromkeys([(), *(inputs[name] for name in costly), *((name,) for name in costly)]):
         try:
-            ready = with_ready(dataset, [nodes[name] for name in replaced], replaced, longest_s) if replaced else dataset
+            ready = with_ready(dataset, [nodes[name] for name in replaced], replaced, ready_s) if replaced else dataset
             reading = Reading(ready, listed)
             reading.take(2)
             _fill(reading, seconds / 4)
