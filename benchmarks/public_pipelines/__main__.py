@@ -46,7 +46,7 @@ SAVING_ROUNDS, SAVING_S, SAVINGS_S = 7, 0.25, 30.0
 AGAIN_ROUNDS, AGAIN_S = 10, 1.0
 # The same for a drawn pipeline, so that ten of them take less than 25 minutes.
 DRAWN_ANALYZE_S, DRAWN_PATIENCE_S, DRAWN_TRUTH_S = 40.0, 50.0, 100.0
-SIZES, SHARE_ROUNDS, SHARE_S, SHARES_S, READY_S, READY_OF_A_PASS_S = 40, 5, 0.25, 20.0, 1.0, 20.0
+SIZES, SHARE_ROUNDS, SHARE_S, SHARES_S, READY_S, READY_OF_A_PASS_S = 40, 5, 0.25, 20.0, 0.3, 20.0
 
 
 class FailedError(Exception):
