@@ -471,7 +471,8 @@ def main() -> None:
     columns, cells_of = (DRAWN_COLUMNS, drawn_cells) if chosen.drawn else (COLUMNS, cells)
     every: dict[str, Judgement] = {}
     if chosen.drawn and chosen.json and Path(chosen.json).is_file():
-        every = {name: Judgement(**of_name) for name, of_name in json.loads(Path(chosen.json).read_text(encoding="utf-8")).items()}
+        kept = json.loads(Path(chosen.json).read_text(encoding="utf-8"))
+        every = {name: Judgement(**of_name) for name, of_name in kept.items() if name in names}
     # Not in the temporary folder: that is a finding of its own.
     home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
     home.mkdir(parents=True, exist_ok=True)
