@@ -14,6 +14,9 @@ from cs_input_analyzer.records import Finding, Op, OpCost
 WITHIN = 0.05
 GAIN_IS_GONE = 1.0
 RESAMPLINGS = 2000
+# A row that names more ops than these leaves its reader where he was.
+LARGEST_LUMP = 3
+MOST_SHARES = 1.3
 # Given names of files, these make more ops than the reader.
 READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
 # TensorFlow's own functions that make many ops of all kinds.
@@ -84,6 +87,61 @@ def folded(rows: Sequence[OpCost], ops: Sequence[Op]) -> dict[str, float]:
             name = str(within[name])
         costs[name] = costs.get(name, 0.0) + (row.self_cpu_s_per_sample or 0.0)
     return costs
+
+
+def groups(rows: Sequence[OpCost], ops: Sequence[Op]) -> dict[tuple[str, ...], float]:
+    """Return the CPU seconds per sample of each row with a cost, by the ops at the top of the pipeline that it names.
+
+    A row names its op and those that were merged into it. `runtime`, `unattributed` and `restart` name none.
+    """
+    within = {op.name: op.within for op in ops}
+    costs: dict[tuple[str, ...], float] = {}
+    for row in rows:
+        if not row.self_cpu_s_per_sample:
+            continue
+        named = (row.name, *(other.name for other in rows if other.merged_into == row.name)) if row.is_op else ()
+        tops = set()
+        for name in named:
+            while within.get(name) is not None:
+                name = str(within[name])
+            tops.add(name)
+        key = tuple(op.name for op in ops if op.name in tops)
+        costs[key] = costs.get(key, 0.0) + row.self_cpu_s_per_sample
+    return costs
+
+
+def attributed_ratio(costs: Mapping[tuple[str, ...], float]) -> float | None:
+    """Return the share of the CPU that rows of one to `LARGEST_LUMP` ops have. None: there is no CPU to share."""
+    total = sum(costs.values())
+    return sum(cost for named, cost in costs.items() if 1 <= len(named) <= LARGEST_LUMP) / total if total > 0 else None
+
+
+def right_ratio(costs: Mapping[tuple[str, ...], float], true_shares: Mapping[str, float]) -> float | None:
+    """Return the share of the CPU that stands where it is spent: of each row, at most the true share of the ops that it names."""
+    total = sum(costs.values())
+    named = [(ops, cost / total) for ops, cost in costs.items() if 1 <= len(ops) <= LARGEST_LUMP] if total > 0 else []
+    return sum(min(share, sum(true_shares.get(op, 0.0) for op in ops)) for ops, share in named) if total > 0 else None
+
+
+def shares(savings: Mapping[str, Sequence[float]], whole: Sequence[float]) -> dict[str, float]:
+    """Return each op's true share of the process's CPU: the median of what it saves where it is replaced, over the median whole.
+
+    Return nothing if they add up to more than `MOST_SHARES`: the host was busy, or a copy does more than the original.
+    """
+    if not whole or median(whole) <= 0:
+        return {}
+    found = {op: max(0.0, median(saved)) / median(whole) for op, saved in savings.items()}
+    return found if sum(found.values()) <= MOST_SHARES else {}
+
+
+def samples_verdict(said: int | None, is_counted_in_each: bool, sizes: Sequence[int]) -> str:
+    """Return whether the said samples are right: the largest of the first elements, and counted in each where they differ."""
+    if not sizes:
+        return f"said {said}, not checked"
+    is_right = said == max(sizes) or (is_counted_in_each and said is None)
+    is_right = is_right and (is_counted_in_each or len(set(sizes[:-1])) <= 1)
+    manner = ", counted in each" if is_counted_in_each else ""
+    return f"right: {max(sizes)}{manner}" if is_right else f"WRONG: {said}{manner}; true {min(sizes)} to {max(sizes)}"
 
 
 def dearest(savings: Mapping[str, Sequence[float]]) -> tuple[str, ...]:

@@ -22,6 +22,9 @@ class Listed:
         stand_ins: packages that the module imports and the data do not need.
         packages: packages that must be installed besides those of this project.
         from_package: the code is imported from the installed package of this name, not from a checkout.
+        script: the file is a whole training script, run by its path; the function names the part that is analyzed.
+        own_folder: a folder that the code names and only its author has; its place is taken by the data.
+        pass_elements: CPU is measured by whole passes of so many elements; 0: of passes that end. None: by time.
     """
 
     name: str
@@ -35,6 +38,9 @@ class Listed:
     stand_ins: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     from_package: str | None = None
+    script: bool = False
+    own_folder: str | None = None
+    pass_elements: int | None = None
 
 
 LISTED = (

@@ -135,27 +135,47 @@ def _vit(folder: Path, draw: random.Random) -> None:
 
 
 def _simclr(folder: Path, draw: random.Random) -> None:
+    _labelled(folder, "small", "1.0.0", 32, 3, draw, train=2000)
+
+
+def _labelled(folder: Path, name: str, version: str, size: int, channels: int, draw: random.Random, **splits: int) -> None:
+    """Write a TFDS builder of square pictures of ten kinds."""
     import tensorflow_datasets as tfds
 
-    class Small(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc, name-defined]
-        VERSION = tfds.core.Version("1.0.0")
-        name = "small"
+    features = {"image": tfds.features.Image(shape=(size, size, channels)), "label": tfds.features.ClassLabel(num_classes=10)}
+    pictures = {"image": lambda number: np.asarray(_image(draw, size, size))[..., :channels], "label": lambda number: number % 10}
+    _builder(folder, name, version, features, pictures, splits, ("image", "label"))
+
+
+def _builder(
+    folder: Path,
+    called: str,
+    version: str,
+    features: dict[str, Any],
+    make: dict[str, Callable[[int], Any]],
+    splits: dict[str, int],
+    supervised: tuple[str, str] | None = None,
+) -> None:
+    """Write the folder of a TFDS builder: by each feature's function of the number of the example."""
+    import tensorflow_datasets as tfds
+
+    class Made(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc, name-defined]
+        VERSION = tfds.core.Version(version)
+        name = called
         pkg_dir_path = folder
 
         def _info(self) -> Any:
-            features = {"image": tfds.features.Image(shape=(32, 32, 3)), "label": tfds.features.ClassLabel(num_classes=10)}
-            return self.dataset_info_from_configs(
-                features=tfds.features.FeaturesDict(features), supervised_keys=("image", "label"), description="", homepage=""
-            )
+            of_made = tfds.features.FeaturesDict(features)
+            return self.dataset_info_from_configs(features=of_made, supervised_keys=supervised, description="", homepage="")
 
         def _split_generators(self, dl_manager: Any) -> Any:
-            return {"train": self._generate_examples()}
+            return {name: self._generate_examples(count) for name, count in splits.items()}
 
-        def _generate_examples(self) -> Any:
-            for number in range(2000):
-                yield number, {"image": np.asarray(_image(draw, 32, 32)), "label": number % 10}
+        def _generate_examples(self, count: int) -> Any:
+            for number in range(count):
+                yield number, {name: value(number) for name, value in make.items()}
 
-    builder = Small(data_dir=str(folder / "made"))
+    builder = Made(data_dir=str(folder / "made"))
     builder.download_and_prepare(download_config=tfds.download.DownloadConfig(num_shards=4))
     for file in Path(str(builder.data_path)).iterdir():
         file.rename(folder / file.name)
@@ -221,6 +241,100 @@ def _keras_text(folder: Path, draw: random.Random) -> None:
         file.write_text("\n".join(_sentence(draw) for _ in range(20)))
 
 
+# --- of `drawn.py` ---------------------------------------------------------------------------------------------------------------
+
+
+def _siamese(folder: Path, draw: random.Random) -> None:
+    for kind in ("anchor", "positive", "negative"):
+        (folder / kind).mkdir()
+        for number in range(300):
+            (folder / kind / f"{number:03d}.jpg").write_bytes(_jpeg(draw, 250, 250))
+
+
+def _higgs(folder: Path, draw: random.Random) -> None:
+    import tensorflow as tf
+
+    for index in range(4):
+        with tf.io.TFRecordWriter(str(folder / f"train-{index:02d}.tfrecord"), "GZIP") as writer:
+            for number in range(5120):
+                writer.write(_example(label=number % 2, **{f"f{place}": draw.gauss(0, 1) for place in range(28)}))
+
+
+def _windows(folder: Path, draw: random.Random) -> None:
+    rows = [f"{number},1749-01-31,{draw.uniform(0, 200):.1f}" for number in range(3235)]
+    (folder / "sunspots.csv").write_text("\n".join([",Date,Monthly Mean Total Sunspot Number", *rows]) + "\n")
+
+
+def _voiceprint(folder: Path, draw: random.Random) -> None:
+    import soundfile
+
+    numbers, lines = np.random.default_rng(0), []
+    for number in range(80):
+        file = folder / f"{number}.wav"
+        soundfile.write(file, numbers.uniform(-0.5, 0.5, draw.randint(48_000, 80_000)), 16_000)
+        lines.append(f"{file}\t{number % 20}\n")
+    (folder / "train_list.txt").write_text("".join(lines))
+
+
+def _coffee(folder: Path, draw: random.Random) -> None:
+    numbers = np.random.default_rng(0)
+
+    def picture(number: int) -> bytes:
+        mask = (numbers.random((512, 512)) < 0.1).astype(np.float32)
+        return _example(x=numbers.integers(0, 255, (512, 512), dtype=np.uint8).tobytes(), y=mask.tobytes())
+
+    _records([folder / "segmentation_train.tfrecord"], 48, picture)
+
+
+def _metroplex(folder: Path, draw: random.Random) -> None:
+    import tensorflow_datasets as tfds
+
+    prepared = folder / "lsun" / "church_outdoor" / "3.1.0"
+    prepared.mkdir(parents=True)
+    features = {"id": tfds.features.Text(), "image": tfds.features.Image(encoding_format="jpeg")}
+    pictures = {"id": str, "image": lambda number: np.asarray(_image(draw, 341, 256))}
+    _builder(prepared, "lsun", "3.1.0", features, pictures, {"train": 512, "validation": 16})
+
+
+def _styles(folder: Path, draw: random.Random) -> None:
+    def sentence(number: int) -> bytes:
+        return _example(inputs=[draw.randrange(3, 30_000) for _ in range(min(int(draw.lognormvariate(3.3, 0.6)) + 3, 300))])
+
+    for name in ("wiki", "baidu"):
+        (folder / name).mkdir()
+        _records((folder / name / f"{name}-train-{index}" for index in range(4)), 1500, sentence)
+
+
+def _cholec(folder: Path, draw: random.Random) -> None:
+    of_repository = {"n_batch_shuffle": 256, "n_file_shuffle": 80, "n_interleave_block": 4, "n_interleave_cycle": 6}
+    of_repository |= {"n_parallel_interleave_calls": 4, "n_parallel_parse_calls": 4, "n_prefetch": 4}
+    (folder / "config.json").write_text(json.dumps({"cholec80_dir": str(folder / "videos"), **of_repository}))
+    (folder / "videos").mkdir()
+    pictures = []
+    for _ in range(6):
+        packed = io.BytesIO()
+        _image(draw, 214, 120).resize((854, 480), 0).save(packed, "PNG")
+        pictures.append(packed.getvalue())
+
+    def frame(number: int) -> bytes:
+        labels = {"video_id": b"video", "instruments": [0] * 7, "phase": number % 7}
+        return _example(frame=pictures[number % 6], frame_id=number % 3 + 1, total_frames=3, **labels)
+
+    _records((folder / "videos" / f"video{index:02d}.tfrecord" for index in range(80)), 3, frame)
+
+
+def _kubeflow(folder: Path, draw: random.Random) -> None:
+    (folder / "mnist" / "3.0.1").mkdir(parents=True)
+    _labelled(folder / "mnist" / "3.0.1", "mnist", "3.0.1", 28, 1, draw, train=6000, test=1000)
+
+
+def _iris(folder: Path, draw: random.Random) -> None:
+    rows = [",".join(f"{draw.uniform(0.1, 8):.1f}" for _ in range(4)) + f",{number % 3}" for number in range(120)]
+    (folder / "datasets").mkdir()
+    for name in ("iris_training.csv", "iris_test.csv"):
+        (folder / "datasets" / name).write_text("\n".join(["120,4,setosa,versicolor,virginica", *rows]) + "\n")
+
+
 WRITERS: dict[str, Callable[[Path, random.Random], None]] = {
     "electra": _electra,
     "mnasnet": _mnasnet,
@@ -234,4 +348,14 @@ WRITERS: dict[str, Callable[[Path, random.Random], None]] = {
     "unet": _unet,
     "opennmt": _opennmt,
     "keras_text": _keras_text,
+    "siamese": _siamese,
+    "higgs": _higgs,
+    "windows": _windows,
+    "voiceprint": _voiceprint,
+    "coffee": _coffee,
+    "metroplex": _metroplex,
+    "styles": _styles,
+    "cholec": _cholec,
+    "kubeflow": _kubeflow,
+    "iris": _iris,
 }

@@ -6,6 +6,7 @@ the reading to its caller (`opennmt`).
 
 from __future__ import annotations
 
+import runpy
 import sys
 import types
 from collections.abc import Mapping
@@ -183,3 +184,108 @@ def keras_text(params: Params) -> Any:
     import keras
 
     return keras.utils.text_dataset_from_directory(params["data"], batch_size=32, max_length=2000, seed=1, verbose=False)
+
+
+# --- of `drawn.py` ---------------------------------------------------------------------------------------------------------------
+
+
+def siamese(params: Params) -> Any:
+    _from(params, "tranvananhanhanh/vgg16_siamese_face_recognition", "")
+    import dataset
+
+    return dataset.train_data
+
+
+def higgs(params: Params) -> Any:
+    _from(params, "LaurinTim/Higgs-Data", "HIGGS")
+    import HIGGS_utils
+    import tensorflow as tf
+
+    return HIGGS_utils.make_ds(tf.io.gfile.glob(f"{params['data']}/*.tfrecord"), batch=2**11, shuffle=True)
+
+
+def windows(params: Params) -> Any:
+    _from(params, "moiseyalaev/Time_Series", "Helper_Functions")
+    import numpy as np
+    from windowed_function import windowed_dataset_v2
+
+    series = np.loadtxt(f"{params['data']}/sunspots.csv", delimiter=",", skiprows=1, usecols=2)
+    return windowed_dataset_v2(series[:3000], 64, 256, 1000)
+
+
+def voiceprint(params: Params) -> Any:
+    _from(params, "yeyupiaoling/VoiceprintRecognition-Tensorflow", "")
+    from utils import reader
+
+    return reader.train_reader(data_list_path=f"{params['data']}/train_list.txt", batch_size=16, num_epoch=50, spec_len=257)
+
+
+def coffee(params: Params) -> Any:
+    _from(params, "wbmagalhaes/coffee-defect-map", "")
+    from utils import tfrecords
+    from utils.augmentation import clip01, crop, flip, rotate
+
+    dataset = tfrecords.read([f"{params['data']}/segmentation_train.tfrecord"], im_size=512)
+    dataset = clip01(flip(rotate(crop(dataset, im_size=256))))
+    return dataset.repeat().shuffle(buffer_size=400).batch(16)
+
+
+def metroplex(params: Params) -> Any:
+    _from(params, "AranKomat/Metroplex", "")
+    import input_pipeline
+
+    of_json = {"dataset": "lsun/church_outdoor", "image_size": 256, "n_batch": 128}
+    of_hps = {"split_train": "train", "split_test": "validation", "shuffle_buffer": 50000}
+    options = types.SimpleNamespace(**of_json, **of_hps, tfds_data_dir=None, tfds_manual_dir=None)
+    return input_pipeline.get_ds(options, mode="train")
+
+
+def styles(params: Params) -> Any:
+    _from(params, "1-punchMan/CycleGAN-sentiment-transfer", "")
+    import data_pipeline
+    import tensorflow as tf
+
+    of_main = {"max_length": 256, "n_tokens": 3000, "static_batch": False, "num_gpus": 1, "repeat_dataset": None}
+    of_data = {"wiki_dir": f"{params['data']}/wiki", "baidu_dir": f"{params['data']}/baidu", "BOS_id": 1, "EOS_id": 2}
+    return data_pipeline.get_training_set({**of_main, **of_data, "max_io_parallelism": tf.data.experimental.AUTOTUNE})
+
+
+def cholec(params: Params) -> Any:
+    _from(params, "CAMMA-public/TF-Cholec80", "")
+    from tf_cholec80.dataset import make_cholec80
+
+    return make_cholec80(12, config_path=f"{params['data']}/config.json")
+
+
+def kubeflow(params: Params) -> Any:
+    return _of_script(_from(params, "lugonthier/kubeflow-course") / "practices/training_op/solution/train.py")
+
+
+def iris(params: Params) -> Any:
+    return _of_script(_from(params, "cmcai0104/Assert_Portfolio_Policy") / "train_tf2.py")
+
+
+class _TakenError(Exception):
+    """Ends a script where it takes its data."""
+
+
+def _of_script(path: Path) -> Any:
+    """Return the first dataset that a script iterates over, or gives to `fit`; without the analyzer's own capture."""
+    import keras
+    from tensorflow.python.data.ops.dataset_ops import DatasetV2
+
+    taken: list[Any] = []
+
+    def take(dataset: Any) -> Any:
+        taken.append(dataset)
+        raise _TakenError
+
+    fit, iterate, arguments = keras.Model.fit, DatasetV2.__iter__, sys.argv
+    keras.Model.fit, DatasetV2.__iter__, sys.argv = lambda model, x, **rest: take(x), take, [str(path)]
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except _TakenError:
+        return taken[0]
+    finally:
+        keras.Model.fit, DatasetV2.__iter__, sys.argv = fit, iterate, arguments
+    raise RuntimeError(f"{path} takes no dataset")

@@ -5,6 +5,7 @@
 STEPS is JSON, a list of [label, step, arguments]. The steps are:
 
 - `rates`: a bare loop in the graph that counts samples by itself, against the analyzer's worker;
+- `sizes`: samples of the first elements;
 - `savings`: CPU that is saved where an op is replaced by elements that are ready;
 - `again`: fixes timed anew;
 - `runs`: changed source files are loaded, and the first elements read.
@@ -25,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.public_pipelines.drawn import DRAWN
 from benchmarks.public_pipelines.judging import component_at
 from benchmarks.public_pipelines.listed import LISTED, Listed
 
@@ -36,6 +38,9 @@ LONGEST_PASS = 20_000
 IDLE_CPU_S, IDLE_LOOK_S, LONGEST_SETTLING_S = 0.001, 0.02, 1.0
 FILLING_S = 10.0
 LEAST_ROUNDS = 5
+# A pass that takes longer than this is replaced by elements without an end.
+READY_S = 2.0
+SIZES_S = 5.0
 # So many whole passes fit into a window, where passes are short.
 PASSES = 5
 
@@ -123,12 +128,28 @@ class Reading:
                 return self.samples() - before, took_s
 
     def cpu_per_sample(self, seconds: float) -> float:
-        """From an idle process with full buffers to the next: so all CPU is of the samples that were taken."""
+        """From an idle process with full buffers to the next: so all CPU is of the samples that were taken.
+
+        By whole passes where the list says so: in one part of a pass, buffers fill, and in the other they are used up.
+        """
         settle()
         began_s = time.process_time()
-        samples, _ = self.for_seconds(seconds)
+        if self.listed.pass_elements is None:
+            samples, _ = self.for_seconds(seconds)
+        elif self.listed.pass_elements == 0:
+            samples, _ = self.for_passes(seconds)
+        else:
+            samples = self.for_elements(self.listed.pass_elements, seconds)
         settle()
         return (time.process_time() - began_s) / samples
+
+    def for_elements(self, elements: int, seconds: float) -> int:
+        """Return the samples of as many times so many elements as begin within so many seconds."""
+        before, began_s = self.samples(), time.perf_counter()
+        while True:
+            self.take(elements)
+            if time.perf_counter() - began_s >= seconds:
+                return self.samples() - before
 
 
 def settle() -> None:
@@ -229,18 +250,38 @@ def _reported(dataset: Any, pipeline: Any, reading: Reading, counted: Any, secon
     return worker.samples_per_s.estimate, worker.cpu_s_per_sample
 
 
+def sizes(listed: Listed, params: Mapping[str, str], elements: int) -> dict[str, Any]:
+    """Samples of each of the first elements: by the shape of the component that the list names. Fewer where the time is up."""
+    dataset, _ = built(listed, params)
+    samples, until_s = [], time.perf_counter() + SIZES_S
+    for element in dataset.take(elements):
+        shape = component_at(element, listed.samples).shape  # type: ignore[attr-defined]
+        samples.append(math.prod(shape[axis] for axis in listed.axes))
+        if time.perf_counter() > until_s:
+            break
+    return {"samples": samples}
+
+
 # --- savings -----------------------------------------------------------------------------------------------------------------
 
 
-def savings(listed: Listed, params: Mapping[str, str], seconds: float, rounds: int, budget_s: float) -> dict[str, Any]:
+def savings(
+    listed: Listed,
+    params: Mapping[str, str],
+    seconds: float,
+    rounds: int,
+    budget_s: float,
+    least: int = LEAST_ROUNDS,
+    ready_s: float = READY_S,
+) -> dict[str, Any]:
     """CPU seconds per sample that are saved where the op alone is replaced by elements that are ready, round by round.
 
     That is the CPU of the pipeline whose op's inputs are ready, minus that of the one in which the op's own elements are. Fewer
-    rounds where the time is up.
+    rounds where the time is up. What stands before a cache that is full saves nothing.
     """
     from cs_input_analyzer.pipeline.graph import graph_def_of, named_inputs
 
-    dataset, _ = built(listed, params)
+    dataset, pipeline = built(listed, params)
     graph_def = graph_def_of(dataset)
     nodes = top_nodes(graph_def)
     names = {node: name for name, node in nodes.items()}
@@ -251,9 +292,17 @@ def savings(listed: Listed, params: Mapping[str, str], seconds: float, rounds: i
         inputs[name] = tuple(dict.fromkeys(names[source] for source in sources if source in names))
     variants: dict[tuple[str, ...], Reading] = {}
     refused: dict[str, str] = {}
-    for replaced in dict.fromkeys([(), *inputs.values(), *((name,) for name in nodes)]):
+    free: set[str] = set()
+    if listed.pass_elements is not None:
+        kinds = {op.name: op.kind for op in pipeline.ops}
+        for name in [name for name in nodes if kinds.get(name) == "Cache"]:
+            free |= _above(name, inputs)
+            inputs[name] = ()  # a copy of the graph fills its cache again in each pass: only the original's is full
+    costly = [name for name in nodes if name not in free]
+    for replaced in dict.fromkeys([(), *(inputs[name] for name in costly), *((name,) for name in costly)]):
         try:
-            reading = Reading(with_ready(dataset, [nodes[name] for name in replaced], replaced) if replaced else dataset, listed)
+            ready = with_ready(dataset, [nodes[name] for name in replaced], replaced, ready_s) if replaced else dataset
+            reading = Reading(ready, listed)
             reading.take(2)
             _fill(reading, seconds / 4)
             variants[replaced] = reading
@@ -263,16 +312,21 @@ def savings(listed: Listed, params: Mapping[str, str], seconds: float, rounds: i
     draw = random.Random(0)
     until_s = time.perf_counter() + budget_s
     for done in range(rounds):
-        if done >= LEAST_ROUNDS and time.perf_counter() > until_s:
+        if done >= least and time.perf_counter() > until_s:
             break
         for replaced in draw.sample(list(variants), len(variants)):
             costs[replaced].append(variants[replaced].cpu_per_sample(seconds))
     saved = {
         name: [one - other for one, other in zip(costs[inputs[name]], costs[(name,)], strict=True)]
-        for name in nodes
+        for name in costly
         if inputs[name] in costs and (name,) in costs
-    }
+    } | {name: [0.0] * len(costs.get((), ())) for name in free}
     return {"savings": saved, "whole": costs.get((), []), "refused": refused}
+
+
+def _above(op: str, inputs: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return the ops that an op's elements come from, near and far."""
+    return {above for source in inputs[op] for above in (source, *_above(source, inputs))}
 
 
 def _fill(reading: Reading, seconds: float) -> None:
@@ -282,7 +336,7 @@ def _fill(reading: Reading, seconds: float) -> None:
     reading.for_seconds(seconds)
 
 
-def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
+def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str], longest_s: float = READY_S) -> Any:
     """The dataset in which elements of these ops are there from the beginning: the first that each gave, again and again.
 
     As many to a pass as the op gives, where that ends.
@@ -295,7 +349,7 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str]) -> Any:
         cut = cut_after(dataset, op)
         if cut is None:
             raise ValueError(f"{op} cannot be cut")
-        ready, stem = graph_def_of(_ready(cut)), f"ready_{number}/"
+        ready, stem = graph_def_of(_ready(cut, longest_s)), f"ready_{number}/"
         (result,) = [other.input[0] for other in ready.node if other.op == "_Retval"]
         for other in graph_def.node:
             for position, source in enumerate(other.input):
@@ -345,7 +399,7 @@ def _dataset_of(graph_def: Any, like: Any) -> Any:
     return made if like.options() == tf.data.Options() else made.with_options(like.options())
 
 
-def _ready(cut: Any) -> Any:
+def _ready(cut: Any, longest_s: float) -> Any:
     """A few elements of `cut` in memory."""
     from cs_input_analyzer.worker.sampling import bytes_of
 
@@ -355,9 +409,10 @@ def _ready(cut: Any) -> Any:
         seen += 1
         if count == seen - 1 and count < READY_ELEMENTS and read < READY_BYTES:
             count, read = seen, read + bytes_of(element)
-        if seen >= LONGEST_PASS or time.perf_counter() - began_s > 2.0:
+        if seen >= LONGEST_PASS or time.perf_counter() - began_s > longest_s:
             return cut.take(count).cache().repeat()
-    return cut.take(count).cache().repeat().take(seen)
+    few = cut.take(count).cache()
+    return few if count == seen else few.repeat().take(seen)  # a take that stops at the end would never let the cache be full
 
 
 # --- again, runs --------------------------------------------------------------------------------------------------------------
@@ -415,8 +470,8 @@ def main() -> None:
     from cs_input_analyzer.worker import capture
 
     tf.get_logger().setLevel("ERROR")
-    listed = next(one for one in LISTED if one.name == name)
-    measures = {"rates": rates, "savings": savings, "again": again, "runs": runs}
+    listed = next(one for one in (*LISTED, *DRAWN) if one.name == name)
+    measures = {"rates": rates, "sizes": sizes, "savings": savings, "again": again, "runs": runs}
     with capture.standing_in(listed.stand_ins, lambda module: None):
         for label, step, arguments in json.loads(steps):
             try:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.public_pipelines import judging, synthetic, targets
-from benchmarks.public_pipelines.__main__ import JUDGED, Judgement, cells
+from benchmarks.public_pipelines.__main__ import DRAWN_COLUMNS, JUDGED, Judgement, cells, drawn_cells
+from benchmarks.public_pipelines.drawn import DRAWN, PASSED_OVER
 from benchmarks.public_pipelines.listed import LISTED
 from cs_input_analyzer.records import Op
 from tests.builders import make_finding, make_op_cost
@@ -21,15 +22,24 @@ RATES = st.lists(st.floats(1.0, 1e6), min_size=1, max_size=30)
 # --- the list ----------------------------------------------------------------------------------------------------------------
 
 
-def test_twelve_pipelines_from_eight_repositories_have_a_target_and_data_and_are_judged_with_a_reason() -> None:
-    names = {one.name for one in LISTED}
-    assert len(LISTED) == len(names) >= 12
+def test_each_pipeline_has_a_target_and_data_and_is_judged_with_a_reason() -> None:
+    names = {one.name for one in (*LISTED, *DRAWN)}
+    assert len(LISTED) + len(DRAWN) == len(names)
+    assert len(LISTED) >= 12
     assert len({one.repository for one in LISTED}) >= 8
     assert set(synthetic.WRITERS) == names
     assert all(callable(getattr(targets, name)) for name in names)
     by_hand = json.loads(JUDGED.read_text(encoding="utf-8"))
     assert set(by_hand) <= names
     assert all(isinstance(one["true"], bool) and one["why"] for of_one in by_hand.values() for one in of_one.values())
+
+
+def test_ten_are_drawn_of_as_many_repositories_two_of_them_scripts_and_none_is_listed_or_passed_over() -> None:
+    repositories = {one.repository for one in DRAWN}
+    assert len(DRAWN) == len(repositories) == 10
+    assert sum(one.script for one in DRAWN) == 2
+    assert not repositories & {one.repository for one in LISTED}
+    assert not repositories & {passed.partition(",")[0] for passed in PASSED_OVER}
 
 
 # --- ratios -------------------------------------------------------------------------------------------------------------------
@@ -90,6 +100,66 @@ def test_the_dearest_is_that_of_the_largest_median_and_those_that_rounds_do_not_
     assert not replace(found, rows={"map": 3.0, "runtime": 4.0}).is_dearest_right
 
 
+OPS = [
+    Op(name="map", kind="Map", parameters={}, within="flat_map"),
+    Op(name="flat_map", kind="FlatMap", parameters={}),
+    Op(name="shuffle", kind="Shuffle", parameters={}),
+    Op(name="batch", kind="Batch", parameters={}),
+]
+
+
+def _costs(*rows: tuple[str, float | None, str | None]) -> dict[tuple[str, ...], float]:
+    made = [make_op_cost(name, self_cpu_s_per_sample=cost_s, merged_into=into) for name, cost_s, into in rows]
+    return judging.groups(made, OPS)
+
+
+def test_a_row_names_its_op_at_the_top_and_what_is_merged_into_it() -> None:
+    assert _costs(("map", 1.0, None), ("shuffle", 2.0, None), ("batch", None, "shuffle")) == {
+        ("flat_map",): 1.0,
+        ("shuffle", "batch"): 2.0,
+    }
+
+
+@pytest.mark.parametrize("name", ["unattributed", "runtime", "restart"])
+def test_what_is_no_op_is_not_attributed_whatever_is_merged_into_it(name: str) -> None:
+    costs = _costs(("map", 1.0, None), (name, 3.0, None), ("shuffle", None, name))
+    assert judging.attributed_ratio(costs) == pytest.approx(0.25)
+    assert judging.right_ratio(costs, {"flat_map": 0.9, "shuffle": 0.1}) == pytest.approx(0.25)
+
+
+def test_a_row_of_four_ops_is_not_attributed() -> None:
+    assert judging.attributed_ratio({("a", "b", "c"): 1.0, ("a", "b", "c", "d"): 1.0}) == pytest.approx(0.5)
+    assert judging.attributed_ratio({}) is None
+    assert judging.right_ratio({}, {}) is None
+
+
+def test_cpu_at_the_wrong_op_is_attributed_and_not_right() -> None:
+    costs: dict[tuple[str, ...], float] = {("map",): 6.0, ("shuffle",): 4.0}
+    assert judging.attributed_ratio(costs) == pytest.approx(1.0)
+    assert judging.right_ratio(costs, {"map": 0.6, "shuffle": 0.4}) == pytest.approx(1.0)
+    assert judging.right_ratio(costs, {"map": 0.1, "shuffle": 0.1, "flat_map": 0.8}) == pytest.approx(0.2)
+
+
+def test_true_shares_are_medians_over_the_whole_and_never_below_zero() -> None:
+    assert judging.shares({"map": [1.0, 3.0, 2.0], "batch": [-1.0]}, [4.0, 4.0, 9.0]) == {"map": 0.5, "batch": 0.0}
+    assert judging.shares({"map": [1.0]}, []) == {}
+    assert judging.shares({"map": [4.0], "batch": [4.0]}, [4.0]) == {}
+
+
+@pytest.mark.parametrize(("said", "in_each", "sizes", "is_right"), [
+    (16, True, [16, 16, 3], True),
+    (16, False, [16, 16, 3], True),
+    (1, False, [8192, 8192], False),
+    (None, True, [45, 54, 65], True),
+    (65, False, [45, 54, 65], False),
+    (None, False, [45, 54], False),
+])  # fmt: skip
+def test_samples_are_right_where_they_are_those_of_the_first_elements(
+    said: int | None, in_each: bool, sizes: list[int], is_right: bool
+) -> None:
+    assert judging.samples_verdict(said, in_each, sizes).startswith("right" if is_right else "WRONG")
+
+
 # --- lines ------------------------------------------------------------------------------------------------------------------------
 
 TEXT = """\
@@ -147,3 +217,6 @@ def test_a_pipeline_that_could_not_be_run_is_a_row_that_says_why() -> None:
     shown = cells(Judgement(name="one", repository="a/b", commit="0", function="f", problem="there is no clone"))
     assert shown[1] == "there is no clone"
     assert len(shown) == len(cells(Judgement(name="two", repository="a/b", commit="0", function="f")))
+    failed = drawn_cells(Judgement(name="one", repository="a/b", commit="0", function="f", problem="exit 3: why", exit_code=3))
+    assert failed[1:4] == ("3", "", "exit 3: why")
+    assert len(failed) == len(DRAWN_COLUMNS) == len(drawn_cells(Judgement(name="two", repository="a/b", commit="0", function="f")))
