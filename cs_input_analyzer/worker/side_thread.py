@@ -28,6 +28,8 @@ FIRST_READING_S, READING_S = 0.02, 0.25
 THREADS_S = 1.0
 # Between two checks whether the rate is precise enough.
 STOP_CHECK_S = 0.5
+# A loop that is not back so long after its window hangs. The parent ends such a worker within a second.
+HANG_S = 0.1
 # Snapshots come closer together where iterators ended since the last one, and slowly further apart where none did: what an iterator
 # did after its last snapshot is lost. They never take more CPU than this part of the time: a snapshot costs 0.1 to 0.3 ms.
 FIRST_POLL_S, CLOSEST_POLL_S, FURTHEST_POLL_S = 0.1, 0.02, 0.5
@@ -173,7 +175,7 @@ class SideThread:
         reading_s, poll_s = FIRST_READING_S, FIRST_POLL_S
         now_s = self._began_s
         next_reading_s, next_poll_s = now_s + reading_s, now_s + poll_s
-        next_threads_s, next_check_s, next_costs_s = now_s, now_s + STOP_CHECK_S, now_s + self.window_s + STOP_CHECK_S
+        next_threads_s, next_check_s, next_costs_s = now_s, now_s + STOP_CHECK_S, now_s + self.window_s + HANG_S
         while not self._ended.wait(max(0.0, min(next_reading_s, next_poll_s) - time.monotonic())):
             now_s = time.monotonic()
             if now_s >= next_reading_s:

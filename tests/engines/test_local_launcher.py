@@ -180,7 +180,7 @@ def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalL
     plan = make_work_plan(f"{path}:crashing", candidates=candidates, fixes_s=12.0, **window)
     found = launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
     assert not found.outcomes.is_over
-    assert found.outcomes.each[0].reason == "map is neither a prefetch nor a reader; the buffer of a shuffle decides the order"
+    assert found.outcomes.each[0].reason == "map is no prefetch; the buffer of a shuffle decides the order"
     assert found.outcomes.running == 1
     assert found.measurement.samples_per_s is not None  # and what was sampled before is kept
     assert found.outcomes.ended.startswith("killed by signal 6 (SIGABRT)")
