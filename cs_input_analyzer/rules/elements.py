@@ -59,15 +59,20 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     Silent where all shapes are known, for the batch dimension alone (CSI307 is about that), and for strings, which go to no
     accelerator.
     """
-    is_batched = batching_op(case.pipeline.ops) is not None
+    last = batching_op(case.pipeline.ops)
+    is_batched = last is not None
     unknown = [part for part in case.pipeline.element_spec if part.dtype != "string" and _is_unknown(part, is_batched)]
     if not unknown:
         return
     python = python_ops(case.pipeline.ops)
-    # The last one whose function may change the shape: what Python promised before it says nothing of what it gives.
-    made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python] or case.pipeline.ops)[-1:]
+    # A batch of another batch's elements may be shorter at the end of each group.
+    short = [op for op in case.pipeline.ops if op is not last and op.kind in KINDS and op.parameters.get("drop_remainder") is False]
+    # The last one that may change the shape: what Python promised before it says nothing of what it gives.
+    made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short] or case.pipeline.ops)[-1:]
     message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
     fix = _shape_fix(unknown, any(op in python for op in made_by))
+    if made_by and made_by[0] in short:
+        fix = "drop_remainder=True in it, where what is left over may go"
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
 

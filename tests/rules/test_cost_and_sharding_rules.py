@@ -435,6 +435,17 @@ ROWS: Rows = {
         unknown("ragged", (32, None), kind="ragged"),
         unknown("sparse", (32, 100), kind="sparse"),
         ("warning", shaped((None,), ops=(MAP,))),
+        (
+            says("warning", op="short", fix="drop_remainder"),
+            shaped(
+                (4, None),
+                ops=(
+                    MAP,
+                    replace(BATCH, name="short", parameters={"batch_size": 20, "drop_remainder": False}),
+                    replace(BATCH, name="batch_2"),
+                ),
+            ),
+        ),
         ("", shaped((32, 128), (32,))),
         ("", shaped((None, 128), (None,))),
         ("", shaped((32, None), dtype="string")),
