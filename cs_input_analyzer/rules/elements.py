@@ -246,8 +246,8 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
     colours, is not measured.
 
     Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
-    where the first resizes it before the next one cuts, where several take the decoded image, as two views of it do (each would
-    decode it again), and for `tf.io.decode_image` and `decode_png`, whose pictures need not be JPEG.
+    where it may be resized before it is cut (a window of `sample_distorted_bounding_box` is surely one of the file), where several
+    take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and `decode_png`, whose pictures need not be JPEG.
     """
     holders = {op.within for op in case.pipeline.ops}
     for op in case.pipeline.ops:
@@ -258,8 +258,9 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
         crop = _crop(op, case)
         if crop is None or DECODES & frozenset(op.shared) or (crop != op and "argument" in crop.shared):
             continue
-        if crop != op and any(name.startswith("Resize") for name in called):  # what is cropped then is no window of the file
-            continue
+        resizes = any(name.startswith("Resize") for name in called)
+        if resizes and (crop != op or not any(name.startswith("SampleDistorted") for name in called)):
+            continue  # what is cropped after a resize is no window of the file, and which of them comes first is not known
         share = share_of(case, (op,))
         does_more = is_costly(op, besides=DECODES)
         cost = f" ({op.name} takes {format_ratio(share)} of the CPU time)" if share is not None and not does_more else ""
