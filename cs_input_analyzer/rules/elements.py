@@ -247,7 +247,8 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
 
     Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
     where it may be resized before it is cut (a window of `sample_distorted_bounding_box` is surely one of the file), where several
-    take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and `decode_png`, whose pictures need not be JPEG.
+    take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and `decode_png`, whose
+    pictures need not be JPEG.
     """
     holders = {op.within for op in case.pipeline.ops}
     for op in case.pipeline.ops:

@@ -37,8 +37,8 @@ BURST_RATIO = 0.5
 # times in a turn at least: what runs ahead at the end of a turn, and what is left over at the end of the data, must not count much.
 TAKEN, TAKEN_BYTES = 64, 64 << 20
 LEAST_TIMES = 20
-# A part that hangs is left behind this long after the time is up.
-PATIENCE_S = 1.0
+# A part that hangs, or whose pass takes longer, is left behind this long after the time is up.
+PATIENCE_S = 3.0
 # Ops that hand elements on, keep or reorder them: what little they cost, snapshots tell.
 _LIGHT = IDLE | SHUFFLES | REPEATS | KEEPERS | frozenset({"Prefetch", "Take", "Skip", "Shard", "Options"})
 
@@ -75,11 +75,13 @@ def _run_parts(
 ) -> None:
     """Run each part in turns; hand over what one element costs, or why that is not known, and None at the end."""
     loops = {op: SamplingLoop() for op in ops}
-    cpu_s: dict[str, list[float]] = {op: [] for op in ops}
-    for turn in range(TURNS):
-        for place, op in enumerate(ops):
-            turns_left = (TURNS - turn) * len(ops) - place
-            seconds = (deadline_s - time.monotonic()) / turns_left
+    cpu_s: dict[str, float] = {}
+    wanted = list(ops)
+    for _ in range(TURNS):
+        again = []
+        for place, op in enumerate(wanted):
+            began_s = time.monotonic()
+            seconds = (deadline_s - began_s) / (len(wanted) - place) / (TURNS if op not in cpu_s else 1)
             if seconds <= 0:
                 break
             try:
@@ -88,8 +90,11 @@ def _run_parts(
                 found({"op": op, "cpu_s_per_element": None, "why": f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]})
                 continue
             if spent_s is not None:
-                cpu_s[op].append(spent_s)
-                found({"op": op, "cpu_s_per_element": min(cpu_s[op])})
+                cpu_s[op] = min(spent_s, cpu_s.get(op, spent_s))
+                found({"op": op, "cpu_s_per_element": cpu_s[op]})
+            if time.monotonic() - began_s < 2 * seconds:  # a whole pass that took longer is long enough
+                again.append(op)
+        wanted = sorted(again, key=lambda op: op in cpu_s)
     found(None)
 
 
@@ -121,44 +126,36 @@ def marginal_costs(
 
 
 def _cpu_s_per_element(part: Any, loop: SamplingLoop, seconds: float, harness_s: float) -> float | None:
-    """Return CPU seconds of one element of a dataset; None where its elements come in bursts, or none comes in that time.
+    """Return CPU seconds of one element of a dataset; None where no element comes in that time, or no whole pass of bursts.
 
     Args:
         loop: traced for such elements on its first call.
         harness_s: what the loop itself costs each time.
     """
-    began_s = time.monotonic()
-    iterator = iter(part)
-    if (first := next(iterator, None)) is None:
+    began_s, began_cpu_s = time.time(), time.process_time()
+    iterator = iter(part.window(1, drop_remainder=True))
+    came = loop(iterator, until_s=began_s + WARM_RATIO * seconds)
+    count = len(came.stamps_s)
+    if came.error or not count:
         return None
-    first_s = time.monotonic() - began_s
-    next(iterator, None)
-    each_s = time.monotonic() - began_s - first_s
-    taken = max(1, min(TAKEN, TAKEN_BYTES // max(1, bytes_of(first)), int((1 - WARM_RATIO) * seconds / (LEAST_TIMES * each_s))))
-    del first, iterator
-    is_burst = first_s > BURST_RATIO * seconds
-    elements = spent_s = 0.0
-    while elements == 0 or time.monotonic() - began_s < seconds / 2:
-        iterator = iter(part.window(taken, drop_remainder=True))
-        began_cpu_s = time.process_time()
-        until_s = time.time() + seconds - (time.monotonic() - began_s)
-        came = loop(iterator, until_s=time.time() + (1.0 if is_burst else WARM_RATIO) * seconds)
-        if not (came.ended or came.error):
-            if is_burst:
-                return None
-            began_cpu_s = time.process_time()
-            came = loop(iterator, until_s=until_s)
-            if came.error or not len(came.stamps_s):
-                return None
-            count = len(came.stamps_s)
-            return max(0.0, time.process_time() - began_cpu_s - harness_s * count) / (count * taken)
-        if came.error:
+    first_s = float(came.stamps_s[0]) - began_s
+    is_burst, has_ended = first_s > BURST_RATIO * seconds, came.ended
+    if is_burst and not has_ended:
+        rest = loop(iterator, until_s=time.time() + max(seconds, first_s))
+        count, has_ended = count + len(rest.stamps_s), rest.ended
+        if not has_ended:
             return None
-        if taken > 1 and len(came.stamps_s) < LEAST_TIMES:
-            taken = 1
-            continue
-        if not len(came.stamps_s):
-            return None
-        spent_s += time.process_time() - began_cpu_s - harness_s * len(came.stamps_s)
-        elements += (len(came.stamps_s) + 0.5 * (taken > 1)) * taken
-    return max(0.0, spent_s / elements)
+    if has_ended and (is_burst or count < TAKEN * LEAST_TIMES):
+        return max(0.0, time.process_time() - began_cpu_s - harness_s * count) / count
+    each_s = (time.time() - began_s - first_s) / count
+    del iterator, came
+    taken = int((1 - WARM_RATIO) * seconds / (LEAST_TIMES * each_s))
+    taken = max(1, min(TAKEN, TAKEN_BYTES // max(1, bytes_of(next(iter(part)))), taken))
+    iterator = iter((part.repeat() if has_ended else part).window(taken, drop_remainder=True))
+    loop(iterator, until_s=time.time() + WARM_RATIO * seconds)  # fills its buffers
+    began_cpu_s = time.process_time()
+    came = loop(iterator, until_s=time.time() + (1 - WARM_RATIO) * seconds)
+    count = len(came.stamps_s)
+    if came.error or not count:
+        return None
+    return max(0.0, time.process_time() - began_cpu_s - harness_s * count) / (count * taken)
