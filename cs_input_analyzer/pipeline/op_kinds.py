@@ -142,6 +142,8 @@ HANDS_ON = kinds_with("hands-on")
 ONE_BY_ONE = kinds_with("one-by-one")
 ONE_FOR_ONE = kinds_with("one-for-one")
 NAMES_PASS = kinds_with("names")
+# What gives the numbers of its input, one by one or put together.
+KEEPS_SIZE = (BATCHING | ONE_BY_ONE | ONE_FOR_ONE) - TRANSFORMS - OPENS - {"Unbatch", "Zip"}
 
 
 def is_dataset_op(op: str) -> bool:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-from cs_input_analyzer.pipeline.lineage import downstream, may_reorder
+from cs_input_analyzer.pipeline.lineage import downstream, may_reorder, upstream
 from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with, method_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
@@ -66,6 +66,32 @@ def draws_by_seed(op: Op) -> bool:
 def draws(op: Op) -> bool:
     """Whether its function draws random numbers, of either kind."""
     return draws_random_numbers(op) or draws_by_seed(op)
+
+
+def draws_anew(op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether its function may draw other numbers for an element in another pass. A draw by seed does not where the
+    elements are the same in each pass, as the seed is then, too."""
+    return draws_random_numbers(op) or (draws_by_seed(op) and not is_same_each_pass(op, ops))
+
+
+def is_same_each_pass(op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether `op` gives the same in each pass for sure: its sources are ranges and arrays, and its functions keep no state,
+    call no Python and see no shuffle."""
+    up_to_here = [one for top in (*upstream(op, ops), op) for one in (top, *inside(top, ops))]
+    sources = [one for one in up_to_here if not one.inputs]
+    has_state = any(name.startswith((*_STATE, *RANDOM_STATE)) for one in up_to_here for name in one.function_ops)
+    is_mixed = any(one.kind in SHUFFLES or calls_python(one) for one in up_to_here)
+    return bool(sources) and all(length_of(one) is not None for one in sources) and not has_state and not is_mixed
+
+
+def length_of(source: Op) -> int | None:
+    """Return the elements of a range or of arrays. None for another source, or an unknown length."""
+    if source.kind == "TensorSlice":
+        return number_of(source, "elements")
+    start, stop, step = (number_of(source, name) for name in ("start", "stop", "step"))
+    if source.kind != "Range" or start is None or stop is None or not step:
+        return None
+    return len(range(start, stop, step))
 
 
 def decodes(op: Op) -> bool:

@@ -92,6 +92,16 @@ def cached_at(place: str, *ops: Op, size: float = GIB / 100e3 * 1e6) -> tuple[Ex
     return said, decoding(*reading(), mapped(JPEG), *ops)
 
 
+MERGED = cost("batch", 0.0, bytes_out_per_sample=None, self_cpu_s_per_sample=None, share_ratio=None, merged_into="map")
+
+
+def merged(*after: Op, rows: tuple[OpCost, ...] = (), sent: float | None = None, **overrides: Any) -> Case:
+    """Pictures of 100 kB, decoded and put into batches by one op of TensorFlow, of which no bytes are known."""
+    launches = alone(bytes_read_per_sample=100e3, bytes_out_per_sample=sent)
+    ops = (*reading(), mapped(JPEG), batch(), *after, prefetch())
+    return measured(case_of(*ops, measurements=launches, **overrides), cost("interleave", 0.05), cost("map", 0.8), MERGED, *rows)
+
+
 def repeated_inside(count: int) -> Case:
     inner = replace(repeat(count), name="inner", within="interleave")
     return decoding(*reading()[:3], inner, reading()[3], mapped(JPEG), shuffle(), batch())
@@ -572,6 +582,15 @@ ROWS: Rows = {
         ("", repeated_inside(-1)),
         on_nodes(GIB * 10 * 8, is_sharded=False),
         ("", decoding(bytes_out=7e6)),
+        # The bytes of a batch that was merged into its map are those of what follows, of what was sent, or of the spec.
+        (cached_at("batch")[0], merged(repeat(), rows=(cost("repeat", 0.0, bytes_out_per_sample=1e6),))),
+        (cached_at("batch")[0], merged(repeat(), sent=1e6)),
+        ("warning", merged(repeat())),
+        ("", merged(repeat(), sent=7e6)),
+        ("", merged(repeat(), element_spec=(Component(name="image", shape=(256, None, None, 3), dtype="uint8"),))),
+        ("", merged(repeat(), op("Filter", "filter"), sent=1e6)),  # what was dropped is not in them
+        ("", merged(repeat(), mapped(CAST), sent=1e6)),
+        ("", merged(is_infinite=False)),
         (  # where workers do not agree on the samples, it must hold the most of them
             says("warning", evidence={"cache_bytes_per_node": round(GIB / 10e3 * 1e5)}),
             replace(decoding(bytes_out=1e5), measurements=disagreeing(10e3, 100e3)),
