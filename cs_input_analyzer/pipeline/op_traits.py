@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from cs_input_analyzer.pipeline.lineage import downstream, may_reorder, upstream
-from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with, method_of
+from cs_input_analyzer.pipeline.op_kinds import BATCHES, BLIND, HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with, method_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
@@ -46,7 +46,11 @@ ELEMENTWISE_OF_SEVERAL = frozenset(
 )
 # The same of one sample's string, table key or shape; a parser takes one serialized example, or a vector of them.
 PARSER = "ParseExampleV2"
-_ELEMENTWISE = ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"DecodeRaw", "EnsureShape", "LookupTableFindV2", PARSER}
+_ELEMENTWISE = ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"DecodeCSV", "DecodeRaw", "LookupTableFindV2"}
+# These take a batch once their shapes, dimensions and indices count one dimension more.
+_WITH_ONE_MORE_DIMENSION = frozenset(
+    ["ConcatV2", "EnsureShape", "ExpandDims", "OneHot", "Pack", PARSER, "Reshape", "SerializeSparse", "StridedSlice"]
+)
 
 
 def is_map(op: Op) -> bool:
@@ -111,8 +115,26 @@ def calls_python(op: Op) -> bool:
 
 
 def is_elementwise(op: Op) -> bool:
-    """Whether its function does with a batch, number by number, what it does with one sample."""
+    """Return whether its function, as it is written, does with a batch what it does with each sample."""
     return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE
+
+
+def takes_batches(op: Op) -> bool:
+    """Return whether its function can do with a batch what it does with each sample, by the ops that it calls."""
+    return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE | _WITH_ONE_MORE_DIMENSION
+
+
+def to_batch(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """Return the ops after `op` up to the batch of its elements. Empty if an op between them needs what `op` makes."""
+    found: list[Op] = []
+    while len(readers := [other for other in ops if op.name in other.inputs]) == 1:
+        (op,) = readers
+        found += [op] if op.kind not in HANDS_ON else []
+        if op.kind in BATCHES:
+            return tuple(found)
+        if op.kind not in HANDS_ON | BLIND:
+            break
+    return ()
 
 
 PRIVATE_THREADS = "threading.private_threadpool_size"

@@ -266,6 +266,12 @@ def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
     return rate * demand_s / calls if rate is not None and demand_s is not None else None
 
 
+def seconds_of_call(case: Case, op: Op) -> float | None:
+    """Return the CPU time of one call of a map's function. None if its work was not seen."""
+    cost, each = cost_of(op, case.profile), visits(case, op)
+    return (cost.self_cpu_s_per_sample or 0.0) / each if cost is not None and each else None
+
+
 def cache_bytes_per_node(case: Case, op: Op) -> float | None:
     """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers. By the most
     samples where workers do not agree on them: it must fit."""

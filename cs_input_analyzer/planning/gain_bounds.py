@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from cs_input_analyzer.pipeline.lineage import upstream
+from cs_input_analyzer.pipeline.op_traits import to_batch
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import RUNTIME, Case, Edit, Op, Profile
 
@@ -66,6 +67,8 @@ def _touched(edit: Edit, ops: Sequence[Op]) -> Iterable[Op]:
         return ops  # nothing is known of it
     if edit.kind == "insert-cache":
         return (*upstream(op, ops), *inside(op, ops), op)
-    if edit.kind in ("swap", "vectorize"):
+    if edit.kind == "vectorize":
+        return (op, *(one for one in ops if one.name in op.inputs), *to_batch(op, ops))
+    if edit.kind == "swap":
         return (op, *(one for one in ops if one.name in op.inputs or op.name in one.inputs))
     return (op, *inside(op, ops))

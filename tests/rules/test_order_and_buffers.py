@@ -223,13 +223,15 @@ def of_one_statement(function: str, is_shown: bool, *called: str) -> tuple[Expec
     """Map and batch change places where the function has no eye for shapes."""
     code = f"ds = ds.map({function}).batch(256)"
     case = case_of(*reading(), mapped((*CAST, *called), code=code), batch(code=code), prefetch())
-    return edited(("vectorize", "map"), after=f"ds = ds.batch(256).map({function})" if is_shown else None), case
+    shown = f"ds = ds.batch(256).map({function})" if is_shown else None
+    return edited(("vectorize", "map"), after=shown), measured(case, cost("map", 0.6))
 
 
 def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> None:
     code = "ds = ds.map(lambda x: x + 1).batch(256)"
     twice = (mapped(code=code), batch(code=code), mapped(code=code), batch(code=code))
-    assert [finding.after for finding in found("map-before-batch", case_of(*reading(), *twice))] == [None, None]
+    case = measured(case_of(*reading(), *twice), cost("map", 0.3), cost("map_2", 0.3))
+    assert [finding.after for finding in found("map-before-batch", case)] == [None, None]
 
 
 def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cpus_than_calls() -> None:
@@ -460,15 +462,33 @@ ROWS: Rows = {
         ("info", batchable(0.1, "CPU")),
         ("", batchable(0.01, "CPU")),
         of_one_statement("lambda x: tf.cast(x, tf.float32) / 255", True),
+        of_one_statement("lambda x: tf.cast(x, tf.float32)[:6]", False, "StridedSlice"),
+        of_one_statement("lambda x: tf.stack([x, x])", False, "Pack"),
+        (says(fix="x[:, :6]"), costing(0.6, mapped((*CAST, "DecodeRaw", "StridedSlice")))),
+        (says(fix="every tf.stack (axis=1)", lacks=["x[:, :6]"]), costing(0.6, mapped(("DecodeCSV", "Pack")))),
+        (says(fix="tf.io.parse_example"), costing(0.6, mapped((*PARSE, "SerializeSparse")))),
+        (
+            edited(("vectorize", "map"), evidence={"call_cpu_s": pytest.approx(3e-4)}),
+            costing(0.6, mapped(), shuffle(), TAKE, repeat(), elements_per_sample=2.0),
+        ),
+        ("", costing(0.01, mapped(), shuffle())),
+        ("", costing(0.6, mapped(code="ds = ds.apply(rejection_resample(one))"))),
+        ("", costing(0.6, replace(mapped(), library_source="library.py:3"))),
+        ("", batched(mapped())),  # not measured
         *(
-            ("", case_of(*reading(), *ops, prefetch()))
+            ("", measured(case_of(*reading(), *ops, prefetch()), cost("map", 0.6)))
             for ops in [
                 (mapped(JPEG), batch()),
                 (mapped((*CAST, "RandomUniform")), batch()),
                 (mapped(), batch(4)),
                 (mapped(), op("PaddedBatch", "padded_batch", batch_size=256)),
                 (batch(), mapped()),
-                (mapped(), shuffle(), batch()),
+                (mapped(), cache(), batch()),
+                (mapped(), FILTER, batch()),
+                (mapped(), mapped(JPEG), batch()),
+                (mapped(), shuffle(), op("PaddedBatch", "padded_batch", batch_size=256)),
+                (mapped((*CAST, "EagerPyFunc")), shuffle(), batch()),
+                (mapped((*PARSE, "SparseToDense")), batch()),
                 (mapped((*PARSE, "DecodeJpeg")), batch()),
             ]
         ),
