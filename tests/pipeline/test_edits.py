@@ -90,8 +90,13 @@ def parse(record: Any) -> tuple[Any, ...]:
     return tf.cast(parsed["pair"], tf.int32) - 1, parsed["one"] / 2, tf.cast(raw, tf.float32)
 
 
-def parsed_raw(record: Any) -> Any:
-    return tf.io.parse_single_example(record, {"raw": tf.io.FixedLenFeature([], tf.string)})["raw"]
+def parsed(record: Any) -> Any:
+    features = {"raw": tf.io.FixedLenFeature([], tf.string), "one": tf.io.FixedLenFeature([1], tf.float32)}
+    return tf.io.parse_single_example(record, features)
+
+
+def raw_of(record: Any) -> Any:
+    return tf.io.decode_raw(parsed(record)["raw"], tf.uint8)
 
 
 def parse_sparse(record: Any) -> tuple[Any, ...]:
@@ -204,7 +209,11 @@ KEPT: dict[str, tuple[Any, ...]] = {
     "slices over the batch": (lambda: grid().map(slice_ways).batch(3), ("vectorize", "map")),
     "shapes over the batch": (lambda: grid().map(shape_ways).batch(3), ("vectorize", "map")),
     "decoded records whose shape is checked": (
-        lambda: records().map(lambda one: tf.ensure_shape(tf.io.decode_raw(parsed_raw(one), tf.uint8), [3])[1:]).batch(4),
+        lambda: records().map(lambda one: tf.ensure_shape(raw_of(one), [3])[1:]).batch(4),
+        ("vectorize", "map"),
+    ),
+    "decoded records that are reshaped": (
+        lambda: records().map(lambda one: tf.reshape(raw_of(one), [3, 1])[0]).batch(4),
         ("vectorize", "map"),
     ),
     "shuffle first": (seeded_shuffle_of_pairs, ("swap", "shuffle")),
@@ -391,9 +400,14 @@ REFUSED: list[tuple[Build, tuple[Any, ...], str]] = [
     (slices(lambda row: tf.stack([row, [5, 6]])), ("vectorize", "map"), "it calls Pack .* that are the same for every sample"),
     (lambda: lines().map(lambda line: tf.io.decode_raw(line, tf.uint8)[0]).batch(2), ("vectorize", "map"), "may differ in length"),
     (
-        lambda: records().map(lambda one: tf.io.decode_raw(parsed_raw(one), tf.uint8)[:2]).batch(2),
+        lambda: records().map(lambda one: raw_of(one)[:2]).batch(2),
         ("vectorize", "map"),
         "calls DecodeRaw of records that may differ in length",
+    ),
+    (
+        lambda: records().map(lambda one: parsed(one)["one"] + tf.cast(raw_of(one), tf.float32)).batch(2),
+        ("vectorize", "map"),
+        "calls DecodeRaw of records that may differ",
     ),
     (lambda: Dataset.range(9).map(pair).cache().batch(2), ("vectorize", "map"), "is no map right before a batch"),
     (lambda: records().map(to_dense).batch(2), ("vectorize", "map"), "cannot take a whole batch: it calls SparseTo"),

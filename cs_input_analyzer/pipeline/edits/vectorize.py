@@ -141,8 +141,10 @@ def _take_batches(function: Any, ranks: Mapping[str, int], *, has_equal_records:
         if missing:
             pending += missing
             continue
-        lengths[node.name] = _lengths_shown(node, [lengths.get(node_name(tensor), set()) for tensor in data])
-        known[node.name] = _rank_of(node, [_rank_at(tensor, nodes, known) for tensor in data], function, nodes)
+        of_inputs = [_rank_at(tensor, nodes, known) for tensor in data]
+        given = [node_name(tensor) for tensor, rank in zip(data, of_inputs, strict=True) if rank != _SINGLE]
+        lengths[node.name] = _lengths_shown(node, [lengths.get(name, set()) for name in given])
+        known[node.name] = _rank_of(node, of_inputs, function, nodes)
         pending.pop()
     unused = next((node.op for node in nodes.values() if node.name not in known and node.op not in ("NoOp", "Const")), None)
     if unused is not None:
@@ -158,18 +160,17 @@ def _take_batches(function: Any, ranks: Mapping[str, int], *, has_equal_records:
 
 
 def _lengths_shown(node: Any, inputs: list[set[str]]) -> set[str]:
-    """The decoded records whose whole length a tensor has."""
+    """Return the decoded records that a tensor is as long as; what several tensors of other lengths make may hide a length."""
     if node.op == "DecodeRaw":
         return {node.name}
-    if node.op in ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"EnsureShape"}:
-        return set[str]().union(*inputs)
-    return set()
+    is_as_long = node.op in ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"EnsureShape"}
+    return inputs[0] if is_as_long and inputs and all(one == inputs[0] for one in inputs) else set()
 
 
 def _names_shape(node: Any) -> bool:
-    """Whether the node fails unless its input has one shape."""
+    """Return whether the node fails unless its input has one size. `Reshape` to an open dimension was refused before."""
     if node.op != "EnsureShape":
-        return False
+        return bool(node.op == "Reshape")
     shape = node.attr["shape"].shape
     return not shape.unknown_rank and all(dim.size >= 0 for dim in shape.dim[1:])
 
