@@ -72,6 +72,17 @@ def test_what_is_only_done_side_by_side_costs_what_it_cost() -> None:
     assert four == pytest.approx(4 * PROCESS_RATIO)
 
 
+def test_what_a_batch_reads_may_become_cheaper_once_the_map_is_behind_it() -> None:
+    """Slices of records of ten bytes: 37 times the rate was declined for a bound of 32, by the row of their reader."""
+    before, after = (
+        measured_case({"map": 0.95, name: 0.04, "batch": 0.01}, used_ratio=1.0, serial=name)
+        for name in ("TFRecordDataset", "prefetch")
+    )
+    batched, swapped = (Edit(kind="vectorize", op="map"),), (Edit(kind="swap", op="map"),)
+    assert most_gain(before, batched) == pytest.approx(IDLE_RATIO * (most_gain(after, batched) or 0.0))
+    assert most_gain(before, batched) == pytest.approx(IDLE_RATIO * (most_gain(before, swapped) or 0.0))
+
+
 def test_all_ops_between_a_map_and_its_batch_get_other_elements() -> None:
     case = measured_case({"map": 0.5, "shuffle": 0.4, "batch": 0.1}, used_ratio=1.0)
     ops = line(*reading(), mapped(), shuffle(), batch(), prefetch())
