@@ -610,6 +610,7 @@ ROWS: Rows = {
         ("", merged(repeat(), element_spec=(Component(name="image", shape=(256, None, None, 3), dtype="uint8"),))),
         ("", merged(repeat(), op("Filter", "filter"), sent=1e6)),  # what was dropped is not in them
         ("", merged(repeat(), mapped(CAST), sent=1e6)),
+        ("", merged(repeat(), op("Zip", "zip"), sent=1e6)),  # another dataset's bytes are in them
         ("", merged(is_infinite=False)),
         (  # where workers do not agree on the samples, it must hold the most of them
             says("warning", evidence={"cache_bytes_per_node": round(GIB / 10e3 * 1e5)}),
