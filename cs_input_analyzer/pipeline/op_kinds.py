@@ -142,6 +142,12 @@ HANDS_ON = kinds_with("hands-on")
 ONE_BY_ONE = kinds_with("one-by-one")
 ONE_FOR_ONE = kinds_with("one-for-one")
 NAMES_PASS = kinds_with("names")
+# Makes tensors of samples that are alike in shape.
+BATCHES = frozenset({"Batch", "ParallelBatch"})
+# Chooses and orders elements without a look at them, at once.
+BLIND = SHUFFLES | REPEATS | {"Take", "Skip"}
+# What gives the numbers of its input, one by one or put together.
+KEEPS_SIZE = (BATCHING | ONE_BY_ONE | ONE_FOR_ONE) - TRANSFORMS - OPENS - {"Unbatch", "Zip"}
 
 
 def is_dataset_op(op: str) -> bool:

@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-from cs_input_analyzer.pipeline.lineage import downstream, may_reorder
-from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with, method_of
+from cs_input_analyzer.pipeline.lineage import downstream, may_reorder, upstream
+from cs_input_analyzer.pipeline.op_kinds import BATCHES, BLIND, HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with, method_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls
 from cs_input_analyzer.pipeline.threads import PYTHON_OPS, inside
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
@@ -46,7 +46,11 @@ ELEMENTWISE_OF_SEVERAL = frozenset(
 )
 # The same of one sample's string, table key or shape; a parser takes one serialized example, or a vector of them.
 PARSER = "ParseExampleV2"
-_ELEMENTWISE = ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"DecodeRaw", "EnsureShape", "LookupTableFindV2", PARSER}
+_ELEMENTWISE = ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"DecodeCSV", "DecodeRaw", "LookupTableFindV2"}
+# These take a batch once their shapes, dimensions and indices count one dimension more.
+_WITH_ONE_MORE_DIMENSION = frozenset(
+    ["ConcatV2", "EnsureShape", "ExpandDims", "OneHot", "Pack", PARSER, "Reshape", "SerializeSparse", "StridedSlice"]
+)
 
 
 def is_map(op: Op) -> bool:
@@ -68,6 +72,32 @@ def draws(op: Op) -> bool:
     return draws_random_numbers(op) or draws_by_seed(op)
 
 
+def draws_anew(op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether its function may draw other numbers for an element in another pass. A draw by seed does not where the
+    elements are the same in each pass, as the seed is then, too."""
+    return draws_random_numbers(op) or (draws_by_seed(op) and not is_same_each_pass(op, ops))
+
+
+def is_same_each_pass(op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether `op` gives the same in each pass for sure: its sources are ranges and arrays, and its functions keep no state,
+    call no Python and see no shuffle."""
+    up_to_here = [one for top in (*upstream(op, ops), op) for one in (top, *inside(top, ops))]
+    sources = [one for one in up_to_here if not one.inputs]
+    has_state = any(name.startswith((*_STATE, *RANDOM_STATE)) for one in up_to_here for name in one.function_ops)
+    is_mixed = any(one.kind in SHUFFLES or calls_python(one) for one in up_to_here)
+    return bool(sources) and all(length_of(one) is not None for one in sources) and not has_state and not is_mixed
+
+
+def length_of(source: Op) -> int | None:
+    """Return the elements of a range or of arrays. None for another source, or an unknown length."""
+    if source.kind == "TensorSlice":
+        return number_of(source, "elements")
+    start, stop, step = (number_of(source, name) for name in ("start", "stop", "step"))
+    if source.kind != "Range" or start is None or stop is None or not step:
+        return None
+    return len(range(start, stop, step))
+
+
 def decodes(op: Op) -> bool:
     """Whether its function makes pixels or sound of an encoded record, which takes time and many times the memory."""
     return not _DECODERS.isdisjoint(op.function_ops)
@@ -85,8 +115,26 @@ def calls_python(op: Op) -> bool:
 
 
 def is_elementwise(op: Op) -> bool:
-    """Whether its function does with a batch, number by number, what it does with one sample."""
+    """Return whether its function, as it is written, does with a batch what it does with each sample."""
     return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE
+
+
+def takes_batches(op: Op) -> bool:
+    """Return whether its function can do with a batch what it does with each sample, by the ops that it calls."""
+    return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE | _WITH_ONE_MORE_DIMENSION
+
+
+def to_batch(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """Return the ops after `op` up to the batch of its elements. Empty if an op between them needs what `op` makes."""
+    found: list[Op] = []
+    while len(readers := [other for other in ops if op.name in other.inputs]) == 1:
+        (op,) = readers
+        found += [op] if op.kind not in HANDS_ON else []
+        if op.kind in BATCHES:
+            return tuple(found)
+        if op.kind not in HANDS_ON | BLIND:
+            break
+    return ()
 
 
 PRIVATE_THREADS = "threading.private_threadpool_size"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from cs_input_analyzer.pipeline.lineage import downstream, reads_names_only, upstream
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, ONE_BY_ONE, ONE_FOR_ONE, REPEATS, SHUFFLES, kinds_with
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, KEEPERS, KEEPS_SIZE, REPEATS, SHUFFLES, kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of, number_of, sample_bytes
 from cs_input_analyzer.pipeline.samples import samples_reaching, shuffle_of_samples
 from cs_input_analyzer.planning.evidence import cache_bytes_per_node, samples_of_worker, seconds_before
@@ -18,7 +18,6 @@ _CALLING = kinds_with("threads") & (kinds_with("transforms") | BATCHING)
 _HOLDING = SHUFFLES | _CALLING | {"Prefetch"}
 # As TensorFlow has it (kMaxBatchResults of map_and_batch_dataset_op.cc).
 MOST_BATCH_RESULTS = 16
-_KEEPS_SIZE = BATCHING | ((ONE_BY_ONE | ONE_FOR_ONE) - kinds_with("transforms") - kinds_with("opens") - {"Unbatch"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +99,7 @@ def element_bytes(op: Op, case: Case) -> float | None:
     if row is not None and row.bytes_out_per_sample is not None and row.elements_per_sample:
         return row.bytes_out_per_sample / row.elements_per_sample
     each, later = sample_bytes(case.pipeline), downstream(op, case.pipeline.ops)
-    if not each or any(other.kind not in _KEEPS_SIZE for other in later):
+    if not each or any(other.kind not in KEEPS_SIZE for other in later):
         return None
     batch = samples_reaching(op, case.pipeline.ops) if op.kind not in BATCHING else number_of(op, "batch_size")
     return each * batch if batch else None

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import harmonic_mean
 
 from cs_input_analyzer.pipeline.lineage import downstream, upstream, without_end
-from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, MAPS, OPENS, kinds_with
-from cs_input_analyzer.pipeline.op_traits import cost_of
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, KEEPS_SIZE, MAPS, OPENS, SOURCES, kinds_with
+from cs_input_analyzer.pipeline.op_traits import cost_of, length_of, sample_bytes
 from cs_input_analyzer.pipeline.threads import as_run, inside, reader_ops, segments
 from cs_input_analyzer.records import (
     Case,
@@ -266,16 +266,57 @@ def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
     return rate * demand_s / calls if rate is not None and demand_s is not None else None
 
 
+def seconds_of_call(case: Case, op: Op) -> float | None:
+    """Return the CPU time of one call of a map's function. None if its work was not seen."""
+    cost, each = cost_of(op, case.profile), visits(case, op)
+    return (cost.self_cpu_s_per_sample or 0.0) / each if cost is not None and each else None
+
+
 def cache_bytes_per_node(case: Case, op: Op) -> float | None:
     """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers. By the most
     samples where workers do not agree on them: it must fit."""
-    samples, cost = samples_of_worker(case) or max(_sample_counts(case), default=None), cost_of(op, case.profile)
-    if samples is None or cost is None or cost.bytes_out_per_sample is None:
+    samples, cost = samples_of_pass(case, op), cost_of(op, case.profile)
+    each = bytes_per_sample(case, op)
+    if samples is None or cost is None or each is None:
         return None
     taken = op.parameters.get("count") if op.kind == "Take" else None
     if isinstance(taken, int) and taken >= 0 and cost.elements_per_sample:
         samples = min(samples, taken / cost.elements_per_sample)
-    return samples * cost.bytes_out_per_sample * (case.plan.tasks_per_node if case.plan else 1)
+    return samples * each * (case.plan.tasks_per_node if case.plan else 1)
+
+
+def samples_of_pass(case: Case, op: Op) -> float | None:
+    """Return the most samples that a pass of one worker has before `op`. None if nothing says when a pass ends.
+
+    The files say it, or else the length of the only source, over its elements that were measured for a sample.
+    """
+    samples = samples_of_worker(case) or max(_sample_counts(case), default=None)
+    if samples is not None:
+        return samples
+    before = (*upstream(op, case.pipeline.ops), op)
+    sources = [one for one in (*before, *(nested for one in before for nested in inside(one, case.pipeline.ops))) if not one.inputs]
+    length = length_of(sources[0]) if len(sources) == 1 and sources[0].kind in SOURCES else None
+    each = visits(case, sources[0]) if length is not None else None
+    return length / each if length is not None and each else None
+
+
+def bytes_per_sample(case: Case, op: Op) -> float | None:
+    """Return the bytes of a sample as `op` gives it. None if they are not known.
+
+    TensorFlow merges a `batch` into the map before it, and then counts no bytes for it. What follows says them if it changes no
+    size: the rows of later ops, what workers sent, or the element spec.
+    """
+    given = cost_of(op, case.profile)
+    if given is not None and given.bytes_out_per_sample is not None:
+        return given.bytes_out_per_sample
+    for later in downstream(op, case.pipeline.ops):
+        if later.kind not in KEEPS_SIZE - kinds_with("filter"):
+            return None
+        row = cost_of(later, case.profile)
+        if row is not None and row.bytes_out_per_sample is not None:
+            return row.bytes_out_per_sample
+    sent = [worker.bytes_out_per_sample for m in case.measurements for worker in m.workers if worker.bytes_out_per_sample]
+    return max(sent, default=None) or sample_bytes(case.pipeline)
 
 
 def free_bytes_per_node(case: Case) -> float:

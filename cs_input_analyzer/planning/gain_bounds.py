@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from cs_input_analyzer.pipeline.lineage import upstream
+from cs_input_analyzer.pipeline.op_traits import to_batch
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import RUNTIME, Case, Edit, Op, Profile
 
@@ -53,10 +54,13 @@ def _by_computing(case: Case, profile: Profile, edits: Sequence[Edit], rate: flo
     cheaper = IDLE_RATIO - (IDLE_RATIO - 1) * min(1.0, rate * whole_s)  # as far as not even one CPU is busy
     if whole_s - saved_s > LEAST_LEFT_RATIO * whole_s:
         yield profile.layout.cpus_per_task / (whole_s - saved_s) * cheaper
+    # A batch asks for all its elements in one loop: what it reads finds warm caches, as in a worker that is always busy.
+    moved = [op for op in case.pipeline.ops for edit in edits if edit.kind == "vectorize" and edit.op == op.name]
+    warm = {one.name for op in moved for top in upstream(op, case.pipeline.ops) for one in (top, *inside(top, case.pipeline.ops))}
     for row in profile.ops:
         row_s = row.self_cpu_s_per_sample or 0.0
         if row.is_serial and row.name not in touched and row.kind != RUNTIME and row_s > LEAST_LEFT_RATIO * whole_s:
-            yield ROW_ERROR_RATIO / row_s * cheaper
+            yield ROW_ERROR_RATIO / row_s * (IDLE_RATIO if row.name in warm else cheaper)
 
 
 def _touched(edit: Edit, ops: Sequence[Op]) -> Iterable[Op]:
@@ -66,6 +70,8 @@ def _touched(edit: Edit, ops: Sequence[Op]) -> Iterable[Op]:
         return ops  # nothing is known of it
     if edit.kind == "insert-cache":
         return (*upstream(op, ops), *inside(op, ops), op)
-    if edit.kind in ("swap", "vectorize"):
+    if edit.kind == "vectorize":
+        return (op, *(one for one in ops if one.name in op.inputs), *to_batch(op, ops))
+    if edit.kind == "swap":
         return (op, *(one for one in ops if one.name in op.inputs or op.name in one.inputs))
     return (op, *inside(op, ops))

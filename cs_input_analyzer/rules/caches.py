@@ -32,10 +32,12 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     its first pass: a shuffle of file names before it, or files read in no order, then mix once and never again. Where no shuffle
     follows, no change of your code is shown, as it would take the only mixing there is.
 
-    Silent without a measurement, in evaluation, where a cache or snapshot is there, where nothing costly comes before the first
-    random op (reading alone counts only where the storage holds the worker back: the page cache keeps files as well), where the
-    data are read once, or what is read inside an `interleave` is repeated without end, where a shuffle is followed by a `take` that
-    would keep the cache from becoming complete, and where the data take more than half of what the plan leaves of a node's memory.
+    Silent without a measurement, in evaluation, and where a cache or snapshot is there. Silent where nothing costly comes before
+    the first random op. A draw by seed is random unless its elements are those of ranges and arrays, the same in each pass. Reading
+    alone counts only where the storage holds the worker back: the page cache keeps files as well. Silent where the data are read
+    once, or what is read inside an `interleave` is repeated without end. Silent where a shuffle is followed by a `take`: the cache
+    would never be complete. Silent where the length of a pass is not known, as of a generator, and where the data take more than
+    half of what the plan leaves of a node's memory.
     """
     ops = case.pipeline.ops
     is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" for op in ops)
@@ -43,7 +45,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
         return
     op = _last_unchanging(ops)
     up_to_here = (*upstream(op, ops), *inside(op, ops), op) if op is not None else ()
-    if op is None or not reader_ops(up_to_here):
+    if op is None or not (reader_ops(up_to_here) or traits.is_same_each_pass(op, ops)):
         return
     saved = measured.share_of(case, up_to_here)
     maps = measured.share_of(case, [one for one in up_to_here if traits.is_map(one)]) or 0.0
@@ -60,7 +62,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
     """The last op at the top up to which every pass gives the same elements; None where there is no end of a pass to see."""
-    last, endless, drawing = None, without_end(ops), at_or_behind(ops, traits.draws)
+    last, endless, drawing = None, without_end(ops), at_or_behind(ops, lambda op: traits.draws_anew(op, ops))
     read = at_or_behind(ops, lambda op: op.kind not in NAMES_PASS)
     for op in ops:
         is_of_names = read.isdisjoint(op.inputs) and not traits.is_map(op) and not reader_ops((*inside(op, ops), op))
@@ -161,7 +163,7 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
             continue
         frozen = upstream(cache, ops)
         drawn = next((op for op in frozen if traits.draws_random_numbers(op)), None)
-        by_seed = next((op for op in frozen if traits.draws_by_seed(op)), None)
+        by_seed = next((op for op in frozen if traits.draws_by_seed(op) and traits.draws_anew(op, ops)), None)
         shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)
         random = drawn or by_seed or shuffle
         if random is None or (random is shuffle and any(op.kind in SHUFFLES and cache in upstream(op, ops) for op in ops)):
@@ -216,7 +218,7 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
 
 def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
     for op in downstream(cache, case.pipeline.ops):
-        is_random = traits.draws(op)
+        is_random = traits.draws_anew(op, case.pipeline.ops)
         if not traits.is_map(op) or op.within is not None or (is_random and not traits.decodes(op)):
             continue
         share, need = measured.share_of(case, (op,)), measured.cache_bytes_per_node(case, op)

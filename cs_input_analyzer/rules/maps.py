@@ -16,6 +16,7 @@ from cs_input_analyzer.planning.evidence import (
     calls_at_once,
     finding,
     rate_of_worker,
+    seconds_of_call,
     share_of,
     visits,
     waits,
@@ -177,38 +178,43 @@ SMALL_BATCH = 8
 def map_before_batch(case: Case) -> Iterator[Finding]:
     """A `map` handles samples one by one although its function could handle a whole batch.
 
-    Calling a function costs tf.data some ten microseconds, as much as casting or scaling a small sample does. After `batch` it is
-    called once for all samples of a batch.
+    Calling a function costs tf.data some ten microseconds. Casting, scaling or cutting a small sample costs no more. After `batch`
+    the function is called once for all samples of a batch.
 
     Fix: `batch` first, then `map`; `tf.io.parse_example` instead of `parse_single_example`. The analyzer proposes it where every
-    TensorFlow op of the function does to each number of a batch what it does to it alone (`cast`, arithmetic, comparisons,
-    `decode_raw`, looking up, parsing). Your function then gets tensors with one dimension more in front: `set_shape`,
-    `ensure_shape` and `x.shape` have to count it. So your code is shown changed only where the function is a lambda that has none
-    of these.
+    TensorFlow op of the function can take a batch: `cast`, arithmetic, comparisons, `decode_raw`, `decode_csv`, looking up, slices,
+    parsing, `stack`, `concat`, `expand_dims`, `one_hot`. Your function then gets tensors with one dimension more in front.
+    `set_shape`, `ensure_shape` and `x.shape` have to count it. A slice `x[:6]` becomes `x[:, :6]`, an index `x[6]` becomes
+    `x[:, 6]`, and `tf.stack(fields)` becomes `tf.stack(fields, axis=1)`. So your code is shown changed only where the function is a
+    lambda that has none of these.
 
-    Silent where anything else is called (decoding pictures, cropping, padding, random numbers: samples that differ in shape cannot
-    be handled together), for padded and ragged batches, for a map after the batch, and where the map takes under a twentieth of the
-    CPU time.
+    Silent where anything else is called: decoding pictures, cropping, padding, Python, random numbers. Samples that differ in shape
+    cannot be handled together. Silent for padded and ragged batches, and for a map after the batch. Silent where another op than
+    `shuffle`, `repeat`, `take` and `skip` stands between map and batch. Silent for a map of a library, without a measurement, and
+    for a map that takes under a twentieth of the CPU time.
     """
     ops = case.pipeline.ops
-    for batch in ops:
-        size = batch.parameters.get("batch_size")
-        if batch.kind not in ("Batch", "ParallelBatch") or not isinstance(size, int) or size < SMALL_BATCH:
+    for op in ops:
+        path = traits.to_batch(op, ops) if traits.is_map(op) and traits.is_written(op) and traits.takes_batches(op) else ()
+        size = traits.number_of(path[-1], "batch_size") if path else None
+        if size is None or size < SMALL_BATCH:
             continue
-        op = next(iter(traits.chain_before(batch, ops)), None)
-        if op is None or not traits.is_map(op) or not traits.is_elementwise(op):
+        share, each = share_of(case, (op,)), seconds_of_call(case, op)
+        if share is None or share < SMALL_RATIO:
             continue
-        cost = traits.cost_of(op, case.profile)
-        share = cost.share_ratio if cost is not None else None
-        if share is not None and share < SMALL_RATIO:
-            continue
-        is_bad = (share or 0.0) >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
-        is_parsing = "ParseExampleV2" in op.function_ops
-        how = "parse whole batches with tf.io.parse_example" if is_parsing else "do it once for a whole batch"
+        is_bad = share >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
+        how = "parse whole batches with tf.io.parse_example" if traits.PARSER in op.function_ops else "do it once for a whole batch"
         message = f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch"
-        fix = f"{how}: batch before map, with one dimension more in every shape that the function names"
-        evidence = {"batch_size": size, "share_ratio": share}
+        fix = f"{how}: batch before map, with one dimension more in {_where_one_more(op)}"
+        evidence = {"batch_size": size, "share_ratio": share, "call_cpu_s": each}
         yield finding(op, message, fix, evidence, is_warning=is_bad, edits=(Edit(kind="vectorize", op=op.name),))
+
+
+def _where_one_more(op: Op) -> str:
+    """Name the places of a function that have to count the dimension of the batch."""
+    slices = "every slice (x[:6] becomes x[:, :6]), " if "StridedSlice" in op.function_ops else ""
+    stacks = "every tf.stack (axis=1), " if "Pack" in op.function_ops else ""
+    return f"{slices}{stacks}{'and ' if slices or stacks else ''}every shape that the function names"
 
 
 def random_calls_in_parallel(case: Case) -> Iterator[Finding]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -24,7 +27,8 @@ Build = Callable[[], Any]
 
 
 def elements(dataset: Any) -> list[Any]:
-    return [tf.nest.map_structure(lambda tensor: tensor.numpy().tolist(), element) for element in dataset.take(40)]
+    flat = (tf.nest.flatten(element, expand_composites=True) for element in dataset.take(40))
+    return [[tensor.numpy().tolist() for tensor in tensors] for tensors in flat]
 
 
 def ops(dataset: Any) -> dict[str, Any]:
@@ -86,6 +90,73 @@ def parse(record: Any) -> tuple[Any, ...]:
     return tf.cast(parsed["pair"], tf.int32) - 1, parsed["one"] / 2, tf.cast(raw, tf.float32)
 
 
+def parsed(record: Any) -> Any:
+    features = {"raw": tf.io.FixedLenFeature([], tf.string), "one": tf.io.FixedLenFeature([1], tf.float32)}
+    return tf.io.parse_single_example(record, features)
+
+
+def raw_of(record: Any) -> Any:
+    return tf.io.decode_raw(parsed(record)["raw"], tf.uint8)
+
+
+def parse_sparse(record: Any) -> tuple[Any, ...]:
+    features = {"pair": tf.io.VarLenFeature(tf.int64), "one": tf.io.FixedLenFeature([], tf.float32)}
+    parsed = tf.io.parse_single_example(record, features)
+    return tf.cast(parsed["pair"], tf.int32), parsed["one"] * 2
+
+
+def lines() -> Any:
+    return Dataset.from_tensor_slices([f"{number},{number / 2},word-{number}" for number in range(11)])
+
+
+def fields(line: Any) -> tuple[Any, ...]:
+    number, half, word = tf.io.decode_csv(line, [[0], [0.0], [""]])
+    return tf.stack([tf.cast(number, tf.float32), half]), word
+
+
+def fixed_records() -> Any:
+    """Records of five bytes in a file."""
+    path = Path(tempfile.gettempdir()) / f"csia-records-{os.getpid()}"
+    path.write_bytes(bytes(range(50)))
+    return tf.data.FixedLengthRecordDataset([str(path)], 5)
+
+
+def cut(record: Any) -> tuple[Any, ...]:
+    row = tf.io.decode_raw(record, tf.uint8)
+    return tf.cast(row[:3], tf.int32), tf.cast(row[4], tf.float32)
+
+
+def grid() -> Any:
+    return Dataset.from_tensor_slices(tf.reshape(tf.range(7 * 24), [7, 4, 6]))
+
+
+def slice_ways(grid: Any) -> tuple[Any, ...]:
+    return (
+        grid[1],
+        grid[:, 2],
+        grid[1:3, ::2],
+        grid[..., -1],
+        grid[::-1],
+        grid[:, tf.newaxis, 1:],
+        grid[-1, -2],
+        grid[1][..., tf.newaxis],
+    )
+
+
+def shape_ways(grid: Any) -> tuple[Any, ...]:
+    return (
+        tf.stack([grid[0], grid[1]]),
+        tf.stack([grid[0], grid[1]], axis=-1),
+        tf.concat([grid, grid], 0),
+        tf.concat([grid, grid], -1),
+        tf.expand_dims(grid, 1),
+        tf.expand_dims(grid, -1),
+        tf.reshape(grid, [2, 12]),
+        tf.one_hot(grid[:, 0], 5),
+        tf.one_hot(grid[:, 0], 5, axis=0),
+    )
+
+
 def table() -> Any:
     keys = tf.constant([1, 2, 3], tf.int64)
     return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys * 7), -1)
@@ -125,6 +196,26 @@ KEPT: dict[str, tuple[Any, ...]] = {
     ),
     "parsing over the batch": (lambda: records().map(parse).batch(4), ("vectorize", "map"), ("parallelize", "map")),
     "a table over the batch": (lambda: Dataset.range(9).map(table().lookup).batch(4), ("vectorize", "map")),
+    "lines over the batch": (lambda: lines().map(fields).batch(4), ("vectorize", "map")),
+    "a batch behind shuffle, repeat, skip and take": (
+        lambda: lines().map(fields).shuffle(5, seed=4, reshuffle_each_iteration=False).repeat(2).skip(1).take(19).batch(4),
+        ("vectorize", "map"),
+    ),
+    "records of one length over the batch": (
+        lambda: fixed_records().repeat(2).map(cut, num_parallel_calls=2).batch(4),
+        ("vectorize", "map"),
+    ),
+    "sparse features over the batch": (lambda: records().map(parse_sparse).batch(4), ("vectorize", "map")),
+    "slices over the batch": (lambda: grid().map(slice_ways).batch(3), ("vectorize", "map")),
+    "shapes over the batch": (lambda: grid().map(shape_ways).batch(3), ("vectorize", "map")),
+    "decoded records whose shape is checked": (
+        lambda: records().map(lambda one: tf.ensure_shape(raw_of(one), [3])[1:]).batch(4),
+        ("vectorize", "map"),
+    ),
+    "decoded records that are reshaped": (
+        lambda: records().map(lambda one: tf.reshape(raw_of(one), [3, 1])[0]).batch(4),
+        ("vectorize", "map"),
+    ),
     "shuffle first": (seeded_shuffle_of_pairs, ("swap", "shuffle")),
     "cache before repeat": (lambda: Dataset.range(4).repeat().cache().take(9), ("swap", "cache")),
     "take before cache": (lambda: Dataset.range(9).cache().take(4).repeat(2), ("swap", "take")),
@@ -210,7 +301,7 @@ def test_options_and_the_original_outlive_the_callers_reference() -> None:
     edited = build()
     assert edited.options().deterministic is False
     assert edited.options().threading.private_threadpool_size == 2
-    assert elements(edited) == [-1, 7, 14, 21]
+    assert elements(edited) == [[-1], [7], [14], [21]]
 
 
 def test_a_seeded_shuffle_draws_what_a_fresh_one_draws() -> None:
@@ -240,6 +331,10 @@ def with_mutable_table() -> Any:
 
 def made_by_python() -> Any:
     return Dataset.from_generator(lambda: iter(range(3)), output_signature=tf.TensorSpec([], tf.int64)).map(lambda value: value + 1)
+
+
+def to_dense(record: Any) -> Any:
+    return tf.sparse.to_dense(parse_sparse(record)[0])
 
 
 def slices(function: Callable[..., Any], *more: Any) -> Build:
@@ -299,7 +394,25 @@ REFUSED: list[tuple[Build, tuple[Any, ...], str]] = [
     (read_in_turn, ("insert-cache", "map"), "inside a function"),
     (lambda: Dataset.range(3).map(pair).cache(), ("insert-cache", "map"), "a cache after map already"),
     (lambda: drawn().batch(2), ("vectorize", "map"), "one draw for each sample"),
-    (slices(lambda row: row[:1]), ("vectorize", "map"), "it calls StridedSlice"),
+    (slices(lambda row, one: row[:one], [1, 1]), ("vectorize", "map"), "it calls Pack with tensors of different ranks"),
+    (slices(lambda row: tf.concat([row, [10]], 0)), ("vectorize", "map"), "it calls ConcatV2 with tensors of different ranks"),
+    (slices(lambda row: tf.reshape(row, [-1])), ("vectorize", "map"), "it calls Reshape to a shape with an open dimension"),
+    (slices(lambda row: tf.stack([row, [5, 6]])), ("vectorize", "map"), "it calls Pack .* that are the same for every sample"),
+    (lambda: lines().map(lambda line: tf.io.decode_raw(line, tf.uint8)[0]).batch(2), ("vectorize", "map"), "may differ in length"),
+    (
+        lambda: records().map(lambda one: raw_of(one)[:2]).batch(2),
+        ("vectorize", "map"),
+        "calls DecodeRaw of records that may differ in length",
+    ),
+    (
+        lambda: records().map(lambda one: parsed(one)["one"] + tf.cast(raw_of(one), tf.float32)).batch(2),
+        ("vectorize", "map"),
+        "calls DecodeRaw of records that may differ",
+    ),
+    (lambda: Dataset.range(9).map(pair).cache().batch(2), ("vectorize", "map"), "is no map right before a batch"),
+    (lambda: records().map(to_dense).batch(2), ("vectorize", "map"), "cannot take a whole batch: it calls SparseTo"),
+    (mapped(stateful_python), ("vectorize", "map"), "more than one op reads|no map right before a batch"),
+    (lambda: mapped(stateful_python)().batch(2), ("vectorize", "map"), "calls Python"),
     (slices(tf.reduce_sum), ("vectorize", "map"), "cannot take a whole batch: it calls"),
     (slices(lambda row, one: row * one, [5, 6]), ("vectorize", "map"), "tensors of different ranks"),
     (slices(lambda row: tf.add(row, [10, 20])), ("vectorize", "map"), "with an array"),

@@ -32,18 +32,24 @@ def test_random_numbers_are_told_apart_by_what_decides_them(functions: tuple[str
 
 
 @pytest.mark.parametrize(
-    ("functions", "decoding", "costly", "elementwise"),
+    ("functions", "decoding", "costly", "elementwise", "batches"),
     [
-        (("DecodePng", "Cast"), True, True, False),
-        (("PyFunc",), False, True, False),
-        (("DecodeRaw", "Cast", "RealDiv"), False, False, True),
-        (("Cast", "StridedSlice"), False, False, False),
-        ((), False, False, False),
+        (("DecodePng", "Cast"), True, True, False, False),
+        (("PyFunc",), False, True, False, False),
+        (("DecodeRaw", "Cast", "RealDiv"), False, False, True, True),
+        (("Cast", "StridedSlice"), False, False, False, True),
+        (("DecodeCSV", "Pack"), False, False, False, True),
+        (("ParseExampleV2", "SerializeSparse"), False, False, False, True),
+        (("ParseExampleV2", "SparseToDense"), False, False, False, False),
+        ((), False, False, False, False),
     ],
 )
-def test_work_is_judged_by_what_is_called(functions: tuple[str, ...], decoding: bool, costly: bool, elementwise: bool) -> None:
+def test_work_is_judged_by_what_is_called(
+    functions: tuple[str, ...], decoding: bool, costly: bool, elementwise: bool, batches: bool
+) -> None:
     one = mapped(functions)
-    assert (traits.decodes(one), traits.is_costly(one), traits.is_elementwise(one)) == (decoding, costly, elementwise)
+    assert (traits.decodes(one), traits.is_costly(one)) == (decoding, costly)
+    assert (traits.is_elementwise(one), traits.takes_batches(one)) == (elementwise, batches)
 
 
 def test_the_last_word_of_the_options_counts_and_those_in_functions_do_not() -> None:

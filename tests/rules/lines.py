@@ -102,7 +102,7 @@ def options(**said: Any) -> Op:
 def case_of(*ops: Op, **overrides: Any) -> Case:
     """A case of these ops that 1,024 files of 1 GiB together feed; nothing was measured but two layouts of up to two CPUs."""
     read = {"files": make_files(count=1024, bytes=GIB), "is_infinite": True}
-    read |= {name: overrides.pop(name) for name in ("files", "element_spec", "input_context") if name in overrides}
+    read |= {name: overrides.pop(name) for name in ("files", "element_spec", "input_context", "is_infinite") if name in overrides}
     settings: dict[str, Any] = {
         "pipeline": make_graph(ops=line(*ops), **read),
         "measurements": (make_measurement("1x1x2"),),

@@ -92,6 +92,16 @@ def cached_at(place: str, *ops: Op, size: float = GIB / 100e3 * 1e6) -> tuple[Ex
     return said, decoding(*reading(), mapped(JPEG), *ops)
 
 
+MERGED = cost("batch", 0.0, bytes_out_per_sample=None, self_cpu_s_per_sample=None, share_ratio=None, merged_into="map")
+
+
+def merged(*after: Op, rows: tuple[OpCost, ...] = (), sent: float | None = None, **overrides: Any) -> Case:
+    """Pictures of 100 kB, decoded and put into batches by one op of TensorFlow, of which no bytes are known."""
+    launches = alone(bytes_read_per_sample=100e3, bytes_out_per_sample=sent)
+    ops = (*reading(), mapped(JPEG), batch(), *after, prefetch())
+    return measured(case_of(*ops, measurements=launches, **overrides), cost("interleave", 0.05), cost("map", 0.8), MERGED, *rows)
+
+
 def repeated_inside(count: int) -> Case:
     inner = replace(repeat(count), name="inner", within="interleave")
     return decoding(*reading()[:3], inner, reading()[3], mapped(JPEG), shuffle(), batch())
@@ -213,13 +223,15 @@ def of_one_statement(function: str, is_shown: bool, *called: str) -> tuple[Expec
     """Map and batch change places where the function has no eye for shapes."""
     code = f"ds = ds.map({function}).batch(256)"
     case = case_of(*reading(), mapped((*CAST, *called), code=code), batch(code=code), prefetch())
-    return edited(("vectorize", "map"), after=f"ds = ds.batch(256).map({function})" if is_shown else None), case
+    shown = f"ds = ds.batch(256).map({function})" if is_shown else None
+    return edited(("vectorize", "map"), after=shown), measured(case, cost("map", 0.6))
 
 
 def test_a_map_and_a_batch_of_a_loop_are_not_changed_for_all_its_rounds() -> None:
     code = "ds = ds.map(lambda x: x + 1).batch(256)"
     twice = (mapped(code=code), batch(code=code), mapped(code=code), batch(code=code))
-    assert [finding.after for finding in found("map-before-batch", case_of(*reading(), *twice))] == [None, None]
+    case = measured(case_of(*reading(), *twice), cost("map", 0.3), cost("map_2", 0.3))
+    assert [finding.after for finding in found("map-before-batch", case)] == [None, None]
 
 
 def test_an_op_is_busy_for_its_cpu_time_by_the_rate_on_workers_that_have_more_cpus_than_calls() -> None:
@@ -450,15 +462,33 @@ ROWS: Rows = {
         ("info", batchable(0.1, "CPU")),
         ("", batchable(0.01, "CPU")),
         of_one_statement("lambda x: tf.cast(x, tf.float32) / 255", True),
+        of_one_statement("lambda x: tf.cast(x, tf.float32)[:6]", False, "StridedSlice"),
+        of_one_statement("lambda x: tf.stack([x, x])", False, "Pack"),
+        (says(fix="x[:, :6]"), costing(0.6, mapped((*CAST, "DecodeRaw", "StridedSlice")))),
+        (says(fix="every tf.stack (axis=1)", lacks=["x[:, :6]"]), costing(0.6, mapped(("DecodeCSV", "Pack")))),
+        (says(fix="tf.io.parse_example"), costing(0.6, mapped((*PARSE, "SerializeSparse")))),
+        (
+            edited(("vectorize", "map"), evidence={"call_cpu_s": pytest.approx(3e-4)}),
+            costing(0.6, mapped(), shuffle(), TAKE, repeat(), elements_per_sample=2.0),
+        ),
+        ("", costing(0.01, mapped(), shuffle())),
+        ("", costing(0.6, mapped(code="ds = ds.apply(rejection_resample(one))"))),
+        ("", costing(0.6, replace(mapped(), library_source="library.py:3"))),
+        ("", batched(mapped())),  # not measured
         *(
-            ("", case_of(*reading(), *ops, prefetch()))
+            ("", measured(case_of(*reading(), *ops, prefetch()), cost("map", 0.6)))
             for ops in [
                 (mapped(JPEG), batch()),
                 (mapped((*CAST, "RandomUniform")), batch()),
                 (mapped(), batch(4)),
                 (mapped(), op("PaddedBatch", "padded_batch", batch_size=256)),
                 (batch(), mapped()),
-                (mapped(), shuffle(), batch()),
+                (mapped(), cache(), batch()),
+                (mapped(), FILTER, batch()),
+                (mapped(), mapped(JPEG), batch()),
+                (mapped(), shuffle(), op("PaddedBatch", "padded_batch", batch_size=256)),
+                (mapped((*CAST, "EagerPyFunc")), shuffle(), batch()),
+                (mapped((*PARSE, "SparseToDense")), batch()),
                 (mapped((*PARSE, "DecodeJpeg")), batch()),
             ]
         ),
@@ -572,6 +602,16 @@ ROWS: Rows = {
         ("", repeated_inside(-1)),
         on_nodes(GIB * 10 * 8, is_sharded=False),
         ("", decoding(bytes_out=7e6)),
+        # The bytes of a batch that was merged into its map are those of what follows, of what was sent, or of the spec.
+        (cached_at("batch")[0], merged(repeat(), rows=(cost("repeat", 0.0, bytes_out_per_sample=1e6),))),
+        (cached_at("batch")[0], merged(repeat(), sent=1e6)),
+        ("warning", merged(repeat())),
+        ("", merged(repeat(), sent=7e6)),
+        ("", merged(repeat(), element_spec=(Component(name="image", shape=(256, None, None, 3), dtype="uint8"),))),
+        ("", merged(repeat(), op("Filter", "filter"), sent=1e6)),  # what was dropped is not in them
+        ("", merged(repeat(), mapped(CAST), sent=1e6)),
+        ("", merged(repeat(), op("Zip", "zip"), sent=1e6)),  # another dataset's bytes are in them
+        ("", merged(is_infinite=False)),
         (  # where workers do not agree on the samples, it must hold the most of them
             says("warning", evidence={"cache_bytes_per_node": round(GIB / 10e3 * 1e5)}),
             replace(decoding(bytes_out=1e5), measurements=disagreeing(10e3, 100e3)),

@@ -175,6 +175,48 @@ def test_a_cache_is_never_put_on_a_function_that_transforms_datasets(files: File
     assert "window.batch(4), 4)\n        ).cache()" in finding.after
 
 
+def by_seed(number: Any) -> Any:
+    return tf.random.stateless_uniform([64], seed=(1, tf.cast(number, tf.int32)))
+
+
+def at_random(number: Any) -> Any:
+    return tf.random.uniform([64]) + tf.cast(number, tf.float32)
+
+
+def in_python(number: Any) -> Any:
+    return tf.ensure_shape(tf.numpy_function(lambda one: one * 2, [number], tf.int64), [])
+
+
+CACHED: dict[str, tuple[Build, str | None]] = {
+    "map, batch, repeat": (lambda files: Dataset.range(100).map(by_seed).batch(4).repeat(), "batch"),
+    "map, repeat, batch": (lambda files: Dataset.range(100).map(by_seed).repeat().batch(4), "map"),
+    "map, shuffle, batch, repeat": (lambda files: Dataset.range(100).map(by_seed).shuffle(9).batch(4).repeat(), "map"),
+    "arrays": (lambda files: Dataset.from_tensor_slices(list(range(100))).map(by_seed).batch(4).repeat(), "batch"),
+    "one pass": (lambda files: Dataset.range(100).map(by_seed).batch(4), None),
+    "no end": (lambda files: Dataset.counter().map(by_seed).batch(4), None),
+    "more than the memory": (lambda files: Dataset.range(10**12).map(by_seed).batch(4).repeat(), None),
+    "new draws in each pass": (lambda files: Dataset.range(100).map(at_random).batch(4).repeat(), None),
+    "seeds that are drawn": (lambda files: Dataset.random(seed=1).take(100).map(by_seed).batch(4).repeat(), None),
+    "seeds that are mixed": (lambda files: Dataset.range(100).shuffle(9).map(by_seed).batch(4).repeat(), None),
+    "Python": (lambda files: Dataset.range(100).map(in_python).batch(4).repeat(), None),
+    "a generator": (lambda files: generated().map(lambda one: one * 2).batch(4).repeat(), None),
+}
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_a_cache_is_for_ranges_and_arrays_that_give_the_same_in_each_pass(name: str, files: Files) -> None:
+    build, place = CACHED[name]
+    # TensorFlow merges a batch into the map before it: then its row has no bytes, and what it sent tells them.
+    merged = cost("batch", 0.0, bytes_out_per_sample=None, self_cpu_s_per_sample=None, share_ratio=None, merged_into="map")
+    rows = (cost("map", 0.9, bytes_out_per_sample=256.0), merged, cost("range", 0.01), cost("from_tensor_slices", 0.01))
+    case = with_worker(measured(case_of(build, files), *rows), bytes_out_per_sample=256.0)
+    findings = found("cache-missing", case)
+    assert [finding.op for finding in findings] == ([place] if place else [])
+    for finding in findings:
+        assert finding.severity == "warning"
+        assert finding.evidence["cache_bytes_per_node"] == 100 * 256
+
+
 @pytest.mark.parametrize("is_mixed_after", [False, True])
 def test_a_cache_says_which_mixing_it_freezes(files: Files, is_mixed_after: bool) -> None:
     def build(files: Files) -> Any:

@@ -119,9 +119,11 @@ def elements_before(body: graph_text.Body, node: Any) -> graph_text.Elements:
     return elements_given(source)
 
 
-def exchange(body: graph_text.Body, first: Any, second: Any) -> None:
-    """first, second -> second, first; who read from the second now reads from the first."""
-    second.input[0], source = first.input[0], second.input[0]
+def exchange(body: graph_text.Body, first: Any, second: Any, *, first_between: Any = None) -> None:
+    """first, second -> second, first; who read from the second now reads from the first. `first_between`: the op that reads from
+    the first, where others stand between the two; it takes its place."""
+    head = first_between if first_between is not None else second
+    head.input[0], source = first.input[0], head.input[0]
     body.redirect(second.name, source, keep=[first.name])
     first.input[0] = body.tensor(second.name)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -126,7 +126,7 @@ class Reader:
                 source=source,
                 library_source=library,
                 inputs=tuple(upstream),
-                parameters=_parameters(node, named_inputs(node), nodes) | self._key_of(node),
+                parameters=_parameters(node, named_inputs(node), nodes) | _length_of(node, given) | self._key_of(node),
                 within=scope[0],
                 function_ops=tuple(sorted(called)),
                 shared=_shared(functions),
@@ -171,6 +171,13 @@ class Reader:
                 self.read(node.name, nodes, scope)
         results = [self.read(tensor, nodes, scope) for tensor in function.ret.values()]
         return next((name for name in results if name is not None), None)
+
+
+def _length_of(node: Any, given: Sequence[Any]) -> dict[str, Scalar]:
+    """The elements that arrays are sliced into, where the graph holds the arrays."""
+    first = given[0] if given and kind_of(node.op) == "TensorSlice" and given[0].op == "Const" else None
+    dims = first.attr["value"].tensor.tensor_shape.dim if first is not None else ()
+    return {"elements": dims[0].size} if dims else {}
 
 
 def _constant_bytes(nodes: Iterable[Any]) -> int:
