@@ -125,6 +125,12 @@ def visits(case: Case, op: Op) -> float | None:
     return cost.elements_per_sample if cost is not None and cost.self_cpu_s_per_sample is not None else None
 
 
+def is_idle(case: Case, op: Op) -> bool:
+    """Return whether `op` was measured to give nothing, as before a full cache. An op whose work stands in another row may run."""
+    cost = cost_of(op, case.profile)
+    return cost is not None and cost.elements_per_sample == 0 and cost.merged_into is None
+
+
 def waits(case: Case, op: Op) -> bool:
     """Return whether the calls of an op were measured to wait longer than they compute."""
     cost = cost_of(op, case.profile)

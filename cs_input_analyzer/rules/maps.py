@@ -15,6 +15,7 @@ from cs_input_analyzer.planning.evidence import (
     busy_ratio,
     calls_at_once,
     finding,
+    is_idle,
     rate_of_worker,
     share_of,
     visits,
@@ -89,7 +90,7 @@ def _instead(case: Case) -> str:
 
 def _is_worth_a_thread(op: Op, case: Case) -> bool:
     ops, cost = case.pipeline.ops, traits.cost_of(op, case.profile)
-    if traits.why_not_parallelized(op, ops) is None:
+    if traits.why_not_parallelized(op, ops) is None or is_idle(case, op):
         return False
     if cost is None:
         is_of_names = op.within is None and reads_names_only(op, ops) and not (traits.is_costly(op) or traits.draws(op))
@@ -101,7 +102,7 @@ def _is_worth_a_thread(op: Op, case: Case) -> bool:
     if traits.calls_python(op):
         return is_waiting
     if cost.share_ratio is None:  # what it costs stands in another row, or it never ran
-        return cost.merged_into is not None
+        return cost.merged_into is not None and cost.elements_per_sample != 0
     return is_waiting or cost.share_ratio >= SMALL_RATIO
 
 
@@ -188,7 +189,7 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
 
     Silent where anything else is called (decoding pictures, cropping, padding, random numbers: samples that differ in shape cannot
     be handled together), for padded and ragged batches, for a map after the batch, and where the map takes under a twentieth of the
-    CPU time.
+    CPU time or did not run.
     """
     ops = case.pipeline.ops
     for batch in ops:
@@ -196,7 +197,7 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         if batch.kind not in ("Batch", "ParallelBatch") or not isinstance(size, int) or size < SMALL_BATCH:
             continue
         op = next(iter(traits.chain_before(batch, ops)), None)
-        if op is None or not traits.is_map(op) or not traits.is_elementwise(op):
+        if op is None or not traits.is_map(op) or not traits.is_elementwise(op) or is_idle(case, op):
             continue
         cost = traits.cost_of(op, case.profile)
         share = cost.share_ratio if cost is not None else None

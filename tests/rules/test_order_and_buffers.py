@@ -183,6 +183,12 @@ def left_serial(reason: str, *ops: Op) -> tuple[Expected, Case]:
     return edited(("parallelize", "map"), severity="info", message=reason), batched(*ops)
 
 
+def taking(*ops: Op) -> Case:
+    """A cache of 10,738 samples and what takes from it: 1 GiB in samples of 100 kB."""
+    case = batched(mapped(CAST), cache(), *ops, measurements=alone(bytes_read_per_sample=100e3))
+    return measured(case, cost("map", 0.1))
+
+
 def costing(share: float, *ops: Op, **row: Any) -> Case:
     return measured(batched(*ops), cost("map", share, **row))
 
@@ -395,6 +401,7 @@ ROWS: Rows = {
         # What it costs is in a row with others, or it never ran.
         ("info", unknown_of(costing(0.5, serial()), "map", share_ratio=None, merged_into="unattributed")),
         ("", unknown_of(costing(0.5, serial()), "map", share_ratio=None, elements_per_sample=0.0)),
+        ("", unknown_of(costing(0.5, serial()), "map", share_ratio=None, merged_into="unattributed", elements_per_sample=0.0)),
         # One call of the user is one finding, however many ops it makes.
         (
             edited(("parallelize", "map"), ("parallelize", "map_2"), message="so do 1 more ops"),
@@ -603,6 +610,22 @@ ROWS: Rows = {
         ("", batched(mapped(JPEG), cache(), mapped(RANDOM), repeat())),
         ("", batched(mapped(JPEG), cache(), repeat())),
         ("", batched(cache(), TAKE_ALL, repeat())),
+        # A take behind the cache: whether a shuffle or a filter takes the whole pass first is known by its samples.
+        (says("warning", op="cache", message="take stops before"), batched(mapped(CAST), cache(), TAKE)),
+        (says("warning", op="cache", message="take stops before"), taking(shuffle(2560), TAKE)),
+        ("", taking(shuffle(20_000), TAKE)),
+        ("", taking(shuffle(10_700), TAKE)),  # 10,738 samples: buffer and take together are more
+        ("", taking(op("Take", "take", count=11_000))),
+        (says("warning", message="take stops before"), taking(batch(100), TAKE)),
+        ("", taking(batch(256), TAKE)),
+        ("", taking(shuffle(2560), FILTER, TAKE)),
+        ("", taking(FILTER, TAKE)),
+        # How many samples there are is not known.
+        ("", batched(mapped(CAST), cache(), shuffle(2560), TAKE, measurements=alone(bytes_read_per_sample=None))),
+        ("", case_of(op("Range", "range"), mapped(CAST), cache(), shuffle(10_000), TAKE, batch(16), files=None)),
+        # A pass was seen in which the map did not run: the cache is complete.
+        ("", unknown_of(taking(TAKE), "map", elements_per_sample=0.0)),
+        ("warning", unknown_of(taking(TAKE), "map", elements_per_sample=0.0, merged_into="unattributed")),
     ],
     # A shuffle of pictures is told and moved before their decoding; its memory is measured.
     "shuffle-of-decoded": [
