@@ -159,10 +159,10 @@ AVERAGED = make_files(count=1024, bytes=1024 * MIB, largest_bytes=3 * MIB, small
 OPEN = (part("float16", None, 224, 224, 3, name="image"),)
 
 
-def batched(*after: Op, kind: str = "Batch", code: str | None = None, **overrides: Any) -> Case:
+def batched(*after: Op, kind: str = "Batch", code: str | None = None, before: tuple[Op, ...] = (), **overrides: Any) -> Case:
     """Batches of which the last may be small."""
     one = op(kind, "batch", code=code, batch_size=32, drop_remainder=False)
-    return case_of(NAMES, one, *after, **({"element_spec": OPEN} | overrides))
+    return case_of(NAMES, *before, one, *after, **({"element_spec": OPEN} | overrides))
 
 
 def shaped(*shapes: tuple[int | None, ...] | None, dtype: str = "int32", kind: str = "tensor", ops: Any = (MAP, BATCH)) -> Case:
@@ -423,6 +423,14 @@ ROWS: Rows = {
             says("warning", after="ds = ds.batch(32, drop_remainder=True).prefetch(2)"),
             batched(code="ds = ds.batch(32).prefetch(2)"),
         ),
+        # Behind an endless repeat all batches are full; a take, or a repeat behind the batch, leaves a last one.
+        (says("info", message="all have 32", fix="drops nothing", lacks=["smaller"]), batched(before=(repeat(),))),
+        *(
+            (says("warning", message="smaller"), batched(before=before))
+            for before in [(), (repeat(3),), (repeat(), op("Take", "take", count=100))]
+        ),
+        (says("warning", message="smaller"), batched(repeat())),
+        ("", batched(before=(repeat(),), element_spec=make_graph().element_spec)),
         ("", batched(element_spec=make_graph().element_spec)),  # a map set the shape afterwards
         ("", case_of(NAMES, MAP, element_spec=OPEN)),  # nothing is batched
         ("", batched(BATCH)),
