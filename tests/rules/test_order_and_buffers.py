@@ -37,6 +37,7 @@ from tests.rules.lines import (
     cost,
     found,
     judged,
+    line,
     mapped,
     measured,
     op,
@@ -273,6 +274,40 @@ def wasting(share: float, kept: float) -> Case:
     return measured(case, cost("map", share, elements_per_sample=1 / kept), cost("filter", 0.01, elements_per_sample=1.0))
 
 
+RESAMPLE = "ds = ds.rejection_resample(class_of, [0.5, 0.5])"
+
+
+def zipped(share: float, given: float | None, code: str | None = None) -> Case:
+    """A filter behind a zip, as `rejection_resample` makes it; its map there takes what the user's leaves."""
+    made = [replace(one, code=code) for one in (op("Zip", "zip"), mapped(CAST), FILTER)]
+    ops = line(*reading(), mapped(JPEG), op("Random", "random"), *made, batch())
+    ops = tuple(replace(one, inputs={"random": (), "zip": ("map", "random")}.get(one.name, one.inputs)) for one in ops)
+    case = batched()
+    case = replace(case, pipeline=replace(case.pipeline, ops=ops))
+    rows = [cost("map", share, elements_per_sample=given)]
+    rows.append(cost("map_2", 0.9 - share if code else 0.01, elements_per_sample=given))
+    return measured(case, *rows, cost("filter", 0.01))
+
+
+def in_interleave(share: float, given: float | None) -> Case:
+    held = [
+        replace(one, within="interleave", inputs=inputs) for one, inputs in [(mapped(PARSE), ("flat_map",)), (FILTER, ("map",))]
+    ]
+    case = case_of(*reading()[:3], *held, reading()[3], batch())
+    ops = [*line(*reading()[:3]), *held, *line(reading()[3], batch())]
+    return measured(
+        replace(case, pipeline=replace(case.pipeline, ops=tuple(ops))),
+        cost("map", share, elements_per_sample=given),
+        cost("filter", 0.01),
+    )
+
+
+def filtered_twice() -> Case:
+    """The first filter leaves two of 20, the second one of two."""
+    rows = (cost("map", 0.8, elements_per_sample=20.0), cost("filter", 0.01, elements_per_sample=2.0), cost("filter_2", 0.01))
+    return measured(batched(mapped(JPEG), FILTER, FILTER), *rows)
+
+
 def ordered(said: str = "true", *ops: Op, code: str | None = None, wait_s: float | None = None) -> Case:
     case = case_of(*reading(deterministic=said, code=code), *ops, *TAIL)
     return case if wait_s is None else measured(case, cost("interleave", 0.1, wait_s_per_sample=wait_s))
@@ -487,6 +522,22 @@ ROWS: Rows = {
         ("warning", wasting(0.8, 0.5)),
         ("info", wasting(0.3, 0.8)),
         ("", wasting(0.1, 0.5)),
+        # Behind a zip the maps of all inputs count; of a library's filter your own alone.
+        (says("warning", op="filter", message=("drops 95%", "after map and map_2"), lacks=["resample"]), zipped(0.8, 20.0)),
+        ("", zipped(0.1, 20.0)),
+        ("", zipped(0.8, 1.0)),
+        ("", zipped(0.8, None)),
+        (
+            says("warning", op="filter", message=("which rejection_resample makes", "after map worked"), fix="rejection_resample"),
+            zipped(0.8, 20.0, RESAMPLE),
+        ),
+        ("", zipped(0.1, 20.0, RESAMPLE)),  # the map of the library, which takes most, cannot be moved
+        ("", zipped(0.8, None, RESAMPLE)),
+        # Inside an interleave it is the same, and a filter before it has its own drop.
+        (says("warning", op="filter", message="drops 95%"), in_interleave(0.8, 20.0)),
+        ("", in_interleave(0.8, None)),
+        ("", in_interleave(0.01, 20.0)),
+        ("warning warning", filtered_twice()),
     ],
     # A forced order is told where a seedless shuffle follows, and never given up by an edit.
     "order-forced": [
