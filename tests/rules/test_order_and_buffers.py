@@ -421,6 +421,9 @@ ROWS: Rows = {
         ("", batched(serial(), measurements=(make_measurement("1x1x1"),))),
         ("", batched(serial(CAST), options(autotune__enabled=True))),
         ("", batched(serial(("EagerPyFunc",)))),  # the lock, not the map, is what holds it back
+        # Two draws by one seed fall out of step in parallel calls, so the map is not made parallel as it is.
+        (says("info", edits=(), fix="draw once"), batched(replace(serial(), is_seeded=True, draws_alike=True))),
+        (edited(("parallelize", "map"), lacks=["draw once"]), batched(replace(serial(), is_seeded=True))),
         # A warning only where its own thread is the bottleneck; Python only where it waits.
         ("warning", held_back(costing(0.5, serial()), "serial op", "map")),
         ("warning", held_back(costing(0.95, serial()))),
@@ -509,6 +512,13 @@ ROWS: Rows = {
     "random-calls-in-parallel": [
         ("info", batched(replace(mapped(RANDOM), is_seeded=True))),
         ("", batched(replace(mapped(RANDOM, num_parallel_calls=1), is_seeded=True))),
+        # One seed for a picture and its mask: parallel calls mix the two draws.
+        (
+            says("warning", message="no longer fits", fix="draw once"),
+            batched(replace(mapped(RANDOM), is_seeded=True, draws_alike=True)),
+        ),
+        ("", batched(replace(mapped(RANDOM, num_parallel_calls=1), is_seeded=True, draws_alike=True))),
+        ("", batched(replace(mapped(RANDOM, kind="Map"), is_seeded=True, draws_alike=True))),
     ],
     # A filter after decoding wastes the cost of what it drops.
     "late-filter": [
