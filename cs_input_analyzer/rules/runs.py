@@ -43,7 +43,8 @@ def errors_ignored(case: Case) -> Iterator[Finding]:
     file.
 
     Fix: mend the data, or the function that fails; then remove `ignore_errors`. Until then, `ignore_errors(log_warning=True)`
-    prints each error. The share is that of the first elements before it (at most 10,000, or one second).
+    prints each error. The share is that of the first elements before it (at most 10,000, or one second); shuffles and caches are
+    left out, which would be filled first.
 
     Silent where none of those elements failed, where they were not looked at, and inside the functions of other ops.
     """
