@@ -123,6 +123,12 @@ def of_files(files: FileSet | None, workers: int = 16, **overrides: Any) -> Case
     return make_case(pipeline=make_graph(files=files), plan=make_plan(input_workers=workers), **overrides)
 
 
+def of_policy(policy: int, **plan: Any) -> Case:
+    """The options leave the dividing to `tf.distribute`; eight files for eight workers."""
+    said = options(distribute__auto_shard_policy=policy)
+    return case_of(NAMES, *READ, said, files=make_files(count=8), is_sharded=True, plan=make_plan(input_workers=8, **plan))
+
+
 @given(files=st.integers(1, 40), workers=st.integers(1, 40))
 def test_files_are_too_few_exactly_below_the_workers(files: int, workers: int) -> None:
     findings = found("fewer-files-than-workers", of_files(make_files(count=files), workers))
@@ -348,6 +354,9 @@ ROWS: Rows = {
     "fewer-files-than-workers": [
         ("", of_files(make_files(count=8, directory="/data/mnist/3.0.1"))),
         (says("warning", fix="64 files"), of_files(make_files(count=8, directory="/data/v3"))),
+        (says("warning", op="with_options"), of_policy(1, limited_by="files", meets_demand=False)),  # of `tf.distribute`
+        ("", of_policy(1)),
+        ("", replace(of_policy(2, limited_by="files", meets_demand=False), is_sharded=False)),
     ],
     # A cache of each worker's own, or of one worker, is right; memory is shown where there is room.
     "cache-path-shared": [
