@@ -224,7 +224,7 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
 def _is_drained(cache: Op, take: Op, case: Case) -> bool:
     """Return whether a cache may become complete although a `take` behind it stops early."""
     ops = case.pipeline.ops
-    if any(traits.is_map(op) and measured.is_idle(case, op) for op in upstream(cache, ops)):
+    if measured.is_full(case, cache):
         return True
     between = [op for op in upstream(take, ops) if cache in upstream(op, ops)]
     draining = [op for op in between if op.kind in _MAY_DRAIN]

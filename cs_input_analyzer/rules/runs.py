@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS
 from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node, is_idle, visits
+from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node, is_full
 from cs_input_analyzer.records import Case, Finding, Measurement, Op, Scalar, WorkerResult
 from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
 
@@ -202,14 +201,8 @@ def _own_cache(case: Case) -> Iterator[Finding]:
 
 
 def _full_cache(case: Case) -> Op | None:
-    """Return the cache that feeds the measured passes: it gives elements, and nothing before it runs. None if no row shows that."""
-    ops = case.pipeline.ops
-    for op in ops:
-        before = upstream(op, ops)
-        is_fed = any(is_idle(case, one) for one in before) and all(not visits(case, one) for one in before)
-        if op.kind == "Cache" and op.within is None and is_fed and not is_idle(case, op):
-            return op
-    return None
+    """Return the cache that was measured to feed the passes; None if no row of costs shows one."""
+    return next((op for op in case.pipeline.ops if op.kind == "Cache" and op.within is None and is_full(case, op)), None)
 
 
 def _fed_from_memory(cache: Op, case: Case) -> Finding:

@@ -235,7 +235,7 @@ ROWS: Rows = {
             python(stations=busy("Python (GIL)", samples_per_s=1_234.0)),
         ),
         ("", python(0.005)),
-        ("", python(elements_per_sample=0.0)),  # before a full cache
+        ("", python(elements_per_sample=0.0, self_cpu_s_per_sample=None)),  # before a full cache
         ("info", python(elements_per_sample=0.0, self_cpu_s_per_sample=None, merged_into="unattributed")),  # it was not seen
         (says(message="once in 35 samples"), python(0.5, elements_per_sample=1 / 35)),  # a file of 35 samples may be one call
         ("", case_of(NAMES, calling("DecodeJpeg", "Cast"), BATCH)),
