@@ -591,6 +591,8 @@ ROWS: Rows = {
     ],
     # Of these two each leaves to the other what is the other's; a warning where reading holds the worker back.
     "flat-map-over-files": [
+        ("", measured(flat(), cost("flat_map", 0.0, elements_per_sample=0.0))),  # before a full cache
+        ("info", measured(flat(), cost("flat_map", 0.1))),
         *((severity, held_back(flat(), *station)) for severity, station in BY_READING),
         opened_ahead(True, flat(MIXED)),
         opened_ahead(False, flat(shuffle(seed=7))),
@@ -618,6 +620,8 @@ ROWS: Rows = {
         (says(op="flat_map", after=f"{LIST[:-1]}, num_parallel_reads=tf.data.AUTOTUNE).flat_map(split_record)"), after_a_reader()),
         ("", flat()),
         ("", with_files(list_reader(), 1)),
+        ("", measured(list_reader(), cost("flat_map", 0.0, elements_per_sample=0.0))),  # before a full cache
+        ("info", measured(list_reader(), cost("flat_map", 0.1))),
     ],
     # A prefetch that is there, or that TensorFlow adds, is not asked for.
     "prefetch-missing": [
