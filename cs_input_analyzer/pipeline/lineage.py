@@ -109,9 +109,19 @@ def at_or_behind(ops: Sequence[Op], holds: Callable[[Op], bool]) -> set[str]:
     return found
 
 
+AUTO_SHARD = "distribute.auto_shard_policy"
+# `tf.data.experimental.AutoShardPolicy`, and what was seen of it with TensorFlow 2.21.
+AUTO, FILE, DATA = 0, 1, 2
+
+
 def deals_out_files(ops: Sequence[Op]) -> bool:
-    """Return whether a `shard` divides the list of files. One behind the readers divides records: each worker reads all files."""
-    return any(op.kind == "Shard" and not reader_ops(upstream(op, ops)) for op in ops)
+    """Return whether each worker gets files of its own: a `shard` divides their list, or `tf.distribute` is asked to.
+
+    A `shard` behind the readers divides records, as the policy `DATA` does: each worker reads all files.
+    """
+    if any(op.kind == "Shard" for op in ops):
+        return any(op.kind == "Shard" and not reader_ops(upstream(op, ops)) for op in ops)
+    return bool(reader_ops(ops)) and any(op.within is None and op.parameters.get(AUTO_SHARD) in (AUTO, FILE) for op in ops)
 
 
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:

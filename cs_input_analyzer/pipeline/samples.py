@@ -23,8 +23,8 @@ from cs_input_analyzer.pipeline.layers import (
     product_of,
     size_of,
 )
-from cs_input_analyzer.pipeline.lineage import reads_names_only
-from cs_input_analyzer.pipeline.op_kinds import SHUFFLES, method_of
+from cs_input_analyzer.pipeline.lineage import reads_names_only, without_end
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, SHUFFLES, method_of
 from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.records import Component, Op, PipelineGraph, SamplesPerElement
 
@@ -55,7 +55,8 @@ def samples_per_element_of(
     if element.clash:
         return _branches(element.clash, spec)
     if element.layers and not element.is_window:
-        return _Decision(element=element, spec=spec, shapes=shapes, is_seen=seen is not None, hints=hints).found()
+        full = full_batches(ops)
+        return _Decision(element=element, spec=spec, shapes=shapes, is_seen=seen is not None, hints=hints, full=full).found()
     if element.is_window:
         return _of_windows(spec, shapes, hints)
     return _without_batching(element, spec, shapes, hints)
@@ -77,6 +78,12 @@ def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
     A batch that is made of one window is a sample of several steps as a rule, and none of samples."""
     element = leaving(ops) if reaching is None else Walk.over(ops).passing[reaching.name][0]
     return element.batches[-1] if element.batches else None
+
+
+def full_batches(ops: Sequence[Op]) -> frozenset[str]:
+    """Return the names of the batching ops that get elements without end, so that all their batches are full."""
+    endless = without_end(ops)
+    return frozenset(op.name for op in ops if op.kind in BATCHING and not endless.keys().isdisjoint(op.inputs))
 
 
 def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
@@ -145,13 +152,15 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decision:
-    """The count of an element that has layers. `shapes`: of the spec, or of the first element where it `is_seen`."""
+    """The count of an element that has layers. `shapes`: of the spec, or of the first element where it `is_seen`. `full`: names of
+    the layers that are never smaller."""
 
     element: Element
     spec: Sequence[Component]
     shapes: Sequence[Shape]
     is_seen: bool
     hints: Mapping[int, str]
+    full: frozenset[str]
 
     def found(self) -> SamplesPerElement:
         places = [place for place, component in enumerate(self.spec) if component.kind != "none"]
@@ -271,11 +280,19 @@ class _Decision:
         if not reading.layers:
             return SamplesPerElement(value=1, source="one window is one sample: its components share no first dimension")
         counted_in = self._counted_in(reading.layers[0], shown) if reading.factor == 1 else None
+        if counted_in is not None and value is not None and self._is_full(reading.layers[0], counted_in):
+            counted_in = None
         rows = product_of([self._op(name) for name in reading.layers[1:]])
         if rows is None or (value is None and counted_in is None):
             what = "of several batches inside one another not all sizes are" if rows is None else "its size is not"
             return SamplesPerElement(value=None, source=f"{why}: {what} in the graph")
         return SamplesPerElement(value=value, source=why, counted_in=counted_in, rows=rows)
+
+    def _is_full(self, layer: str, place: int) -> bool:
+        """Whether the first dimension of a tensor is a layer that is never smaller. That its length fits the layer is no proof."""
+        labels, shape, size = self.element.labels, self.shapes[place], size_of(self._op(layer))
+        own = labels[place if len(labels) == len(self.spec) else 0] if labels else ()
+        return layer in self.full and layers_of(own[0] if own else UNKNOWN) == (layer,) and (not shape or shape[0] in (None, size))
 
     def _counted_in(self, layer: str, shown: Mapping[int, View]) -> int | None:
         """The tensor in whose first dimension a layer of varying size is counted: of the fewest dimensions, as labels have."""

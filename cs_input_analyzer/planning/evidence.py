@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import harmonic_mean
 
 from cs_input_analyzer.pipeline.lineage import downstream, upstream, without_end
-from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, KEEPS_SIZE, MAPS, OPENS, SOURCES, kinds_with
+from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, KEEPERS, KEEPS_SIZE, MAPS, OPENS, SOURCES, kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of, length_of, sample_bytes
 from cs_input_analyzer.pipeline.threads import as_run, inside, reader_ops, segments
 from cs_input_analyzer.records import (
@@ -125,6 +125,19 @@ def visits(case: Case, op: Op) -> float | None:
     return cost.elements_per_sample if cost is not None and cost.self_cpu_s_per_sample is not None else None
 
 
+def is_idle(case: Case, op: Op) -> bool:
+    """Return whether `op` was measured to give nothing and take no CPU, as before a full cache. An op whose work stands in another
+    row may run."""
+    cost = cost_of(op, case.profile)
+    return cost is not None and cost.elements_per_sample == 0 and not cost.self_cpu_s_per_sample and cost.merged_into is None
+
+
+def is_full(case: Case, cache: Op) -> bool:
+    """Return whether a cache was measured to give its elements alone: no op before it did anything."""
+    before = [op for op in upstream(cache, case.pipeline.ops) if cost_of(op, case.profile) is not None]
+    return bool(before) and all(is_idle(case, op) for op in before) and not is_idle(case, cache)
+
+
 def waits(case: Case, op: Op) -> bool:
     """Return whether the calls of an op were measured to wait longer than they compute."""
     cost = cost_of(op, case.profile)
@@ -220,7 +233,8 @@ def samples_of_worker(case: Case) -> float | None:
 
     They are the files where each is a sample, else the bytes of all over those read for a sample. None where not all samples come
     from readers of files: what a generator reads, and how often, is not known. None, too, where a file is read in slices, each by
-    a `skip` over those before it: then its bytes are read more than once in a pass. And None where workers do not agree on the
+    a `skip` over those before it: then its bytes are read more than once in a pass. None where a full cache feeds the passes: then
+    no file is read for a sample. And None where workers do not agree on the
     bytes of a sample: then what one of them read was not what its samples are made of.
     """
     counts = _sample_counts(case)
@@ -238,6 +252,8 @@ def _sample_counts(case: Case) -> list[float]:
     workers = (workers_of(case) or 1) if case.is_sharded else 1
     if files_are_samples(ops) and not any(op.kind in kinds_with("filter") for op in ops):
         return [files.count / workers]
+    if any(op.kind in KEEPERS and is_full(case, op) for op in ops):
+        return []
     read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
     return [files.bytes / size / workers for size in read if size]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from cs_input_analyzer.pipeline.lineage import reads_names_only
+from cs_input_analyzer.pipeline.lineage import deals_out_files, reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, INTERLEAVES, KEEPERS, MAPS, REPEATS, SHUFFLES
 from cs_input_analyzer.pipeline.op_traits import option
 from cs_input_analyzer.records import Finding, FunctionUse, Op, PipelineGraph, Scalar
@@ -39,11 +39,12 @@ _FUNCTIONS: Mapping[str, tuple[_Fits, tuple[str, ...], tuple[str, ...]]] = {
 def function_table(pipeline: PipelineGraph, findings: Sequence[Finding], *, is_sharded: bool = False) -> tuple[FunctionUse, ...]:
     """A row for each function, in the order in which a pipeline has them; `advised` is empty where nothing is to be changed.
 
-    `is_sharded`: workers read their own files, also where Python code and no `shard` sees to it.
+    `is_sharded`: workers read their own files, also where Python code or `tf.distribute` and no `shard` sees to it.
     """
     rows = [_use(name, pipeline.ops, findings) for name in _FUNCTIONS]
     if is_sharded and not any(op.kind == "Shard" for op in pipeline.ops):
-        rows = [replace(row, is_set=True, value="in Python code") if row.name == "shard" else row for row in rows]
+        where = "auto_shard_policy" if deals_out_files(pipeline.ops) else "in Python code"
+        rows = [replace(row, is_set=True, value=where) if row.name == "shard" else row for row in rows]
     return (*rows, _deterministic(pipeline.ops, findings))
 
 

@@ -62,6 +62,7 @@ class Op:
             `batch/4` for a part of one, empty for one of the data, `?` if unknown, `...` if it and all that follow are unknown.
             None if the kind of the op tells it.
         is_seeded: whether its function draws random numbers that keep a state, and a seed was given for them.
+        draws_alike: whether its function draws two times by one seed, each for components of its own.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Op:
     files: FileSet | None = None
     constant_bytes: int = 0
     is_seeded: bool = False
+    draws_alike: bool = False
     dimensions: tuple[tuple[str, ...] | None, ...] | None = None
 
 

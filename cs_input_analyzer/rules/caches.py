@@ -9,7 +9,8 @@ from pathlib import PurePath
 from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.edits.statement import moved_up
 from cs_input_analyzer.pipeline.lineage import at_or_behind, downstream, reads_names_only, upstream, without_end
-from cs_input_analyzer.pipeline.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS, kinds_with
+from cs_input_analyzer.pipeline.samples import samples_reaching
 from cs_input_analyzer.pipeline.threads import inside, reader_ops
 from cs_input_analyzer.planning import evidence as measured
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
@@ -20,6 +21,8 @@ COSTLY_RATIO = 0.2
 LARGE_RATIO = 0.4
 MEMORY_RATIO = 0.5
 _CACHES = KEEPERS | WRITERS | {"Load"}
+# Ops that may take all of their input before, or for, the elements that a `take` behind them asks for.
+_MAY_DRAIN = SHUFFLES | kinds_with("filter") | {"GroupByWindow", "GroupByReducer", "Unique"}
 
 
 def cache_missing(case: Case) -> Iterator[Finding]:
@@ -193,8 +196,10 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
     `take`, and after the last costly op that always gives the same.
 
     Silent where the cache sees its input end (behind a `repeat`, too, of which a `take` or a shorter input of a `zip` leaves a
-    part), where the maps after it are cheap or draw random numbers without decoding anything, and where what they make does not fit
-    into memory.
+    part). A shuffle whose buffer holds the pass takes all of it before a `take` gets one element; so may a filter. Between the
+    cache and a `take` they are told only where the samples of a worker are known and are more. Silent, too, where passes were
+    measured in which nothing before the cache ran, where the maps after it are cheap or draw random numbers without decoding
+    anything, and where what they make does not fit into memory.
     """
     ops = case.pipeline.ops
     without = without_end(ops)
@@ -208,12 +213,29 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
             yield _misplaced(cache, endless, True, message, fix, (endless, cache), case)
             continue
         take = _ended_early(cache, ops, ("Take",))
+        if take is not None and _is_drained(cache, take, case):
+            take = None
         if take is not None:
             message = f"{take.name} stops before {cache.name} is complete, so each pass begins it anew"
             fix, is_warning = f"put the cache after {take.name}", case.pipeline.is_infinite
             yield _misplaced(cache, take, is_warning, message, fix, (cache, take), case)
             continue
         yield from _too_early(cache, case)
+
+
+def _is_drained(cache: Op, take: Op, case: Case) -> bool:
+    """Return whether a cache may become complete although a `take` behind it stops early."""
+    ops = case.pipeline.ops
+    if measured.is_full(case, cache):
+        return True
+    between = [op for op in upstream(take, ops) if cache in upstream(op, ops)]
+    draining = [op for op in between if op.kind in _MAY_DRAIN]
+    each, whole = samples_reaching(take, ops), measured.samples_of_worker(case)
+    taken, buffered = traits.number_of(take, "count"), [traits.number_of(op, "buffer_size") for op in draining]
+    if whole is None or each is None or taken is None or any(op.kind not in SHUFFLES for op in draining) or None in buffered:
+        return bool(draining)
+    shuffled = sum((size or 0) * (samples_reaching(op, ops) or 1) for op, size in zip(draining, buffered, strict=True))
+    return taken * each + shuffled > whole
 
 
 def _too_early(cache: Op, case: Case) -> Iterator[Finding]:

@@ -9,10 +9,10 @@ from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import is_costly
-from cs_input_analyzer.pipeline.samples import batching_op
+from cs_input_analyzer.pipeline.samples import batching_op, full_batches
 from cs_input_analyzer.pipeline.threads import costliest, python_ops
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, share_of, station_of, visits, waits
-from cs_input_analyzer.records import Case, Component, Finding, Op, OpCost, Scalar, Station, StationKind
+from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, is_idle, share_of, station_of, visits, waits
+from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, Station, StationKind
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_rate, format_ratio, several
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
@@ -23,6 +23,9 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
 
     Accelerators compile a model for one shape. Without `drop_remainder=True` the compiler sees an unknown dimension and refuses,
     even where the data never end, or the last batch of a pass stops the run.
+
+    For your information where the data repeat without end before the batch: all batches are full, and only the static shape is
+    unknown.
 
     Fix: `batch(n, drop_remainder=True)`. It drops what is left at the end of a pass, up to n - 1 samples, where the data end. In
     evaluation, where each sample counts, and where a pass has fewer samples than a batch, pad the last batch to full size and mask
@@ -42,9 +45,12 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     if isinstance(size, int):
         why, fix = "the last batch may be smaller", "batch with drop_remainder=True, which drops what is left at the end of a pass"
         after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
+    is_full = isinstance(size, int) and op.name in full_batches(case.pipeline.ops)
+    if is_full:
+        why, fix = f"all have {size}, and the shape does not say so", "batch with drop_remainder=True; it drops nothing here"
     message = f"the number of samples in a batch is unknown when the model is compiled: {why}"
     evidence = {"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False}
-    yield finding(op, message, fix, evidence, is_warning=True, after=after)
+    yield finding(op, message, fix, evidence, is_warning=not is_full, after=after)
 
 
 def unknown_shapes(case: Case) -> Iterator[Finding]:
@@ -117,7 +123,7 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     and limits nothing, as before a full `cache`.
     """
     rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
-    found = tuple(op for op in python_ops(case.pipeline.ops) if op.name not in rows or _may_run(rows[op.name]))
+    found = tuple(op for op in python_ops(case.pipeline.ops) if not is_idle(case, op))
     if not found:
         return
     share, is_limit = share_of(case, found), bottleneck(case, GIL) is not None
@@ -145,11 +151,6 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
 def _most(station: Station) -> str:
     cpus = f" of {counted(station.layout.cpus_per_task, 'CPU')}" if station.layout is not None else ""
     return f"at most {format_rate(station.samples_per_s)} a worker{cpus} as measured, and more CPUs do not help"
-
-
-def _may_run(row: OpCost) -> bool:
-    """Return whether it ran, or its work stands in another row: then the elements of its own say nothing."""
-    return row.elements_per_sample != 0 or row.merged_into is not None
 
 
 def _how_often(calls: float | None) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from cs_input_analyzer.pipeline import op_traits as traits
 from cs_input_analyzer.pipeline.edits.statement import argument_set
 from cs_input_analyzer.pipeline.lineage import deals_out_files, downstream, freeing_shuffle, reads_names_only, upstream, without_end
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, REPEATS, THREADED
+from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, OPENS, REPEATS, THREADED, kinds_with
 from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.buffers import refill_ratio
@@ -82,37 +82,54 @@ def late_filter(case: Case) -> Iterator[Finding]:
     Fix: split the map: parse what the condition needs, filter, then decode. Better still, write the dataset without what is never
     used. It is advice only, as your condition gets other arguments then.
 
+    Of a filter that a library call makes, as `rejection_resample` does, the call is named. Only your own maps before it count.
+
     Silent where the maps before it are cheap, where it drops under a tenth, where either was not measured (as before a full
     cache), and where a batch stands between: then it is batches that are filtered.
     """
     for op in case.pipeline.ops:
-        if op.kind not in ("Filter", "ParallelFilter"):
+        if op.kind not in kinds_with("filter"):
             continue
-        maps = _maps_before(op, case)
-        share, dropped = share_of(case, maps), _dropped(op, maps[0], case) if maps else None
+        is_own = traits.is_written(op)
+        before = _made_by(op, case)
+        maps = [one for one in before if traits.is_map(one) and (is_own or traits.is_written(one))]
+        share, dropped = share_of(case, maps), _dropped(op, before, case)
         if share is None or share < COSTLY_RATIO or dropped is None or dropped < DROPPED_RATIO:
             continue
         wasted = share * dropped
-        names = " and ".join(one.name for one in reversed(maps))
-        message = f"{op.name} drops {dropped:.0%} of the elements after {names} worked on them"
+        names = " and ".join(one.name for one in maps)
+        made = "" if is_own else f", which {_call_of(op)} makes,"
+        message = f"{op.name}{made} drops {dropped:.0%} of the elements after {names} worked on them"
         fix = "test what the record itself tells before the costly map, in a filter of its own"
+        if not is_own:
+            fix = f"let {_call_of(op)} see only what its choice needs, and do the costly map after it"
         evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
         yield finding(op, message, fix, evidence, is_warning=wasted >= WASTED_RATIO)
 
 
-def _maps_before(op: Op, case: Case) -> tuple[Op, ...]:
-    """The maps that an element passes right before the filter, the last one first; none beyond a batch."""
-    found = []
-    for other in traits.chain_before(op, case.pipeline.ops):
-        if other.kind in BATCHING or other.kind == "Unbatch":
-            break
-        if traits.is_map(other):
-            found.append(other)
-    return tuple(found)
+def _call_of(op: Op) -> str:
+    """Return the user's call that made an op of a library."""
+    return "rejection_resample" if "rejection_resample" in (op.code or "") else "a library call"
 
 
-def _dropped(op: Op, last_map: Op, case: Case) -> float | None:
-    kept, given = visits(case, op), visits(case, last_map)
+def _made_by(op: Op, case: Case) -> tuple[Op, ...]:
+    """Return the ops that make an element of the filter, in the order of the pipeline: those of all inputs of a `zip`, and none
+    beyond a batch."""
+    passed, found = {op.name}, set[str]()
+    for other in reversed(case.pipeline.ops):  # inputs come first
+        if other.name not in passed or other.kind in BATCHING or other.kind == "Unbatch":
+            continue
+        found.add(other.name)
+        if len(other.inputs) == 1 or other.kind == "Zip":
+            passed.update(other.inputs)
+    return tuple(other for other in case.pipeline.ops if other.name in found - {op.name})
+
+
+def _dropped(op: Op, before: Sequence[Op], case: Case) -> float | None:
+    """Return the share of the elements that a filter drops; None where what it gets or gives was not counted."""
+    # Ops of other kinds give as many as they take.
+    counting = [one for one in before if traits.is_map(one) or one.kind in kinds_with("filter") | OPENS]
+    kept, given = visits(case, op), visits(case, counting[-1]) if counting else None
     return max(0.0, 1 - kept / given) if kept and given else None
 
 

@@ -24,6 +24,7 @@ from cs_input_analyzer.planning.evidence import (
     bottleneck,
     files_read,
     finding,
+    is_idle,
     reads_at_once,
     station_of,
     widest_cpus,
@@ -150,12 +151,12 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
     opened ahead. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage need a number, which is worked out from
     its latency (Little's law) and what the CPUs could take.
 
-    Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), over a single file, and where the
-    graph does not say which of several readers has how many.
+    Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), over a single file, where it did
+    not run, as before a full cache, and where the graph does not say which of several readers has how many.
     """
     ops = case.pipeline.ops
     for op in ops:
-        if op.kind != "FlatMap" or op.within or not opens_files(op, ops):
+        if op.kind != "FlatMap" or op.within or not opens_files(op, ops) or is_idle(case, op):
             continue
         count = files_read(case, op)
         if is_made_by_reader(op, ops) or not _may_be_several(count, case):  # CSI105 is about the former
@@ -191,13 +192,13 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
     seed follows, an `interleave` with `cycle_length=1` in its place keeps the order. Reads that only wait for the storage need a
     number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
 
-    Silent where several files are read at a time, over a single file, where the graph does not say which of several readers has how
-    many, and for `flat_map`, which CSI104 is about.
+    Silent where several files are read at a time, over a single file, where it did not run, as before a full cache, where the graph
+    does not say which of several readers has how many, and for `flat_map`, which CSI104 is about.
     """
     ops = case.pipeline.ops
     for op in ops:
         count = files_read(case, op)
-        if op.within is not None or not _may_be_several(count, case) or not opens_files(op, ops):
+        if op.within is not None or not _may_be_several(count, case) or not opens_files(op, ops) or is_idle(case, op):
             continue
         if op.kind == "FlatMap" and is_made_by_reader(op, ops):
             reads = _reads(op, case)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS
 from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node
-from cs_input_analyzer.records import Case, Finding, Measurement, Scalar, WorkerResult
-from cs_input_analyzer.units import format_bytes, format_ratio
+from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node, is_full
+from cs_input_analyzer.records import Case, Finding, Measurement, Op, Scalar, WorkerResult
+from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
 
 
 def corrupt_record(case: Case) -> Iterator[Finding]:
@@ -42,7 +42,8 @@ def errors_ignored(case: Case) -> Iterator[Finding]:
     file.
 
     Fix: mend the data, or the function that fails; then remove `ignore_errors`. Until then, `ignore_errors(log_warning=True)`
-    prints each error. The share is that of the first elements before it (at most 10,000, or one second).
+    prints each error. The share is that of the first elements before it (at most 10,000, or one second); shuffles and caches are
+    left out, which would be filled first.
 
     Silent where none of those elements failed, where they were not looked at, and inside the functions of other ops.
     """
@@ -158,12 +159,16 @@ def cold_cache(case: Case) -> Iterator[Finding]:
     A warning where no window was of a full `cache`, and where the last measurement was still cold and reading holds the worker
     back, so that the plan depends on it; else for your information.
 
-    Silent where you chose `--cache cold` or `warm`, where the plan rests on cold reads on purpose, where a node's memory cannot
+    For your information where the window is of passes that read a full `cache` in memory: the supply is theirs, and the first pass
+    is slower.
+
+    Silent about the files where a full `cache` feeds the passes that were measured: these read no file. Silent, too, where you
+    chose `--cache cold` or `warm`, where the plan rests on cold reads on purpose, where a node's memory cannot
     hold its files anyway (CSI503), where nine tenths of them were in memory, where reading them again and again left nothing in
     memory (a file system that is not cached), and where the kernel does not tell.
     """
     yield from _own_cache(case)
-    if case.plan is not None and case.plan.cache_state != "as-is":
+    if _full_cache(case) is not None or (case.plan is not None and case.plan.cache_state != "as-is"):
         return
     need, room = _need_and_room(case)
     if any(one.cache_state != "as-is" for one in case.measurements) or case.pipeline.files is None or need > room:
@@ -181,8 +186,11 @@ def cold_cache(case: Case) -> Iterator[Finding]:
 
 
 def _own_cache(case: Case) -> Iterator[Finding]:
-    """Every window ended before the pipeline's own cache was full."""
+    """Say that the pipeline's own cache was not full in any window, or that a full one in memory gave the elements."""
     measured = [m for m in case.measurements if m.measured_workers]
+    full = _full_cache(case)
+    if full is not None and not full.parameters.get("filename"):
+        yield _fed_from_memory(full, case)
     if not measured or not all(m.is_filling_cache for m in measured):
         return
     op = next((op for op in case.pipeline.ops if op.kind in KEEPERS and op.within is None), None)
@@ -190,6 +198,27 @@ def _own_cache(case: Case) -> Iterator[Finding]:
     fix = "measure longer (--max-seconds), until a first pass is through, or fewer files"
     evidence = {"windows": len(measured)}
     yield finding(op, message, fix, evidence, is_warning=True)
+
+
+def _full_cache(case: Case) -> Op | None:
+    """Return the cache that was measured to feed the passes; None if no row of costs shows one."""
+    return next((op for op in case.pipeline.ops if op.kind == "Cache" and op.within is None and is_full(case, op)), None)
+
+
+def _fed_from_memory(cache: Op, case: Case) -> Finding:
+    """A cache in memory was filled in this very worker, before its window began: that time holds the first pass."""
+    starts = [
+        state.transient_batches / state.transient_s * (worker.samples_per_s.estimate / worker.batches_per_s)
+        for m in case.measurements
+        for worker in m.measured_workers
+        if (state := worker.steady_state) is not None and not state.is_filling_cache and state.transient_s > 0
+        if worker.samples_per_s is not None and worker.batches_per_s
+    ]
+    rate = max(starts, default=None)
+    slower = "" if rate is None else f": {format_rate(rate)} a worker until the window began"
+    message = f"the measured passes come from {cache.name}, which is full in memory; the first pass fills it and is slower{slower}"
+    evidence: dict[str, Scalar] = {"cache": cache.name, "start_samples_per_s": rate}
+    return finding(cache, message, None, evidence)
 
 
 def _need_and_room(case: Case) -> tuple[float, float]:

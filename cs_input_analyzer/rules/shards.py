@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
+from cs_input_analyzer.pipeline.lineage import AUTO, AUTO_SHARD, DATA, FILE, reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import number_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
@@ -19,14 +19,14 @@ FILES_PER_WORKER = 4
 def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
     """The plan has more workers than the pipeline has files to share out.
 
-    The input function gives each worker its own files. A worker without a file has nothing to stream: it fails at start, or the
-    accelerator waits for it for ever.
+    The input function gives each worker its own files, or `tf.distribute` does by the `auto_shard_policy`. A worker without a file
+    has nothing to stream: it fails at start, or the accelerator waits for it for ever.
 
     Fix: write the dataset into at least as many files as there are workers; some multiple of it keeps the shards even.
 
-    Silent without a plan, for pipelines that do not shard, for a `shard` of records (behind the readers), where the files suffice,
-    and for a dataset of TensorFlow Datasets: its files belong to its description, and its folder is named by version
-    (`mnist/3.0.1`).
+    Silent without a plan, for pipelines that do not shard, for a `shard` of records (behind the readers, or by the policy `DATA`),
+    where the files suffice, and for a dataset of TensorFlow Datasets: its files belong to its description, and its folder is named
+    by version (`mnist/3.0.1`).
     """
     files, plan = case.pipeline.files, case.plan
     if files is None or plan is None or not case.is_sharded or re.search(r"/\d+\.\d+\.\d+/?$", files.directory or ""):
@@ -36,7 +36,7 @@ def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
         workers = max(workers, files.count + 1)
     if workers <= files.count:
         return
-    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
+    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None) or _auto_sharded(case)
     wanted = FILES_PER_WORKER * workers
     message = f"the demand needs more input workers than the {files.count} files can be shared out to"
     fix = f"write the dataset into {wanted} files or more"
@@ -214,9 +214,6 @@ def late_shard(case: Case) -> Iterator[Finding]:
         yield finding(shard, message, fix, evidence, is_warning=not is_only_way)
 
 
-AUTO_SHARD = "distribute.auto_shard_policy"
-# `tf.data.experimental.AutoShardPolicy`, and what was seen of it with TensorFlow 2.21.
-AUTO, FILE, DATA = 0, 1, 2
 _POLICIES = {AUTO: "AUTO", FILE: "FILE", DATA: "DATA"}
 
 

@@ -148,8 +148,9 @@ def plain_message(error: BaseException) -> str:
     return text.strip() or type(error).__name__
 
 
-# Node names before and after a message, and the traceback of a Python function within it.
+# Node names before and after a message, the op and iterator before it, and the traceback of a Python function within it.
 _TENSORFLOWS_NOISE = (
+    re.compile(r"Error in user-defined function passed to .*? transformation with iterator: \S+: "),
     re.compile(r"\nTraceback \(most recent call last\):.*", re.DOTALL),
     re.compile(r"\s*\[\[\{\{node .*", re.DOTALL),
     re.compile(r"\{\{\w+ [^}]*\}\}\s*"),

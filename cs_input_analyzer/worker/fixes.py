@@ -329,7 +329,7 @@ class _Trial:
         try:
             return prove(original, edited, seconds=seconds)
         except Exception as error:  # what cannot even be compared is not proven
-            return Proof(status="refused", reason=f"it could not be compared: {type(error).__name__}: {error}"[:MESSAGE_LIMIT])
+            return Proof(status="refused", reason=f"it could not be compared: {named_message(error, MESSAGE_LIMIT)}")
 
     def _refuse(self, index: int, reason: str, elements: int = 0) -> None:
         self.tell_of(index, reason=reason[:MESSAGE_LIMIT], elements=elements)

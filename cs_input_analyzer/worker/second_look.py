@@ -18,7 +18,7 @@ from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import IDLE, KEEPERS, REPEATS, SHUFFLES, WRITERS
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
-from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
+from cs_input_analyzer.worker.failures import named_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
 
@@ -87,7 +87,7 @@ def _run_parts(
             try:
                 spent_s = _cpu_s_per_element(prefix_of(dataset, op), loops[op], seconds, harness_s)
             except Exception as error:  # a part that cannot run alone is no failure of the user's pipeline
-                found({"op": op, "cpu_s_per_element": None, "why": f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]})
+                found({"op": op, "cpu_s_per_element": None, "why": named_message(error)})
                 continue
             if spent_s is not None:
                 cpu_s[op] = min(spent_s, cpu_s.get(op, spent_s))

@@ -103,7 +103,7 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
         from cs_input_analyzer.worker.sources import count_ignored, sample_readers, sample_store
 
         if any(op.kind == "IgnoreErrors" and op.within is None for op in built.pipeline.ops):
-            count_ignored(journal, built.dataset)
+            count_ignored(journal, built.dataset, built.pipeline.ops)
         sample_readers(journal, built.dataset)
         if any("://" in path for path, _ in built.files[:1]):
             sample_store(journal, built.files)

@@ -215,22 +215,57 @@ def test_a_folder_for_the_journal_that_is_gone_says_so(tmp_path: Path) -> None:
         JournalWriter(tmp_path / "gone")
 
 
+def _ignored(folder: Path, dataset: Any) -> list[dict[str, Any]]:
+    """What the journal says of each `ignore_errors`."""
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.worker.sources import count_ignored
+
+    folder = Path(mkdtemp(dir=folder))
+    count_ignored(JournalWriter(folder), dataset, graph.ops_of(graph.graph_def_of(dataset)))
+    event = read_journal(folder).last("ignored")
+    return list(event["each"]) if event else []
+
+
+def _failing(count: int = 10) -> Any:
+    import tensorflow as tf
+
+    numbers = tf.data.Dataset.range(count)
+    return numbers.map(lambda n: tf.debugging.check_numerics(tf.math.log(tf.cast(n % 5, tf.float32)), "a bad number"))
+
+
 def test_errors_that_are_ignored_are_counted_with_the_first_one(tmp_path: Path) -> None:
     import tensorflow as tf
 
-    from cs_input_analyzer.worker.sources import count_ignored
-
-    def counted(dataset: tf.data.Dataset) -> Any:
-        folder = Path(mkdtemp(dir=tmp_path))
-        count_ignored(JournalWriter(folder), dataset)
-        event = read_journal(folder).last("ignored")
-        return event["each"] if event else []
-
     numbers = tf.data.Dataset.range(10)
-    failing = numbers.map(lambda n: tf.debugging.check_numerics(tf.math.log(tf.cast(n % 5, tf.float32)), "a bad number"))
-    (found,) = counted(failing.ignore_errors().batch(2))
+    (found,) = _ignored(tmp_path, _failing().ignore_errors().batch(2))
     assert (found["elements"], found["dropped"]) == (10, 2)
-    assert "a bad number" in str(found["error"])
-    (found,) = counted(numbers.ignore_errors().batch(2))
+    assert found["error"].startswith("a bad number")  # what failed, and not where
+    (found,) = _ignored(tmp_path, numbers.ignore_errors().batch(2))
     assert (found["elements"], found["dropped"], found["error"]) == (10, 0, "")
-    assert counted(numbers.batch(2)) == []
+    assert _ignored(tmp_path, numbers.batch(2)) == []
+
+
+def test_what_is_filled_first_is_left_out_of_the_count(tmp_path: Path) -> None:
+    (found,) = _ignored(tmp_path, _failing().repeat().shuffle(1 << 40).ignore_errors())
+    assert found["dropped"] * 5 == pytest.approx(found["elements"], abs=5)
+    (found,) = _ignored(tmp_path, _failing().shuffle(4).cache(str(tmp_path / "cache")).prefetch(1).ignore_errors())
+    assert (found["elements"], found["dropped"]) == (10, 2)
+    assert not list(tmp_path.glob("cache*"))
+
+
+def test_a_count_that_hangs_or_cannot_be_made_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    from cs_input_analyzer.pipeline import edits
+    from cs_input_analyzer.worker import sources
+
+    monkeypatch.setattr(sources, "IGNORED_S", 0.2)
+    monkeypatch.setattr(sources, "PATIENCE_S", 0.2)
+    endless = tf.data.Dataset.range(1).repeat().filter(lambda n: n > 0)
+    assert _ignored(tmp_path, endless.take(1).ignore_errors()) == []
+
+    def refuse(dataset: Any, op: str) -> Any:
+        raise ValueError(op)
+
+    monkeypatch.setattr(edits, "prefix_of", refuse)
+    assert _ignored(tmp_path, _failing().ignore_errors()) == []

@@ -406,3 +406,47 @@ def test_a_pipeline_without_files_has_none(tmp_path: Path) -> None:
 )
 def test_whose_code_it_is(filename: str, is_own: bool) -> None:
     assert graph.is_users_own(filename) is is_own
+
+
+def _flips(image: int | None, mask: int | None) -> Callable[[Any], Any]:
+    """A picture and its mask, each flipped by a seed."""
+
+    def flipped(number: Any) -> Any:
+        x = tf.fill([4, 4, 1], tf.cast(number, tf.float32))
+        return tf.image.random_flip_left_right(x, seed=image), tf.image.random_flip_left_right(x, seed=mask)
+
+    return flipped
+
+
+def _flip_of_both(number: Any) -> Any:
+    both = tf.image.random_flip_left_right(tf.fill([4, 4, 2], tf.cast(number, tf.float32)), seed=7)
+    return both[..., :1], both[..., 1:]
+
+
+def _two_flips_of_one(number: Any) -> Any:
+    x = tf.fill([4, 4, 1], tf.cast(number, tf.float32))
+    return tf.image.random_flip_up_down(tf.image.random_flip_left_right(x, seed=7), seed=7), number
+
+
+def _draws_for_both(number: Any) -> Any:
+    first, second = tf.random.uniform([], seed=7), tf.random.uniform([], seed=7)
+    return first + second, first - second
+
+
+@pytest.mark.parametrize(
+    ("function", "is_seeded", "draws_alike"),
+    [
+        (_flips(7, 7), True, True),
+        (tf.function(_flips(7, 7)), True, True),
+        (_flips(7, 8), True, False),
+        (_flips(7, None), True, False),
+        (_flips(None, None), False, False),
+        (_flip_of_both, True, False),
+        (_two_flips_of_one, True, False),
+        (_draws_for_both, True, False),
+    ],
+)
+def test_one_seed_for_two_components_is_seen(function: Callable[[Any], Any], is_seeded: bool, draws_alike: bool) -> None:
+    ops = graph.ops_of(graph.graph_def_of(tf.data.Dataset.range(3).map(function, num_parallel_calls=2)))
+    (op,) = (op for op in ops if op.name == "map")
+    assert (op.is_seeded, op.draws_alike) == (is_seeded, draws_alike)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.pipeline.lineage import (
+    deals_out_files,
     downstream,
     freeing_shuffle,
     is_random_order,
@@ -46,6 +47,29 @@ def test_branches_that_meet_are_both_before() -> None:
     joined = make_op("zip", inputs=("range", "tensor_slices"))
     assert names(upstream(joined, (left, right, joined))) == ["range", "tensor_slices"]
     assert names(downstream(left, (left, right, joined))) == ["zip"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "before", "behind", "expected"),
+    [
+        (1, (), (), True),
+        (0, (), (), True),  # AUTO takes files where there are some
+        (2, (), (), False),  # DATA: each worker reads all of them
+        (-1, (), (), False),
+        (None, (), (), False),
+        (None, ("shard",), (), True),
+        (None, (), ("shard",), False),
+        (1, (), ("shard",), False),
+    ],
+)
+def test_files_are_dealt_out_by_a_shard_or_a_policy(
+    policy: int | None, before: tuple[str, ...], behind: tuple[str, ...], expected: bool
+) -> None:
+    shards = [make_one("Shard", name, num_shards=4, index=0) for name in (*before, *behind)]
+    said = {} if policy is None else {"distribute__auto_shard_policy": policy}
+    names, *read = reading()
+    assert deals_out_files(line(names, *shards[: len(before)], *read, *shards[len(before) :], batch(), options(**said))) is expected
+    assert not deals_out_files(line(make_one("Range", "range"), batch(), options(**said)))
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,33 @@ def test_the_first_element_settles_or_contradicts(
     assert seen is None or is_open(spec_of(*shapes))
 
 
+def repeated(count: int, *behind: Op) -> tuple[Op, ...]:
+    """Batches of 8 of data that are repeated."""
+    repeat = make_op("repeat", kind="Repeat", name="repeat", inputs=("source",), parameters={"count": count})
+    batch = make_op("batch", kind="Batch", name="batch", inputs=("repeat",), parameters={"batch_size": 8})
+    return (*source(), repeat, batch, *behind)
+
+
+MASK = make_op("map", kind="Map", name="map", inputs=("batch",), parameters={}, dimensions=(("?",),))
+
+
+@pytest.mark.parametrize(
+    ("ops", "seen", "counted_in", "says"),
+    [
+        (repeated(-1), ((8, 3),), None, "= 8 samples"),
+        (repeated(-1), None, None, "= 8 samples"),
+        (repeated(3), ((8, 3),), 0, "at most 8"),
+        (repeated(-1), ((5, 3),), 0, "at most 8"),  # the claim is wrong
+        (repeated(-1, MASK), ((8,),), 0, "at most 8"),  # the map may keep some of them
+        (batched(8), ((8, 3),), 0, "at most 8"),
+    ],
+)
+def test_batches_of_endless_data_are_full(ops: tuple[Op, ...], seen: Any, counted_in: int | None, says: str) -> None:
+    found = samples_per_element_of(ops, spec_of((None,) if ops[-1] is MASK else (None, 3)), seen=seen)
+    assert (found.value, found.counted_in) == (8, counted_in)
+    assert says in element_sentence(found)
+
+
 def test_a_demand_of_several_elements_is_told_and_any_other_refused() -> None:
     found = samples_per_element_of(batched(256), spec_of((256, 3)))
     check_demand(found, 1024, has_demand=True)

@@ -77,6 +77,8 @@ def test_python_code_that_divides_the_files_is_a_shard() -> None:
     assert not table(NAMES)["shard"].is_set
     row = table(NAMES, is_sharded=True)["shard"]
     assert (row.is_set, row.value) == (True, "in Python code")
+    row = table(*reading(), options(distribute__auto_shard_policy=1), is_sharded=True)["shard"]
+    assert (row.is_set, row.value) == (True, "auto_shard_policy")
     assert table(*ALL, is_sharded=True)["shard"].value == "num_shards 4, index 1"
 
 

@@ -123,6 +123,12 @@ def of_files(files: FileSet | None, workers: int = 16, **overrides: Any) -> Case
     return make_case(pipeline=make_graph(files=files), plan=make_plan(input_workers=workers), **overrides)
 
 
+def of_policy(policy: int, **plan: Any) -> Case:
+    """The options leave the dividing to `tf.distribute`; eight files for eight workers."""
+    said = options(distribute__auto_shard_policy=policy)
+    return case_of(NAMES, *READ, said, files=make_files(count=8), is_sharded=True, plan=make_plan(input_workers=8, **plan))
+
+
 @given(files=st.integers(1, 40), workers=st.integers(1, 40))
 def test_files_are_too_few_exactly_below_the_workers(files: int, workers: int) -> None:
     findings = found("fewer-files-than-workers", of_files(make_files(count=files), workers))
@@ -159,10 +165,10 @@ AVERAGED = make_files(count=1024, bytes=1024 * MIB, largest_bytes=3 * MIB, small
 OPEN = (part("float16", None, 224, 224, 3, name="image"),)
 
 
-def batched(*after: Op, kind: str = "Batch", code: str | None = None, **overrides: Any) -> Case:
+def batched(*after: Op, kind: str = "Batch", code: str | None = None, before: tuple[Op, ...] = (), **overrides: Any) -> Case:
     """Batches of which the last may be small."""
     one = op(kind, "batch", code=code, batch_size=32, drop_remainder=False)
-    return case_of(NAMES, one, *after, **({"element_spec": OPEN} | overrides))
+    return case_of(NAMES, *before, one, *after, **({"element_spec": OPEN} | overrides))
 
 
 def shaped(*shapes: tuple[int | None, ...] | None, dtype: str = "int32", kind: str = "tensor", ops: Any = (MAP, BATCH)) -> Case:
@@ -229,7 +235,7 @@ ROWS: Rows = {
             python(stations=busy("Python (GIL)", samples_per_s=1_234.0)),
         ),
         ("", python(0.005)),
-        ("", python(elements_per_sample=0.0)),  # before a full cache
+        ("", python(elements_per_sample=0.0, self_cpu_s_per_sample=None)),  # before a full cache
         ("info", python(elements_per_sample=0.0, self_cpu_s_per_sample=None, merged_into="unattributed")),  # it was not seen
         (says(message="once in 35 samples"), python(0.5, elements_per_sample=1 / 35)),  # a file of 35 samples may be one call
         ("", case_of(NAMES, calling("DecodeJpeg", "Cast"), BATCH)),
@@ -348,6 +354,9 @@ ROWS: Rows = {
     "fewer-files-than-workers": [
         ("", of_files(make_files(count=8, directory="/data/mnist/3.0.1"))),
         (says("warning", fix="64 files"), of_files(make_files(count=8, directory="/data/v3"))),
+        (says("warning", op="with_options"), of_policy(1, limited_by="files", meets_demand=False)),  # of `tf.distribute`
+        ("", of_policy(1)),
+        ("", replace(of_policy(2, limited_by="files", meets_demand=False), is_sharded=False)),
     ],
     # A cache of each worker's own, or of one worker, is right; memory is shown where there is room.
     "cache-path-shared": [
@@ -423,6 +432,14 @@ ROWS: Rows = {
             says("warning", after="ds = ds.batch(32, drop_remainder=True).prefetch(2)"),
             batched(code="ds = ds.batch(32).prefetch(2)"),
         ),
+        # Behind an endless repeat all batches are full; a take, or a repeat behind the batch, leaves a last one.
+        (says("info", message="all have 32", fix="drops nothing", lacks=["smaller"]), batched(before=(repeat(),))),
+        *(
+            (says("warning", message="smaller"), batched(before=before))
+            for before in [(), (repeat(3),), (repeat(), op("Take", "take", count=100))]
+        ),
+        (says("warning", message="smaller"), batched(repeat())),
+        ("", batched(before=(repeat(),), element_spec=make_graph().element_spec)),
         ("", batched(element_spec=make_graph().element_spec)),  # a map set the shape afterwards
         ("", case_of(NAMES, MAP, element_spec=OPEN)),  # nothing is batched
         ("", batched(BATCH)),

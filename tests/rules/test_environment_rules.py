@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.planning.evidence import reads_at_once
+from cs_input_analyzer.planning.evidence import reads_at_once, samples_of_worker
 from cs_input_analyzer.records import Case, IgnoredErrors, Measurement, Noise, Op, Soak, Training, WorkerResult
 from tests.builders import (
     GIB,
@@ -38,6 +38,7 @@ from tests.rules.lines import (
     cost,
     judged,
     mapped,
+    measured,
     op,
     options,
     placed,
@@ -137,6 +138,23 @@ def cached(*ratios: float | None, memory_gib: int = 256, **overrides: Any) -> Ca
         "stations": (make_station("readers", utilization_ratio=0.95),),
     }
     return make_case(**(settings | overrides))
+
+
+def fed_by(kept: Op, *, reader: float | None, map: float | None) -> Case:
+    """A cache, and the elements that the ops before it gave for a sample; a tenth of the files was in memory."""
+    case = case_of(*reading(), mapped(), kept, batch())
+    given = {"interleave": reader, "map": map}
+    before = (cost(name, 0.1, elements_per_sample=each, self_cpu_s_per_sample=each and 1e-4) for name, each in given.items())
+    rows = (*before, cost("cache", 0.1))
+    stations = (make_station("readers", utilization_ratio=0.95),)
+    cold = (make_measurement("1x1x2", page_cache_ratio=0.1),)
+    return replace(measured(case, *rows, stations=stations), measurements=cold)
+
+
+def test_bytes_of_a_window_that_a_full_cache_feeds_tell_no_samples() -> None:
+    assert samples_of_worker(fed_by(cache(), reader=0.0, map=0.0)) is None
+    assert samples_of_worker(fed_by(cache(), reader=1.0, map=1.0)) == pytest.approx(GIB / 146_800)
+    assert samples_of_worker(fed_by(cache(), reader=None, map=None)) == pytest.approx(GIB / 146_800)
 
 
 FILLING = alone(layout="1x1x1", steady_state=make_steady_state(is_filling_cache=True))
@@ -312,6 +330,16 @@ ROWS: Rows = {
             says("warning", op="cache", message="first pass"),
             make_case(pipeline=make_graph("list_files > interleave > map > cache > batch*32"), measurements=FILLING * 2),
         ),
+        # Passes that a full cache feeds read no file.
+        (
+            says("info", op="cache", message=("from cache, which is full in memory", "first pass"), lacks=["files"]),
+            fed_by(cache(), reader=0.0, map=0.0),
+        ),
+        ("", fed_by(replace(cache(), parameters={"filename": "/data/cache"}), reader=0.0, map=0.0)),
+        (says("warning", message="10 % of the files"), fed_by(cache(), reader=1.0, map=1.0)),
+        (says("warning", message="10 % of the files"), fed_by(cache(), reader=0.0, map=1.0)),  # a piece of it still runs
+        (says("warning", message="10 % of the files"), fed_by(cache(), reader=None, map=None)),  # not known
+        (says("warning", message="10 % of the files"), fed_by(cache(), reader=0.0, map=None)),
         ("", cached(None, None)),
         ("", cached(0.0, 0.0, 0.0)),  # a file system that is not cached
         ("", cached(0.1, 0.5, memory_gib=32, is_sharded=False)),  # CSI503 tells

@@ -37,6 +37,7 @@ from tests.rules.lines import (
     cost,
     found,
     judged,
+    line,
     mapped,
     measured,
     op,
@@ -193,6 +194,12 @@ def left_serial(reason: str, *ops: Op) -> tuple[Expected, Case]:
     return edited(("parallelize", "map"), severity="info", message=reason), batched(*ops)
 
 
+def taking(*ops: Op) -> Case:
+    """A cache of 10,738 samples and what takes from it: 1 GiB in samples of 100 kB."""
+    case = batched(mapped(CAST), cache(), *ops, measurements=alone(bytes_read_per_sample=100e3))
+    return measured(case, cost("map", 0.1))
+
+
 def costing(share: float, *ops: Op, **row: Any) -> Case:
     return measured(batched(*ops), cost("map", share, **row))
 
@@ -277,6 +284,40 @@ def waiting_calls(number: int, *, wait_s: float = 0.01, op_name: str = "map", ki
 def wasting(share: float, kept: float) -> Case:
     case = batched(mapped(JPEG), FILTER)
     return measured(case, cost("map", share, elements_per_sample=1 / kept), cost("filter", 0.01, elements_per_sample=1.0))
+
+
+RESAMPLE = "ds = ds.rejection_resample(class_of, [0.5, 0.5])"
+
+
+def zipped(share: float, given: float | None, code: str | None = None) -> Case:
+    """A filter behind a zip, as `rejection_resample` makes it; its map there takes what the user's leaves."""
+    made = [replace(one, code=code) for one in (op("Zip", "zip"), mapped(CAST), FILTER)]
+    ops = line(*reading(), mapped(JPEG), op("Random", "random"), *made, batch())
+    ops = tuple(replace(one, inputs={"random": (), "zip": ("map", "random")}.get(one.name, one.inputs)) for one in ops)
+    case = batched()
+    case = replace(case, pipeline=replace(case.pipeline, ops=ops))
+    rows = [cost("map", share, elements_per_sample=given)]
+    rows.append(cost("map_2", 0.9 - share if code else 0.01, elements_per_sample=given))
+    return measured(case, *rows, cost("filter", 0.01))
+
+
+def in_interleave(share: float, given: float | None) -> Case:
+    held = [
+        replace(one, within="interleave", inputs=inputs) for one, inputs in [(mapped(PARSE), ("flat_map",)), (FILTER, ("map",))]
+    ]
+    case = case_of(*reading()[:3], *held, reading()[3], batch())
+    ops = [*line(*reading()[:3]), *held, *line(reading()[3], batch())]
+    return measured(
+        replace(case, pipeline=replace(case.pipeline, ops=tuple(ops))),
+        cost("map", share, elements_per_sample=given),
+        cost("filter", 0.01),
+    )
+
+
+def filtered_twice() -> Case:
+    """The first filter leaves two of 20, the second one of two."""
+    rows = (cost("map", 0.8, elements_per_sample=20.0), cost("filter", 0.01, elements_per_sample=2.0), cost("filter_2", 0.01))
+    return measured(batched(mapped(JPEG), FILTER, FILTER), *rows)
 
 
 def ordered(said: str = "true", *ops: Op, code: str | None = None, wait_s: float | None = None) -> Case:
@@ -392,6 +433,9 @@ ROWS: Rows = {
         ("", batched(serial(), measurements=(make_measurement("1x1x1"),))),
         ("", batched(serial(CAST), options(autotune__enabled=True))),
         ("", batched(serial(("EagerPyFunc",)))),  # the lock, not the map, is what holds it back
+        # Two draws by one seed fall out of step in parallel calls, so the map is not made parallel as it is.
+        (says("info", edits=(), fix="draw once"), batched(replace(serial(), is_seeded=True, draws_alike=True))),
+        (edited(("parallelize", "map"), lacks=["draw once"]), batched(replace(serial(), is_seeded=True))),
         # A warning only where its own thread is the bottleneck; Python only where it waits.
         ("warning", held_back(costing(0.5, serial()), "serial op", "map")),
         ("warning", held_back(costing(0.95, serial()))),
@@ -407,6 +451,7 @@ ROWS: Rows = {
         # What it costs is in a row with others, or it never ran.
         ("info", unknown_of(costing(0.5, serial()), "map", share_ratio=None, merged_into="unattributed")),
         ("", unknown_of(costing(0.5, serial()), "map", share_ratio=None, elements_per_sample=0.0)),
+        ("", unknown_of(costing(0.5, serial()), "map", share_ratio=None, merged_into="unattributed", elements_per_sample=0.0)),
         # One call of the user is one finding, however many ops it makes.
         (
             edited(("parallelize", "map"), ("parallelize", "map_2"), message="so do 1 more ops"),
@@ -497,6 +542,13 @@ ROWS: Rows = {
     "random-calls-in-parallel": [
         ("info", batched(replace(mapped(RANDOM), is_seeded=True))),
         ("", batched(replace(mapped(RANDOM, num_parallel_calls=1), is_seeded=True))),
+        # One seed for a picture and its mask: parallel calls mix the two draws.
+        (
+            says("warning", message="no longer fits", fix="draw once"),
+            batched(replace(mapped(RANDOM), is_seeded=True, draws_alike=True)),
+        ),
+        ("", batched(replace(mapped(RANDOM, num_parallel_calls=1), is_seeded=True, draws_alike=True))),
+        ("", batched(replace(mapped(RANDOM, kind="Map"), is_seeded=True, draws_alike=True))),
     ],
     # A filter after decoding wastes the cost of what it drops.
     "late-filter": [
@@ -510,6 +562,22 @@ ROWS: Rows = {
         ("warning", wasting(0.8, 0.5)),
         ("info", wasting(0.3, 0.8)),
         ("", wasting(0.1, 0.5)),
+        # Behind a zip the maps of all inputs count; of a library's filter your own alone.
+        (says("warning", op="filter", message=("drops 95%", "after map and map_2"), lacks=["resample"]), zipped(0.8, 20.0)),
+        ("", zipped(0.1, 20.0)),
+        ("", zipped(0.8, 1.0)),
+        ("", zipped(0.8, None)),
+        (
+            says("warning", op="filter", message=("which rejection_resample makes", "after map worked"), fix="rejection_resample"),
+            zipped(0.8, 20.0, RESAMPLE),
+        ),
+        ("", zipped(0.1, 20.0, RESAMPLE)),  # the map of the library, which takes most, cannot be moved
+        ("", zipped(0.8, None, RESAMPLE)),
+        # Inside an interleave it is the same, and a filter before it has its own drop.
+        (says("warning", op="filter", message="drops 95%"), in_interleave(0.8, 20.0)),
+        ("", in_interleave(0.8, None)),
+        ("", in_interleave(0.01, 20.0)),
+        ("warning warning", filtered_twice()),
     ],
     # A forced order is told where a seedless shuffle follows, and never given up by an edit.
     "order-forced": [
@@ -553,6 +621,8 @@ ROWS: Rows = {
     ],
     # Of these two each leaves to the other what is the other's; a warning where reading holds the worker back.
     "flat-map-over-files": [
+        ("", measured(flat(), cost("flat_map", 0.0, elements_per_sample=0.0))),  # before a full cache
+        ("info", measured(flat(), cost("flat_map", 0.1))),
         *((severity, held_back(flat(), *station)) for severity, station in BY_READING),
         opened_ahead(True, flat(MIXED)),
         opened_ahead(False, flat(shuffle(seed=7))),
@@ -580,6 +650,8 @@ ROWS: Rows = {
         (says(op="flat_map", after=f"{LIST[:-1]}, num_parallel_reads=tf.data.AUTOTUNE).flat_map(split_record)"), after_a_reader()),
         ("", flat()),
         ("", with_files(list_reader(), 1)),
+        ("", measured(list_reader(), cost("flat_map", 0.0, elements_per_sample=0.0))),  # before a full cache
+        ("info", measured(list_reader(), cost("flat_map", 0.1))),
     ],
     # A prefetch that is there, or that TensorFlow adds, is not asked for.
     "prefetch-missing": [
@@ -643,6 +715,23 @@ ROWS: Rows = {
         ("", batched(mapped(JPEG), cache(), mapped(RANDOM), repeat())),
         ("", batched(mapped(JPEG), cache(), repeat())),
         ("", batched(cache(), TAKE_ALL, repeat())),
+        # A take behind the cache: whether a shuffle or a filter takes the whole pass first is known by its samples.
+        (says("warning", op="cache", message="take stops before"), batched(mapped(CAST), cache(), TAKE)),
+        (says("warning", op="cache", message="take stops before"), taking(shuffle(2560), TAKE)),
+        ("", taking(shuffle(20_000), TAKE)),
+        ("", taking(shuffle(10_700), TAKE)),  # 10,738 samples: buffer and take together are more
+        ("", taking(op("Take", "take", count=11_000))),
+        (says("warning", message="take stops before"), taking(batch(100), TAKE)),
+        ("", taking(batch(256), TAKE)),
+        ("", taking(shuffle(2560), FILTER, TAKE)),
+        ("", taking(FILTER, TAKE)),
+        # How many samples there are is not known.
+        ("", batched(mapped(CAST), cache(), shuffle(2560), TAKE, measurements=alone(bytes_read_per_sample=None))),
+        ("", case_of(op("Range", "range"), mapped(CAST), cache(), shuffle(10_000), TAKE, batch(16), files=None)),
+        # A pass was seen in which the map did not run: the cache is complete.
+        ("", unknown_of(taking(TAKE), "map", elements_per_sample=0.0, self_cpu_s_per_sample=None)),
+        ("warning", unknown_of(taking(TAKE), "map", elements_per_sample=0.0)),  # it took CPU
+        ("warning", unknown_of(taking(TAKE), "map", elements_per_sample=None, self_cpu_s_per_sample=None)),
     ],
     # A shuffle of pictures is told and moved before their decoding; its memory is measured.
     "shuffle-of-decoded": [

@@ -110,3 +110,23 @@ def test_a_poll_of_a_tensorflow_without_costs_is_silent(monkeypatch: pytest.Monk
     assert meter.model_of(iterator) is not None
     monkeypatch.setattr(meter, "model_reader", lambda: None)
     assert meter.model_of(iterator) is None
+
+
+def _message(act: Callable[[], Any]) -> str:
+    with pytest.raises(tf.errors.OpError) as raised:
+        act()
+    return failures.plain_message(raised.value)
+
+
+def test_a_message_begins_with_the_cause_and_not_with_the_op() -> None:
+    def check(number: Any) -> Any:
+        return tf.debugging.check_numerics(tf.math.log(tf.cast(number, tf.float32)), "a bad number")
+
+    nested = tf.data.Dataset.range(2).interleave(lambda n: tf.data.Dataset.from_tensors(n).map(check))
+    for dataset in (tf.data.Dataset.range(2).map(check), tf.data.Dataset.range(2).map(check, num_parallel_calls=2), nested):
+        assert _message(lambda dataset=dataset: list(dataset)).startswith("a bad number")
+
+
+@pytest.mark.parametrize("text", ["passed to b'x' with iterator: gone", "no such file: /data/x: y", "Iterator::Root: ended"])
+def test_a_message_of_another_form_stays(text: str) -> None:
+    assert failures.plain_message(ValueError(text)) == text

@@ -11,13 +11,13 @@ from typing import Any
 
 from cs_input_analyzer.pipeline.edits import kinds, swap, traits, vectorize
 from cs_input_analyzer.pipeline.edits.comparable import deterministic, timed
-from cs_input_analyzer.pipeline.edits.cuts import before_ignored_errors, prefix_of, source_only
+from cs_input_analyzer.pipeline.edits.cuts import FILLED, prefix_of, source_only
 from cs_input_analyzer.pipeline.edits.graph_text import GraphText, dataset_of
 from cs_input_analyzer.pipeline.edits.work import EditError, Work
 from cs_input_analyzer.pipeline.graph import graph_def_of, reader_of
 from cs_input_analyzer.records import Edit, EditKind, Op
 
-__all__ = ["EditError", "apply", "before_ignored_errors", "deterministic", "prefix_of", "source_change", "source_only", "timed"]
+__all__ = ["FILLED", "EditError", "apply", "deterministic", "prefix_of", "source_change", "source_only", "timed"]
 
 # Kind -> what it does to a graph, and to the statement of the op that it names.
 _Kind = tuple[Callable[[Work, Edit], None], Callable[[str, Op, Sequence[Op], Edit], str | None]]

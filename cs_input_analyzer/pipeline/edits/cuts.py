@@ -17,11 +17,15 @@ from cs_input_analyzer.pipeline.edits.graph_text import (
     spec_of,
 )
 from cs_input_analyzer.pipeline.graph import functions_of, graph_def_of, node_name, reader_of
-from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, MAPS, OPENS, is_dataset_op, kind_of
+from cs_input_analyzer.pipeline.op_kinds import FILE_READERS, KEEPERS, MAPS, OPENS, WRITERS, is_dataset_op, kind_of
 from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE
 
 # Joins of datasets of one type; the second's first input only chooses.
 _MERGES = ("Concatenate", "DirectedInterleave")
+
+
+# What a prefix leaves out: it gives the elements that it gets.
+FILLED = KEEPERS | WRITERS | {"Shuffle"}
 
 
 class _CannotCutError(Exception):
@@ -52,7 +56,7 @@ def source_only(dataset: Any) -> Any:
 
 
 def prefix_of(dataset: Any, op: str) -> Any:
-    """Return the pipeline up to and with an op at its top, its shuffles left out: they would be filled first, and cost little.
+    """Return the pipeline up to and with an op at its top, its shuffles and caches left out: they would be filled first.
 
     Works as long as `dataset` lives. Raises KeyError for an op that is not at the top.
     """
@@ -61,23 +65,10 @@ def prefix_of(dataset: Any, op: str) -> Any:
     if place.function is not None:
         raise KeyError(op)
     node = text.top.nodes[place.node]
-    for shuffle in [one for one in text.top.nodes.values() if kind_of(one.op) == "Shuffle" and one is not node]:
-        text.top.redirect(shuffle.name, shuffle.input[0])
+    for filled in [one for one in text.top.nodes.values() if kind_of(one.op) in FILLED and one is not node]:
+        text.top.redirect(filled.name, filled.input[0])
     text.top.end_at(text.top.tensor(node.name))
     return dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
-
-
-def before_ignored_errors(dataset: Any) -> dict[str, Any]:
-    """Return, for each `ignore_errors` outside functions, the pipeline that ends before it. Works as long as `dataset` lives."""
-    graph_def = graph_def_of(dataset)
-    found = {}
-    for name, place in reader_of(graph_def).places.items():
-        text = GraphText.of(graph_def)
-        node = text.top.nodes.get(place.node) if place.function is None else None
-        if node is not None and kind_of(node.op) == "IgnoreErrors":
-            text.top.end_at(node.input[0])
-            found[name] = dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
-    return found
 
 
 def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, Source, number_in_metadata
@@ -131,9 +132,8 @@ class Reader:
                 function_ops=tuple(sorted(called)),
                 shared=_shared(functions),
                 constant_bytes=_constant_bytes((*given, *within)),
-                is_seeded=any(
-                    node.op.startswith(RANDOM_STATE) and (node.attr["seed"].i or node.attr["seed2"].i) for node in within
-                ),
+                is_seeded=any(_seed_of(node) for node in within),
+                draws_alike=any(map(_draws_alike, bodies)),
                 code=None if library else code,  # it holds the call of the library, not of this op
                 ignored=ignored,
             )
@@ -186,6 +186,42 @@ def _constant_bytes(nodes: Iterable[Any]) -> int:
 
     numbers = (node for node in nodes if node.op == "Const" and node.attr["dtype"].type != types_pb2.DT_STRING)
     return sum(len(node.attr["value"].tensor.tensor_content) for node in numbers)
+
+
+def _seed_of(node: Any) -> tuple[str, int, int] | None:
+    """Return the kind and the seed of a draw that keeps a state; None if it is no such draw, or was given no seed."""
+    if not node.op.startswith(RANDOM_STATE) or not {"seed", "seed2"} <= set(node.attr):  # asking for one would add it
+        return None
+    seeds = node.attr["seed"].i, node.attr["seed2"].i
+    return (node.op, *seeds) if any(seeds) else None
+
+
+def _draws_alike(function: Any) -> bool:
+    """Return whether two draws by one seed lead to different results of a function, and none of these comes from both."""
+    seeds = {node.name: seed for node in function.node_def if (seed := _seed_of(node)) is not None}
+    if len(set(seeds.values())) == len(seeds):
+        return False
+    takers: dict[str, set[str]] = {}
+    for node in function.node_def:
+        for tensor in node.input:
+            if not tensor.startswith("^"):
+                takers.setdefault(node_name(tensor), set()).add(node.name)
+    ends = {name: _results_behind(name, takers, function) for name in seeds}
+    return any(
+        bool(ends[one]) and bool(ends[other]) and ends[one].isdisjoint(ends[other])
+        for one, other in combinations(seeds, 2)
+        if seeds[one] == seeds[other]
+    )
+
+
+def _results_behind(name: str, takers: Mapping[str, set[str]], function: Any) -> set[str]:
+    """Return the results of a function that a node leads to."""
+    reached, pending = {name}, [name]
+    while pending:
+        new = takers.get(pending.pop(), set()) - reached
+        reached |= new
+        pending += new
+    return {key for key, tensor in function.ret.items() if node_name(tensor) in reached}
 
 
 def _shared(functions: list[Any]) -> tuple[str, ...]:
