@@ -28,14 +28,15 @@ FIRST_READING_S, READING_S = 0.02, 0.25
 THREADS_S = 1.0
 # Between two checks whether the rate is precise enough.
 STOP_CHECK_S = 0.5
-# A loop that is not back so long after its window hangs. The parent ends such a worker within a second.
-HANG_S = 0.1
+# Costs are written on the way in long windows, and where the loop is not back so long after its window: it hangs, and the parent
+# ends such a worker within a second.
+COSTS_S, HANG_S = 5.0, 0.1
 # Snapshots come closer together where iterators ended since the last one, and slowly further apart where none did: what an iterator
 # did after its last snapshot is lost. They never take more CPU than this part of the time: a snapshot costs 0.1 to 0.3 ms.
 FIRST_POLL_S, CLOSEST_POLL_S, FURTHEST_POLL_S = 0.1, 0.02, 0.5
 FURTHER_FACTOR = 1.2
 POLL_RATIO = 0.004
-# Snapshots are counted after the window, as that holds Python's lock; of more bytes some are counted before.
+# Snapshots are counted every five seconds and after the window, as that holds Python's lock; of more bytes some are counted before.
 KEPT_BYTES = 16 << 20
 # An iterator is let go only when no snapshot of it is under way; one that takes longer than this is left to itself.
 JOIN_S = 5.0
@@ -57,7 +58,7 @@ class SideThread:
     Attributes:
         polls_costs: whether snapshots are taken all the time; else only while a cache fills.
         is_precise: whether the rate is known well enough; the loop was told to stop then.
-        window_s: the loop's time; afterwards, a loop that does not come back has its costs written down.
+        window_s: the loop's time.
         arrivals, passes: stamps of the present state of the pipeline (a full cache makes another one), and with how many of them
             each pass ended.
         polls_s: CPU that the snapshots took; `polls` of them were taken.
@@ -175,7 +176,7 @@ class SideThread:
         reading_s, poll_s = FIRST_READING_S, FIRST_POLL_S
         now_s = self._began_s
         next_reading_s, next_poll_s = now_s + reading_s, now_s + poll_s
-        next_threads_s, next_check_s, next_costs_s = now_s, now_s + STOP_CHECK_S, now_s + self.window_s + HANG_S
+        next_threads_s, next_check_s, next_costs_s = now_s, now_s + STOP_CHECK_S, now_s + min(COSTS_S, self.window_s + HANG_S)
         while not self._ended.wait(max(0.0, min(next_reading_s, next_poll_s) - time.monotonic())):
             now_s = time.monotonic()
             if now_s >= next_reading_s:
@@ -189,8 +190,9 @@ class SideThread:
             if now_s >= next_check_s:
                 next_check_s = now_s + STOP_CHECK_S
                 self._check(now_s)
-            if now_s >= next_costs_s and self.polls_costs:  # the loop hangs: what is known of the costs must not be lost
-                next_costs_s = now_s + 4 * STOP_CHECK_S
+            if now_s >= next_costs_s and self.polls_costs:  # a worker that is ended must not lose them
+                left_s = self._began_s + self.window_s + HANG_S - now_s
+                next_costs_s = now_s + (min(COSTS_S, left_s) if left_s > 0 else COSTS_S)
                 self.count_polls()
                 self.write_costs(None)
 

@@ -61,7 +61,7 @@ def test_what_gains_comes_back_whole_and_equal(propose: Callable[..., None], cap
     assert int(tuned.dataset.cardinality()) == int(dataset.cardinality())
     assert [batch.numpy().tolist() for batch in tuned.dataset] == before
     assert tuned.findings[0].proven
-    assert "neither a prefetch nor a reader" in tuned.findings[1].unproven_because
+    assert "is no prefetch" in tuned.findings[1].unproven_because
 
 
 def test_a_refused_fix_changes_nothing(propose: Callable[..., None]) -> None:
