@@ -397,7 +397,7 @@ ROWS: Rows = {
         ("", unknown_of(costing(0.5, serial()), "map", share_ratio=None, elements_per_sample=0.0)),
         # One call of the user is one finding, however many ops it makes.
         (
-            edited(("parallelize", "map"), ("parallelize", "map_2"), message="so do 1 more ops"),
+            edited(("parallelize", "map"), ("parallelize", "map_2"), message="map (and 1 more of this call)"),
             batched(serial(code="ds = ds.map(augment)"), serial(code="ds = ds.map(augment)")),
         ),
         ("info info", batched(serial(code="ds = ds.map(augment)"), serial(JPEG_AND_DRAW, code="ds = ds.map(augment)"))),
