@@ -92,7 +92,7 @@ def _folded_op(op: Op, folding: Folding) -> Op:
         name=label,
         inputs=tuple(name for name in inputs if name != label),
         within=op.within and folding.label(op.within),
-        parameters={key: value for key, value in op.parameters.items() if all(one.parameters[key] == value for one in alike)},
+        parameters={key: value for key, value in op.parameters.items() if all(one.parameters.get(key) == value for one in alike)},
         constant_bytes=sum(one.constant_bytes for one in alike),
     )
 

@@ -218,31 +218,26 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
 
 
 def _concatenated(case: Case) -> Iterator[Finding]:
-    """Find datasets of one file each that a loop has put together, one after the other."""
+    """Yield a finding for datasets of one file each that a loop puts together, one after the other."""
     ops = case.pipeline.ops
     last = joint_of(ops)
     if last is None or last.kind != "Concatenate":
         return
-    by_name, firsts = {op.name: op for op in ops}, folding_of(ops).firsts
-    ends, first = [], last
-    while first.kind == "Concatenate" and firsts.get(first.name) == firsts.get(last.name):
-        before, end = first.inputs
-        ends.append(end)
-        first = by_name[before]
-    before_last = upstream(last, ops)
-    readers = reader_ops(before_last)
-    are_alike = len({firsts.get(name, name) for name in (first.name, *ends)}) == 1
-    if not are_alike or len(readers) != len(ends) + 1 or any(op.files is None or op.files.count != 1 for op in readers):
+    folding, before = folding_of(ops), upstream(last, ops)
+    readers, joins = reader_ops(before), {op.name for op in folding.groups.get(folding.firsts.get(last.name, ""), ())}
+    branches = [name for op in (*before, last) if op.name in joins for name in op.inputs if name not in joins]
+    are_alike = len({folding.label(name) for name in branches}) == 1 and len(branches) == len(joins) + 1
+    if not are_alike or len(readers) != len(branches) or any(op.files is None or op.files.count != 1 for op in readers):
         return
     station = bottleneck(case, (*READING, "serial op"))
-    holds_back = station is not None and station.op in {last.name, None, *(op.name for op in before_last)}
-    message = f"{last.name} is the last of {len(ends)} in a row, which join {len(readers)} datasets of one file each: an element "
-    message += f"passes up to {len(ends)} of them" + (", and this holds the worker back" if holds_back else "")
+    holds_back = station is not None and station.op in {last.name, None, *(op.name for op in before)}
+    message = f"{last.name} is the last of {len(joins)} in a row, which join {len(branches)} datasets of one file each: an element "
+    message += f"passes up to {len(joins)} of them" + (", and this holds the worker back" if holds_back else "")
     keeps = "" if freeing_shuffle(last, ops) is not None else "cycle_length=1, "
     order = "keeps the order" if keeps else "changes the order, as the shuffle behind it does"
     call = f"tf.data.Dataset.from_tensor_slices(files).interleave(one, {keeps}num_parallel_calls={AUTOTUNE})"
     fix = f"make one dataset of all files, with the function `one` that reads a file: {call}, which {order}"
-    evidence = {"datasets": len(readers), "files": len(readers), "share_ratio": share_of(case, (*before_last, last))}
+    evidence = {"datasets": len(branches), "files": len(readers), "share_ratio": share_of(case, (*before, last))}
     yield finding(last, message, fix, evidence, is_warning=holds_back)
 
 

@@ -38,6 +38,8 @@ BURST_RATIO = 0.5
 # times in a turn at least: what runs ahead at the end of a turn, and what is left over at the end of the data, must not count much.
 TAKEN, TAKEN_BYTES = 64, 64 << 20
 LEAST_TIMES = 20
+# An iterator that takes more of a turn than this to start is used for the whole turn.
+SLOW_BUILD_RATIO = 0.5
 # A part that hangs is left behind this long after the time is up.
 PATIENCE_S = 1.0
 # Ops that hand elements on, keep or reorder them: what little they cost, snapshots tell.
@@ -135,23 +137,30 @@ def _cpu_s_per_element(part: Any, loop: SamplingLoop, seconds: float, harness_s:
     """
     began_s = time.monotonic()
     iterator = iter(part)
+    # Hundreds of ops take longer to start than a turn has. Then the turn begins after that, and starts them once.
+    built_s = time.monotonic() - began_s
+    began_s += built_s
+    is_slow = built_s > SLOW_BUILD_RATIO * seconds
+    kept = iterator if is_slow else None
     if (first := next(iterator, None)) is None:
         return None
     first_s = time.monotonic() - began_s
     next(iterator, None)
     each_s = time.monotonic() - began_s - first_s
     taken = max(1, min(TAKEN, TAKEN_BYTES // max(1, bytes_of(first)), int((1 - WARM_RATIO) * seconds / (LEAST_TIMES * each_s))))
+    taken = 1 if is_slow else taken
     del first, iterator
     is_burst = first_s > BURST_RATIO * seconds
     elements = spent_s = 0.0
     while elements == 0 or time.monotonic() - began_s < seconds / 2:
-        iterator = iter(part.window(taken, drop_remainder=True))
+        iterator, kept = kept or iter(part.window(taken, drop_remainder=True)), None
         began_cpu_s = time.process_time()
         until_s = time.time() + seconds - (time.monotonic() - began_s)
         came = loop(iterator, until_s=time.time() + (1.0 if is_burst else WARM_RATIO) * seconds)
         if not (came.ended or came.error):
             if is_burst:
                 return None
+            until_s = max(until_s, time.time() + (1 - WARM_RATIO) * seconds) if is_slow else until_s
             began_cpu_s = time.process_time()
             came = loop(iterator, until_s=until_s)
             if came.error or not len(came.stamps_s):
