@@ -115,6 +115,14 @@ class Walk:
 
     ops: Sequence[Op]
     passing: dict[str, tuple[Element, Element]] = field(default_factory=dict)
+    _by_name: dict[str, Op] = field(init=False)
+    _held: dict[str, list[Op]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Index the ops: a loop may make thousands of them."""
+        self._by_name, self._held = {op.name: op for op in self.ops}, {}
+        for op in self.ops:
+            self._held.setdefault(op.within or "", []).append(op)
 
     @classmethod
     def over(cls, ops: Sequence[Op]) -> Walk:
@@ -128,7 +136,7 @@ class Walk:
 
     def outer(self, op: Op) -> Element | None:
         """What the op that holds this one in its function gets; None at the top."""
-        holder = next((other for other in self.ops if other.name == op.within), None)
+        holder = self._by_name.get(op.within or "")
         if holder is None:
             return None
         found = _joined([self.given(name) for name in holder.inputs if name in self.passing], as_pairs=holder.kind == "Zip")
@@ -139,7 +147,7 @@ class Walk:
     def add(self, op: Op) -> None:
         outer = self.outer(op)
         inputs = [self.given(name) for name in op.inputs if name in self.passing]
-        inner = results_of(op, self.ops) if op.kind in _OPENS else ()
+        inner = results_of(op, self._held.get(op.name, ())) if op.kind in _OPENS else ()
         found = _passed(op, inputs, inner=[self.given(one.name) for one in inner if one.name in self.passing], outer=outer)
         if op.dimensions is not None:
             found = _with_dimensions(found, op.dimensions, is_source=not op.inputs)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
-from cs_input_analyzer.pipeline.threads import inside, reader_ops, results_of
+from cs_input_analyzer.pipeline.threads import reader_ops, results_of
 from cs_input_analyzer.records import Op
 
 
 def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
     """The ops that the inputs of `op` come from, and those in their functions; in the order of the pipeline."""
-    by_name, holders = {other.name: other for other in ops}, {other.within for other in ops}
+    by_name, held = {other.name: other for other in ops}, dict[str | None, list[str]]()
+    for other in ops:
+        held.setdefault(other.within, []).append(other.name)
     found: set[str] = set()
     pending = list(op.inputs)
     while pending:
         name = pending.pop()
         if name in by_name and name not in found:
             found.add(name)
-            pending += by_name[name].inputs
-            if name in holders:
-                pending += [other.name for other in inside(by_name[name], ops)]
+            pending += (*by_name[name].inputs, *held.get(name, ()))
     return tuple(other for other in ops if other.name in found)
 
 

@@ -23,8 +23,7 @@ def is_serial(op: Op, ops: Sequence[Op]) -> bool:
     """Whether the op works on one thread at a time: no threads of its own, and not inside a function that is called in parallel."""
     if op.kind in THREADED:
         return op.parameters.get("num_parallel_calls") == 1
-    by_name = {other.name: other for other in ops}
-    holder = by_name.get(op.within) if op.within else None
+    holder = next((other for other in ops if other.name == op.within), None) if op.within else None
     return holder is None or is_serial(holder, ops)
 
 
@@ -67,11 +66,6 @@ def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(
         op for op in ops if op.kind in kinds_with("reads") or (READ_WHOLE_FILE in op.function_ops and op.name not in holders)
     )
-
-
-def costliest(members: Sequence[Op], seconds: Mapping[str, float]) -> Op:
-    """The one that takes most of the time."""
-    return max(members, key=lambda op: seconds.get(op.name, 0.0))
 
 
 def _thread_of(op: Op, asked_by: Mapping[str, Op]) -> str:

@@ -25,9 +25,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cs_input_analyzer.pipeline.folding import costliest
 from cs_input_analyzer.pipeline.op_kinds import THREADED
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, option
-from cs_input_analyzer.pipeline.threads import as_run, costliest, inside, python_ops, reader_ops, segments
+from cs_input_analyzer.pipeline.threads import as_run, inside, python_ops, reader_ops, segments
 from cs_input_analyzer.planning.capacity.assumptions import CEILING_ERROR_RATIO, UNEVEN_RATIO
 from cs_input_analyzer.records import (
     UNATTRIBUTED,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import harmonic_mean
 
-from cs_input_analyzer.pipeline.lineage import downstream, upstream, without_end
+from cs_input_analyzer.pipeline.lineage import at_or_behind, downstream, upstream, without_end
 from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, KEEPERS, KEEPS_SIZE, MAPS, OPENS, SOURCES, kinds_with
 from cs_input_analyzer.pipeline.op_traits import cost_of, length_of, sample_bytes
 from cs_input_analyzer.pipeline.threads import as_run, inside, reader_ops, segments
@@ -62,6 +62,11 @@ def finding(
         after=after,
         edits=edits,
     )
+
+
+def more_of_call(alike: int) -> str:
+    """Return ` (and 149 more of this call)` for a finding about 150 ops that one call makes; empty for one op."""
+    return f" (and {alike - 1} more of this call)" if alike > 1 else ""
 
 
 def is_endless(pipeline: PipelineGraph) -> bool:
@@ -260,10 +265,11 @@ def _sample_counts(case: Case) -> list[float]:
 
 def files_are_samples(ops: Sequence[Op]) -> bool:
     """Return whether maps read a whole file for each element, as of folders of pictures, and nothing takes it apart."""
-    readers = reader_ops(ops)
-    are_maps = all(op.kind in MAPS and op.within is None for op in readers)
-    later = {other.kind for op in readers for other in downstream(op, ops)}
-    return bool(readers) and are_maps and later.isdisjoint(OPENS | {"Unbatch"})
+    readers = {op.name: op for op in reader_ops(ops)}
+    if not readers or not all(op.kind in MAPS and op.within is None for op in readers.values()):
+        return False
+    behind = at_or_behind(ops, lambda op: op.name in readers)
+    return not any(op.kind in OPENS | {"Unbatch"} for op in ops if op.name in behind)
 
 
 def elements_of_worker(case: Case, op: Op) -> float | None:

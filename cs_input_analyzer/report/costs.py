@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cs_input_analyzer.pipeline.folding import fold_costs, fold_ops, folding_of
 from cs_input_analyzer.pipeline.op_kinds import KINDS
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
@@ -53,8 +56,13 @@ def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
     return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"
 
 
+AT_LEAST = "≥ "
+
+
 def _share(op: OpCost) -> str:
-    return format_ratio(op.share_ratio) if op.merged_into is None else f"in {op.merged_into}"
+    if op.share_ratio is None and op.merged_into is not None:
+        return f"in {op.merged_into}"
+    return f"{AT_LEAST if op.merged_into is not None else ''}{format_ratio(op.share_ratio)}"
 
 
 def _parallel(op: OpCost) -> str:
@@ -65,7 +73,12 @@ def _parallel(op: OpCost) -> str:
 WAIT = "time threads were in this op without running (waiting for a CPU, storage, a lock), for one sample"
 COST_COLUMNS: tuple[Column, ...] = (
     text("op", "runtime: CPU of no op, 0 where waiting ops hold it; unattributed: also that of ops not seen at work", "name"),
-    number("share", "share of the worker's CPU time; in …: its cost is in that row", _share, str),
+    number(
+        "share",
+        "share of the worker's CPU time; in …: its cost is in that row; ≥: some of it is",
+        _share,
+        str,
+    ),
     number("CPU per\nsample", "CPU time in this op itself for one sample", "self_cpu_s_per_sample", format_seconds),
     number("wait per\nsample", WAIT, "wait_s_per_sample", format_seconds),
     number("parallel", "calls that ran at the same time; serial: on one thread, whatever the CPUs", _parallel, str),
@@ -76,6 +89,12 @@ COST_COLUMNS: tuple[Column, ...] = (
 
 
 UNSEEN = "unattributed: what these ops cost could not be told from what TensorFlow's runtime costs."
+
+
+def shown_profile(analysis: Analysis) -> Profile | None:
+    """Return the profile with one row for all ops that one source line made many times; None without one."""
+    profile = analysis.profile
+    return profile and replace(profile, ops=fold_costs(profile.ops, folding_of(analysis.pipeline.ops)))
 
 
 def op_cost_table(profile: Profile) -> Table:
@@ -136,8 +155,9 @@ def _at(op: OpCost) -> str:
 
 
 def pipeline_table(analysis: Analysis) -> Table:
-    """The ops, sources first. One inside the function of another is indented under its depth."""
-    ops = {op.name: op for op in analysis.pipeline.ops}
+    """Return the ops, sources first, those of one line in one row. One inside the function of another is indented."""
+    shown = fold_ops(analysis.pipeline.ops, folding_of(analysis.pipeline.ops))
+    ops = {op.name: op for op in shown}
     columns = (
         text("op", "indented: inside the function of the op below", lambda op: f"{'  ' * _depth(op, ops)}{op.name}"),
         text("parameters", "as TensorFlow holds them", parameters_text),
@@ -145,10 +165,10 @@ def pipeline_table(analysis: Analysis) -> Table:
     )
     foreign = tuple(
         f"`{one_line(op.name)}` is of another library (kind {one_line(op.kind)}): its time is measured, what it does is not known"
-        for op in analysis.pipeline.ops
+        for op in shown
         if op.kind not in KINDS
     )
-    return table_of("Pipeline", columns, analysis.pipeline.ops, remarks=foreign, chart="pipeline")
+    return table_of("Pipeline", columns, shown, remarks=foreign, chart="pipeline")
 
 
 def functions_table(analysis: Analysis) -> Table:

@@ -175,7 +175,7 @@ def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ..
 
 
 def _pipeline(analysis: Analysis) -> tuple[Section, ...]:
-    profile, storage, stations = analysis.profile, analysis.storage, costs.stations_table(analysis.stations)
+    profile, storage, stations = costs.shown_profile(analysis), analysis.storage, costs.stations_table(analysis.stations)
     title, limit = "", costs.bottleneck_sentence(analysis.stations)
     spent: tuple[Part | None, ...] = ()
     if profile is not None and profile.ops:

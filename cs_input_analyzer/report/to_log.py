@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from cs_input_analyzer.pipeline.folding import first_name, fold_ops, folding_of
 from cs_input_analyzer.records import Analysis, Finding
 from cs_input_analyzer.report.findings import ignored_sentence
 from cs_input_analyzer.report.terminal import cut
@@ -24,9 +25,9 @@ def to_log(analysis: Analysis) -> str:
     """One line for each finding, then one for each batch or buffer size that the pipeline sets."""
     lines = [OPENS]
     lines += [_line(LEVELS[finding.severity], finding.op, _advice(finding)) for finding in analysis.findings]
-    for op in reversed(analysis.pipeline.ops):
+    for op in reversed(fold_ops(analysis.pipeline.ops, folding_of(analysis.pipeline.ops))):
         told = {name: op.parameters[name] for name in TOLD if op.parameters.get(name) is not None}
-        lines += [_line("INFO", op.name, f"{name} set to {value}") for name, value in told.items()]
+        lines += [_line("INFO", first_name(op.name), f"{name} set to {value}") for name, value in told.items()]
     if analysis.ignored_count:
         lines.append(_line("INFO", None, ignored_sentence(analysis)))
     return "\n".join([*lines, CLOSES]) + "\n"

@@ -7,13 +7,16 @@ the op, and the user's statement before and after the edits, are filled in here.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.edits import source_change
-from cs_input_analyzer.records import Case, Finding
+from cs_input_analyzer.pipeline.folding import LEAST_ALIKE, call_of
+from cs_input_analyzer.planning.evidence import more_of_call
+from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.rules import caches, elements, files, maps, memory, order, readers, runs, shards, shuffles, threads
 
 # What the hundreds of a code say.
@@ -135,12 +138,32 @@ def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> 
 
 
 def findings_of(rule: Rule, case: Case) -> list[Finding]:
-    """What one rule finds, with its code, and with the source lines and the code of the ops that it names."""
-    return [_located(replace(finding, code=rule.code), case) for finding in rule.find(case)]
+    """Return what one rule finds, with its code, source line and statement; many alike of one call are one finding."""
+    ops, alike = {op.name: op for op in case.pipeline.ops}, dict[Hashable, list[Finding]]()
+    for finding in rule.find(case):
+        alike.setdefault(_advice(finding, ops), []).append(replace(finding, code=rule.code))
+    kept = [one for findings in alike.values() for one in (findings if len(findings) < LEAST_ALIKE else [_as_one(findings, case)])]
+    return [_located(finding, ops.get(finding.op or ""), case) for finding in kept]
 
 
-def _located(finding: Finding, case: Case) -> Finding:
-    op = next((op for op in case.pipeline.ops if op.name == finding.op), None)
+def _advice(finding: Finding, ops: Mapping[str, Op]) -> Hashable:
+    """Return the same value for findings that want the same change of one call, whatever their numbers and op names."""
+    op = ops.get(finding.op or "")
+    if op is None or not op.code:
+        return object()
+    words = re.sub(r"\S*\d\S*", "", re.sub(rf"\b{re.escape(op.name)}\b", "", finding.fix or ""))
+    return call_of(op), words, tuple(edit.kind for edit in finding.edits)
+
+
+def _as_one(findings: Sequence[Finding], case: Case) -> Finding:
+    """Return the most severe finding, of those at the costliest op, with the edits of all."""
+    shares = {row.name: row.share_ratio or 0.0 for row in case.profile.ops} if case.profile is not None else {}
+    first = min(findings, key=lambda finding: (_ORDER[finding.severity], -shares.get(finding.op or "", 0.0)))
+    edits = tuple(dict.fromkeys(edit for finding in (first, *findings) for edit in finding.edits))
+    return replace(first, message=f"{first.message}{more_of_call(len(findings))}", edits=edits)
+
+
+def _located(finding: Finding, op: Op | None, case: Case) -> Finding:
     if op is None:
         return finding
     finding = replace(finding, source=finding.source or op.source)

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
 from cs_input_analyzer.pipeline.edits.statement import argument_set
+from cs_input_analyzer.pipeline.folding import costliest
 from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import is_costly
 from cs_input_analyzer.pipeline.samples import batching_op, full_batches
-from cs_input_analyzer.pipeline.threads import costliest, python_ops
+from cs_input_analyzer.pipeline.threads import python_ops
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, is_idle, share_of, station_of, visits, waits
 from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, Station, StationKind
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_rate, format_ratio, several

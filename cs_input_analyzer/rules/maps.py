@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline import op_traits as traits
+from cs_input_analyzer.pipeline.folding import call_of
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle, reads_names_only
 from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, THREADED, TRANSFORMS
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
@@ -16,6 +17,7 @@ from cs_input_analyzer.planning.evidence import (
     calls_at_once,
     finding,
     is_idle,
+    more_of_call,
     rate_of_worker,
     seconds_of_call,
     share_of,
@@ -48,20 +50,21 @@ def serial_map(case: Case) -> Iterator[Finding]:
     ops, cpus = case.pipeline.ops, widest_cpus(case)
     calls_of: dict[object, list[Op]] = {}
     for op in ops:
-        if op.kind == "Map" and traits.is_written(op) and is_serial(op, ops) and cpus != 1 and _is_worth_a_thread(op, case):
-            # One call of the user makes several ops where its dataset is used several times, or in a loop.
-            calls_of.setdefault((op.source, op.code, op.function_ops) if op.code else op.name, []).append(op)
-    for alike in calls_of.values():
+        if op.kind == "Map" and traits.is_written(op) and is_serial(op, ops) and cpus != 1:
+            calls_of.setdefault(call_of(op), []).append(op)
+    for call in calls_of.values():
+        whole = share_of(case, call)
+        if not (alike := [one for one in call if _is_worth_a_thread(one, case, whole)]):
+            continue
         op = max(alike, key=lambda one: share_of(case, (one,)) or 0.0)
-        why, cost = traits.why_not_parallelized(op, ops), traits.cost_of(op, case.profile)
+        why = traits.why_not_parallelized(op, ops)
         station = bottleneck(case, ("serial op",))
         busy = busy_ratio(case, op)
-        holds_back = (station is not None and station.op == op.name) or (busy or 0.0) >= BUSY_RATIO
+        holds_back = (station is not None and station.op in [one.name for one in alike]) or (busy or 0.0) >= BUSY_RATIO
         effect = ", and its one thread holds the worker back" if holds_back else ""
-        more = f" (so do {len(alike) - 1} more ops of this call)" if len(alike) > 1 else ""
-        message = f"{op.name} makes one call at a time{more}: {why}{effect}{_instead(case)}"
-        share, calls = cost.share_ratio if cost else None, calls_at_once(case, op)
-        evidence = {"calls_at_once_now": 1, "cpus_per_task": cpus, "share_ratio": share, "busy_ratio": busy}
+        message = f"{op.name}{more_of_call(len(alike))} makes one call at a time: {why}{effect}{_instead(case)}"
+        calls = calls_at_once(case, op)
+        evidence = {"calls_at_once_now": 1, "cpus_per_task": cpus, "share_ratio": whole, "busy_ratio": busy}
         parallel = tuple(Edit(kind="parallelize", op=one.name, value=calls) for one in alike)
         fix = f"give it num_parallel_calls={AUTOTUNE}" if calls is None else _calls_fix(calls)
         edits = parallel if calls is None else (*parallel, _threads_for(op, calls))
@@ -92,7 +95,8 @@ def _instead(case: Case) -> str:
     return "; the plan has more tasks of one CPU instead, which do the same" if max(used, default=0.0) >= BUSY_RATIO else ""
 
 
-def _is_worth_a_thread(op: Op, case: Case) -> bool:
+def _is_worth_a_thread(op: Op, case: Case, share: float | None) -> bool:
+    """Return whether more threads would help. `share`: of the CPU time of all ops of this call."""
     ops, cost = case.pipeline.ops, traits.cost_of(op, case.profile)
     if traits.why_not_parallelized(op, ops) is None or is_idle(case, op):
         return False
@@ -107,7 +111,7 @@ def _is_worth_a_thread(op: Op, case: Case) -> bool:
         return is_waiting
     if cost.share_ratio is None:  # what it costs stands in another row, or it never ran
         return cost.merged_into is not None and cost.elements_per_sample != 0
-    return is_waiting or cost.share_ratio >= SMALL_RATIO
+    return is_waiting or (share or 0.0) >= SMALL_RATIO
 
 
 CALLS_PER_CPU = 4

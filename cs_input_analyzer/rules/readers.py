@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import freeing_shuffle
+from cs_input_analyzer.pipeline.folding import folding_of, joint_of
+from cs_input_analyzer.pipeline.lineage import freeing_shuffle, upstream
 from cs_input_analyzer.pipeline.op_traits import (
     PRIVATE_THREADS,
     cost_of,
@@ -26,6 +27,7 @@ from cs_input_analyzer.planning.evidence import (
     finding,
     is_idle,
     reads_at_once,
+    share_of,
     station_of,
     widest_cpus,
 )
@@ -192,13 +194,20 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
     seed follows, an `interleave` with `cycle_length=1` in its place keeps the order. Reads that only wait for the storage need a
     number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
 
+    A loop with `data = data.concatenate(one(file))` is slower still: each element passes up to as many ops as there are files. Fix:
+    `tf.data.Dataset.from_tensor_slices(files).interleave(one)`.
+
     Silent where several files are read at a time, over a single file, where it did not run, as before a full cache, where the graph
-    does not say which of several readers has how many, and for `flat_map`, which CSI104 is about.
+    does not say which of several readers has how many, for a `concatenate` of a few datasets or of different ones, and for
+    `flat_map`, which CSI104 is about.
     """
     ops = case.pipeline.ops
+    yield from _concatenated(case)
     for op in ops:
+        if op.within is not None or op.kind not in ("FlatMap", "Interleave") or not opens_files(op, ops) or is_idle(case, op):
+            continue
         count = files_read(case, op)
-        if op.within is not None or not _may_be_several(count, case) or not opens_files(op, ops) or is_idle(case, op):
+        if not _may_be_several(count, case):
             continue
         if op.kind == "FlatMap" and is_made_by_reader(op, ops):
             reads = _reads(op, case)
@@ -209,6 +218,30 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
             yield _one_by_one(op, case, "one file at a time", fix, (Edit(kind="interleave", op=op.name, value=reads),))
         elif op.kind == "Interleave":
             yield _one_by_one(op, case, "one file at a time", *_interleave_fix(op, case))
+
+
+def _concatenated(case: Case) -> Iterator[Finding]:
+    """Yield a finding for datasets of one file each that a loop puts together, one after the other."""
+    ops = case.pipeline.ops
+    last = joint_of(ops)
+    if last is None or last.kind != "Concatenate":
+        return
+    folding, before = folding_of(ops), upstream(last, ops)
+    readers, joins = reader_ops(before), {op.name for op in folding.groups.get(folding.firsts.get(last.name, ""), ())}
+    branches = [name for op in (*before, last) if op.name in joins for name in op.inputs if name not in joins]
+    are_alike = len({folding.label(name) for name in branches}) == 1 and len(branches) == len(joins) + 1
+    if not are_alike or len(readers) != len(branches) or any(op.files is None or op.files.count != 1 for op in readers):
+        return
+    station = bottleneck(case, (*READING, "serial op"))
+    holds_back = station is not None and station.op in {last.name, None, *(op.name for op in before)}
+    message = f"{last.name} is the last of {len(joins)} in a row, which join {len(branches)} datasets of one file each: an element "
+    message += f"passes up to {len(joins)} of them" + (", and this holds the worker back" if holds_back else "")
+    keeps = "" if freeing_shuffle(last, ops) is not None else "cycle_length=1, "
+    order = "keeps the order" if keeps else "changes the order, as the shuffle behind it does"
+    call = f"tf.data.Dataset.from_tensor_slices(files).interleave(one, {keeps}num_parallel_calls={AUTOTUNE})"
+    fix = f"make one dataset of all files, with the function `one` that reads a file: {call}, which {order}"
+    evidence = {"datasets": len(branches), "files": len(readers), "share_ratio": share_of(case, (*before, last))}
+    yield finding(last, message, fix, evidence, is_warning=holds_back)
 
 
 def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:

@@ -85,8 +85,10 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
     """
     ops = case.pipeline.ops
     for op in ops:
-        count, samples = op.parameters.get("buffer_size"), elements_of_worker(case, op)
-        if op.kind not in SHUFFLES or not isinstance(count, int) or op.within is not None or samples is None:
+        count = op.parameters.get("buffer_size")
+        if op.kind not in SHUFFLES or not isinstance(count, int) or op.within is not None:
+            continue
+        if (samples := elements_of_worker(case, op)) is None:
             continue
         is_endless = any(other.kind == "Repeat" and other.parameters.get("count") == -1 for other in upstream(op, ops))
         if is_endless or reads_names_only(op, ops) or samples_reaching(op, ops) != 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from cs_input_analyzer.pipeline.folding import costliest, joint_of
+from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import calls_python
 from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE, as_run, inside, is_serial
@@ -106,7 +108,8 @@ def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
 def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[str, str]) -> dict[str, float]:
     """Share out what the snapshots left, by what parts of the pipeline take alone; return CPU of a sample by op.
 
-    Ops of one part that were not seen get one row: the others are held by it (`held_by` is changed).
+    Ops of one part that were not seen get one row: the others are held by it (`held_by` is changed). All branches that a loop made
+    are one part.
     """
     left = given.cpu_s_per_sample - given.restart_cpu_s - sum(cpus.values()) - given.harness_s
     if left <= LOOP_NOISE_RATIO * given.harness_s:  # no op took it: the loop did
@@ -119,19 +122,21 @@ def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[st
     # The parts ran at another time, and without each other. Where some are missing, the others must not get what those take.
     scale = (given.cpu_s_per_sample - given.restart_cpu_s) / whole if given.has_all_parts else 1.0
     by_name = {op.name: op for op in given.ops}
-    wanted: dict[str, float] = {}
+    joint, wanted = joint_of(given.ops), dict[str, float]()
     for name, cpu_s in given.marginal.items():
-        members = [*inside(by_name[name], given.ops), by_name[name]]
+        before = upstream(by_name[name], given.ops) if joint is not None and name == joint.name else ()
+        members = [*before, *inside(by_name[name], given.ops), by_name[name]]
         beyond = cpu_s * scale - sum(cpus.get(member.name, 0.0) for member in members)
         if beyond <= 0:
             continue
         unseen = [member for member in members if held_by.get(member.name) == UNATTRIBUTED]
-        holder = next((op for op in unseen if op.kind in TRANSFORMS), None) or next(iter(reversed(unseen)), None)
+        holder = costliest(members, cpus) if before else None
+        if holder is None or holder.name not in cpus:
+            holder = next((op for op in unseen if op.kind in TRANSFORMS), None) or next(iter(reversed(unseen)), None)
         if holder is None:
             holder = max(members, key=lambda member: cpus.get(member.name, -1.0))
-        for member in unseen:
-            held_by[member.name] = holder.name
-        held_by.update({other: holder.name for other, at in held_by.items() if at in {member.name for member in unseen}})
+        names = {member.name for member in unseen}
+        held_by.update({other: holder.name for other, at in held_by.items() if other in names or at in names})
         held_by.pop(holder.name, None)
         wanted[holder.name] = beyond
     share = min(1.0, left / sum(wanted.values())) if wanted else 0.0

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cs_input_analyzer.pipeline.edits import prefix_of
+from cs_input_analyzer.pipeline.folding import joint_of
 from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import IDLE, KEEPERS, REPEATS, SHUFFLES, WRITERS
 from cs_input_analyzer.pipeline.threads import inside
@@ -99,7 +100,10 @@ def _run_parts(
 
 
 def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
-    """Return the ops behind which the pipeline is cut, sources first: those that snapshots did not see, then the costliest."""
+    """Return the ops behind which the pipeline is cut, sources first: those that snapshots did not see, then the costliest.
+
+    A loop makes more branches than there is time for: they are one part, which ends where they have come together.
+    """
     rows = {row.name: row for row in profile.ops}
 
     def weight(op: Op) -> tuple[bool, float]:
@@ -107,8 +111,10 @@ def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
         is_unseen = any(row.merged_into == UNATTRIBUTED for row in members)
         return is_unseen, sum(row.self_cpu_s_per_sample or 0.0 for row in members)
 
-    heavy = [op for op in ops if op.within is None and op.kind not in _LIGHT]
-    kept = sorted(heavy, key=weight, reverse=True)[:MOST_PARTS]
+    joint = joint_of(ops)
+    branches = {op.name for op in upstream(joint, ops)} if joint is not None else set()
+    heavy = [op for op in ops if op.within is None and op.kind not in _LIGHT and op.name not in branches]
+    kept = sorted(heavy, key=lambda op: (op is joint, weight(op)), reverse=True)[:MOST_PARTS]
     return tuple(op for op in heavy if op in kept)
 
 

@@ -5,14 +5,24 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from builders import make_analysis, make_op_cost, make_profile, make_runtime_cost
+from builders import make_analysis, make_graph, make_op_cost, make_profile, make_runtime_cost
 from hypothesis import given
 from hypothesis import strategies as st
 from rendered import to_console
 
-from cs_input_analyzer.records import FunctionUse, OpCost, Profile
-from cs_input_analyzer.report.costs import COST_COLUMNS, costliest_op, costliest_sentence, functions_table, op_cost_table
+from cs_input_analyzer.records import Analysis, FunctionUse, OpCost, Profile
+from cs_input_analyzer.report.costs import (
+    COST_COLUMNS,
+    costliest_op,
+    costliest_sentence,
+    functions_table,
+    op_cost_table,
+    pipeline_table,
+    shown_profile,
+)
+from cs_input_analyzer.report.to_json import to_json
 from cs_input_analyzer.units import MISSING
+from tests.worker.ops import concatenated
 
 NARROW = [column for column in COST_COLUMNS[:-1] if not column.needs_width]
 
@@ -138,3 +148,39 @@ def test_the_functions_that_an_input_function_has_and_lacks_are_a_table() -> Non
     assert table.rows == (missing, ("batch", "yes", "batch_size 256", MISSING, "…/ada/input_fn.py:25"))
     assert functions_table(make_analysis(functions=())).rows == ()  # of a run saved before
     assert "Functions of the input function" in to_console(make_analysis(functions=uses), full=True)
+
+
+def in_a_loop(count: int) -> Analysis:
+    """Return a run of a loop over files, in which each op takes as much as any other of its kind."""
+    ops = concatenated(count)
+    rows = [plain_op(one.name, kind=one.kind, source=one.source, share_ratio=0.9 / len(ops)) for one in ops]
+    return make_analysis(pipeline=make_graph(ops=ops), profile=profile_of(*rows, make_runtime_cost(0.1)))
+
+
+def test_ops_that_a_loop_makes_are_one_row_and_together_the_costliest() -> None:
+    run = in_a_loop(150)
+    shown = shown_profile(run)
+    assert shown is not None
+    assert run.profile is not None
+    table = op_cost_table(shown)
+    assert [row[0] for row in table.rows][3:] == ["map ×150", "concatenate ×149", "shuffle", "batch", "runtime"]
+    assert table.strong is not None
+    assert costliest_sentence(shown).startswith(f"costliest op: {table.rows[table.strong][0]}, 18 % of the CPU, at data.py:8")
+    assert [row[0].strip() for row in pipeline_table(run).rows] == [row[0] for row in table.rows[:-1]]
+    assert len(to_console(run).splitlines()) < 400
+    assert len(run.profile.ops) == 752
+    assert to_json(run).count('"kind": "Concatenate"') == 298
+
+
+def test_ops_of_a_short_loop_keep_their_rows() -> None:
+    run = in_a_loop(7)
+    assert shown_profile(run) == run.profile
+    assert len(pipeline_table(run).rows) == len(run.pipeline.ops)
+
+
+def test_a_group_with_costs_in_another_row_has_at_least_its_share() -> None:
+    partly = plain_op("map ×150", share_ratio=0.1, merged_into="unattributed")
+    unplaced = dataclasses.replace(make_runtime_cost(0.6), name="unattributed", kind="unattributed")
+    profile = profile_of(partly, plain_op("batch", share_ratio=0.3), unplaced)
+    assert [row[1] for row in op_cost_table(profile).rows] == ["≥ 10 %", "30 %", "60 %"]
+    assert costliest_sentence(profile) == "60 % of the CPU is spent in map ×150, which could not be told apart"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from cs_input_analyzer.planning.evidence import busy_ratio
 from cs_input_analyzer.records import Case, Component, Edit, Estimate, Measurement, Op, OpCost
 from tests.builders import (
     GIB,
+    make_case,
     make_cluster,
     make_fsspec_reads,
+    make_graph,
     make_measurement,
     make_plan,
     make_station,
@@ -49,6 +52,7 @@ from tests.rules.lines import (
     shuffle,
     with_files,
 )
+from tests.worker.ops import concatenated
 
 # --- buffers and caches ------------------------------------------------------------------------------------------------------
 
@@ -405,6 +409,31 @@ def after_a_reader() -> Case:
     return list_reader(*written, MIXED, code=code)
 
 
+HOLDS = "holds the worker back"
+
+
+def looped(count: int, files: int = 1) -> Case:
+    """Return datasets of a file each, or of several, that a loop with `concatenate` puts together."""
+    return make_case(pipeline=make_graph(ops=concatenated(count, files=files)), profile=None, plan=None)
+
+
+def looped_in_order(count: int) -> Case:
+    return make_case(pipeline=make_graph(ops=concatenated(count)[:-2]), profile=None, plan=None)
+
+
+def with_each(change: Callable[[Op], Op]) -> Case:
+    case = looped(20)
+    return replace(case, pipeline=replace(case.pipeline, ops=tuple(map(change, case.pipeline.ops))))
+
+
+def of_different_pipelines() -> Case:
+    return with_each(lambda one: replace(one, source="data.py:9") if one.name == "map_7" else one)
+
+
+def without_named_files() -> Case:
+    return with_each(lambda one: replace(one, files=None))
+
+
 BY_READING = [
     ("warning", ("serial op", "flat_map")),
     ("warning", ("serial op", "TFRecordDataset")),
@@ -454,7 +483,7 @@ ROWS: Rows = {
         ("", unknown_of(costing(0.5, serial()), "map", share_ratio=None, merged_into="unattributed", elements_per_sample=0.0)),
         # One call of the user is one finding, however many ops it makes.
         (
-            edited(("parallelize", "map"), ("parallelize", "map_2"), message="so do 1 more ops"),
+            edited(("parallelize", "map"), ("parallelize", "map_2"), message="map (and 1 more of this call)"),
             batched(serial(code="ds = ds.map(augment)"), serial(code="ds = ds.map(augment)")),
         ),
         ("info info", batched(serial(code="ds = ds.map(augment)"), serial(JPEG_AND_DRAW, code="ds = ds.map(augment)"))),
@@ -652,6 +681,16 @@ ROWS: Rows = {
         ("", with_files(list_reader(), 1)),
         ("", measured(list_reader(), cost("flat_map", 0.0, elements_per_sample=0.0))),  # before a full cache
         ("info", measured(list_reader(), cost("flat_map", 0.1))),
+        # A loop that puts datasets of one file each together is one finding; the order is kept unless a shuffle makes it moot.
+        (says("info", op="concatenate_149", message="149 in a row, which join 150 datasets", lacks=["cycle_length"]), looped(150)),
+        (says("warning", evidence={"datasets": 150}, message=HOLDS), held_back(looped(150), "serial op", "map_7")),
+        (says("warning", edits=()), held_back(looped(150), "storage latency", None)),
+        ("info", held_back(looped(150), "serial op", "batch")),
+        (says("info", fix=["cycle_length=1", "keeps the order"]), looped_in_order(150)),
+        *(("", looped(count)) for count in (2, 3, 8)),
+        (says("info", message="(and 149 more of this call)"), looped(150, files=2)),  # each reads its own two in sequence
+        ("", of_different_pipelines()),
+        ("", without_named_files()),
     ],
     # A prefetch that is there, or that TensorFlow adds, is not asked for.
     "prefetch-missing": [

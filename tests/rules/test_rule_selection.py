@@ -11,7 +11,7 @@ import pytest
 from cs_input_analyzer import rules
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.records import Case
+from cs_input_analyzer.records import Case, Edit
 from cs_input_analyzer.rules import RULES, Rule
 from cs_input_analyzer.rules.__main__ import KEPT_FOR, page
 from tests.builders import make_case, make_finding, make_graph, make_op, make_options
@@ -161,3 +161,27 @@ def test_the_list_has_one_line_for_each_rule(capsys: pytest.CaptureFixture[str])
     assert head.split() == ["code", "name", "topic", "finds"]
     for rule, line in zip(RULES, lines, strict=True):
         assert [part.strip() for part in line.split("  ") if part] == [rule.code, rule.name, rule.topic, rule.first_line]
+
+
+def _looped(monkeypatch: pytest.MonkeyPatch, count: int, **fields: Any) -> list[Any]:
+    """What is shown of a rule that finds something at each op which a loop makes."""
+    ops = tuple(make_op("map", name=f"map_{n}", source="/data/x.py:7", code="data = data.map(f)") for n in range(count))
+
+    def find(case: Case) -> Any:
+        for n, op in enumerate(case.pipeline.ops):
+            severity = "warning" if n == 3 else "info"
+            edit = Edit(kind="parallelize", op=op.name)
+            yield make_finding("", op=op.name, fix=f"change {op.name} to {n}", severity=severity, edits=(edit,), **fields)
+
+    monkeypatch.setattr(rules, "RULES", (Rule("CSI103", "a-rule", find),))
+    return list(rules.sift(make_case(pipeline=make_graph(ops=ops), profile=None)).findings)
+
+
+def test_findings_alike_of_one_call_are_one_with_all_edits(monkeypatch: pytest.MonkeyPatch) -> None:
+    (finding,) = _looped(monkeypatch, 150, message="it is slow")
+    assert (finding.op, finding.severity, len(finding.edits)) == ("map_3", "warning", 150)
+    assert finding.message == "it is slow (and 149 more of this call)"
+
+
+def test_few_findings_of_one_call_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(_looped(monkeypatch, 7)) == 7

@@ -248,6 +248,18 @@ def test_ops_that_came_and_went() -> None:
     assert changes["interleave"] == ("not comparable", 0.001, None)  # it is still there, and has no row
 
 
+def test_ops_of_a_loop_are_compared_with_the_one_op_that_replaces_them() -> None:
+    many = [f"map_{n}" if n > 1 else "map" for n in range(1, 10)]
+    line = make_graph("tf_record > map").ops
+    ops = (line[0], *(replace(line[1], name=name, source="data.py:8") for name in many))
+    old = make_analysis(pipeline=make_graph(ops=ops), profile=profile_of(**dict.fromkeys(many, 0.001)))
+    new = make_analysis(pipeline=make_graph("tf_record > map"), profile=profile_of(map=0.001))
+    (row,) = (row for row in against(old, new).ops if row.name == "map")
+    assert (row.old_cpu_s_per_sample, row.new_cpu_s_per_sample) == (pytest.approx(0.009), 0.001)
+    (row,) = (row for row in against(new, old).ops if row.name.startswith("map"))
+    assert row.name == "map ×9"
+
+
 def test_costs_on_other_cpus_are_shown_and_not_compared() -> None:
     other = make_analysis(profile=replace(make_profile(), layout=make_layout("1x1x7")))
     assert {op.change for op in against(make_analysis(), other).ops} == {"not comparable"}

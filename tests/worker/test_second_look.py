@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cs_input_analyzer.pipeline.folding import fold_costs, folding_of
 from cs_input_analyzer.records import UNATTRIBUTED, Layout, Op
 from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.second_look import MOST_PARTS, marginal_costs, parts_of
 from cs_input_analyzer.worker.visits import PerSample
 from tests.builders import make_op_cost, make_profile
-from tests.worker.ops import CHAIN, op
+from tests.worker.ops import CHAIN, concatenated, op
 
 NAMES = [one.name for one in CHAIN]
 costs = st.dictionaries(st.sampled_from(NAMES), st.floats(0, 10), min_size=1)
@@ -75,6 +76,20 @@ def test_of_many_ops_the_unseen_and_the_costliest_are_parts() -> None:
     assert set(parts[1:]) == {f"map_{n}" for n in range(33, 40)}
 
 
+CHAIN_OF_FILES = concatenated(150)
+
+
+def test_all_branches_of_a_loop_are_one_part() -> None:
+    rows = tuple(make_op_cost(one.name, merged_into=UNATTRIBUTED) for one in CHAIN_OF_FILES)
+    assert [one.name for one in parts_of(CHAIN_OF_FILES, replace(make_profile(), ops=rows))] == ["concatenate_149", "batch"]
+
+
+def test_branches_of_a_short_loop_are_parts_of_their_own() -> None:
+    short = concatenated(4)
+    assert "map" in [one.name for one in parts_of(short, make_profile())]
+    assert len(parts_of(short, make_profile())) == MOST_PARTS
+
+
 # --- whose row --------------------------------------------------------------------------------------------------------------------
 
 
@@ -105,6 +120,17 @@ def test_without_a_second_look_they_are_unattributed() -> None:
     rows = told_apart(SEEN, {})
     assert rows["map"].merged_into == rows["batch"].merged_into == UNATTRIBUTED
     assert rows[UNATTRIBUTED].self_cpu_s_per_sample == pytest.approx(9.5)
+
+
+def test_what_all_branches_take_is_in_the_row_of_the_costliest_group() -> None:
+    seen = {"concatenate_149": 0.6, "concatenate_148": 0.5, "map_150": 0.7, "shuffle": 0.1, "batch": 0.1}
+    rows = told_apart(seen, {"concatenate_149": 9.8, "batch": 0.2}, CHAIN_OF_FILES)
+    assert rows["concatenate_149"].self_cpu_s_per_sample == pytest.approx(8.5, rel=0.01)
+    assert {row.merged_into for row in rows.values()} == {None, "concatenate_149"}
+    assert UNATTRIBUTED not in rows
+    shown = {row.name: row for row in fold_costs(tuple(rows.values()), folding_of(CHAIN_OF_FILES))}
+    assert (shown["concatenate ×149"].merged_into, shown["map ×150"].merged_into) == (None, "concatenate ×149")
+    assert sum(row.share_ratio or 0.0 for row in shown.values() if row.is_op) == pytest.approx(1.0)
 
 
 def test_what_the_loop_itself_takes_stays_with_the_runtime() -> None:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from cs_input_analyzer.pipeline.folding import first_name, fold_costs, folding_of
 from cs_input_analyzer.records import (
     Analysis,
     CostDirection,
@@ -38,7 +39,7 @@ def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> t
     if old is None or new is None:
         return ()
     was_there, is_there = ({op.name for op in run.pipeline.ops} for run in (old_run, new_run))
-    before, after = ({op.name: op for op in run.ops if op.self_cpu_s_per_sample is not None} for run in (old, new))
+    before, after = (_rows(run) for run in (old_run, new_run))
     costs = {name: (_cost_s(before.get(name)), _cost_s(after.get(name))) for name in before.keys() | after.keys()}
     names = sorted(costs, key=lambda name: (-max(cost or 0.0 for cost in costs[name]), name))
     sides = [[worker.cpu_s_per_sample for m in side for worker in m.workers] for pair in pairs for side in (pair.old, pair.new)]
@@ -59,8 +60,14 @@ def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> t
             change = "gone"
         shown = after.get(name, before.get(name))
         assert shown is not None
-        rows.append(_row(name, shown.kind, shown.source, costs[name], noise_s, change))
+        rows.append(_row(shown.name, shown.kind, shown.source, costs[name], noise_s, change))
     return tuple(rows)
+
+
+def _rows(run: Analysis) -> dict[str, OpCost]:
+    """Return the rows with a cost by the name of their op; ops that one line made many times are one, by the name of the first."""
+    rows = fold_costs(run.profile.ops, folding_of(run.pipeline.ops)) if run.profile is not None else ()
+    return {first_name(row.name): row for row in rows if row.self_cpu_s_per_sample is not None}
 
 
 def _row(
