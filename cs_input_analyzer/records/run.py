@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -260,7 +261,8 @@ class Analysis:
             idle, measured = plan.quiet_samples_per_s.estimate, plan.predicted_samples_per_s.estimate
         else:
             idle, measured = 1.0, 1.0 if self.capacity is None else self.capacity.host_ratio.estimate
-        return idle / measured if measured > 0 else 1.0
+        factor = idle / measured if measured > 0 else 1.0
+        return factor if math.isfinite(factor) else 1.0  # a run that was edited by hand
 
     @property
     def others_ratio(self) -> float | None:

@@ -117,7 +117,7 @@ def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[st
             del held_by[name]
         return {}
     whole = sum(given.marginal.values())
-    if whole <= 0:
+    if whole <= ROUNDING_RATIO * given.cpu_s_per_sample:
         return {}
     # The parts ran at another time, and without each other. Where some are missing, the others must not get what those take.
     scale = (given.cpu_s_per_sample - given.restart_cpu_s) / whole if given.has_all_parts else 1.0
