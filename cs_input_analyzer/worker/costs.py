@@ -18,6 +18,8 @@ NOISE_RATIO = 0.1
 ROUNDING_RATIO = 1e-9
 # The loop costs so much more in one pipeline than in another.
 LOOP_NOISE_RATIO = 0.5
+# Wall time of seen ops has filled what unseen ops take, where these take more than so many times what is left.
+FILLED_FACTOR = 2.0
 # From this share on, files count as cached.
 CACHED_RATIO = 0.95
 
@@ -105,14 +107,17 @@ def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
     return {name: wall * scale for name, wall in walls.items()}
 
 
-def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[str, str]) -> dict[str, float]:
+def _told_apart(given: CostEvidence, cpus: dict[str, float], held_by: dict[str, str]) -> dict[str, float]:
     """Share out what the snapshots left, by what parts of the pipeline take alone; return CPU of a sample by op.
 
     Ops of one part that were not seen get one row: the others are held by it (`held_by` is changed). All branches that a loop made
-    are one part.
+    are one part. Snapshots count wall time, which fills the whole on a busy host; then what the unseen ops take is taken off the
+    seen ops of other parts (`cpus` is changed).
     """
-    left = given.cpu_s_per_sample - given.restart_cpu_s - sum(cpus.values()) - given.harness_s
-    if left <= LOOP_NOISE_RATIO * given.harness_s:  # no op took it: the loop did
+    whole_s = given.cpu_s_per_sample - given.restart_cpu_s
+    rest = whole_s - sum(cpus.values())
+    left = rest - given.harness_s
+    if ROUNDING_RATIO * whole_s < rest and left <= LOOP_NOISE_RATIO * given.harness_s:  # no op took it: the loop did
         for name in [name for name, holder in held_by.items() if holder == UNATTRIBUTED]:
             del held_by[name]
         return {}
@@ -120,9 +125,10 @@ def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[st
     if whole <= ROUNDING_RATIO * given.cpu_s_per_sample:
         return {}
     # The parts ran at another time, and without each other. Where some are missing, the others must not get what those take.
-    scale = (given.cpu_s_per_sample - given.restart_cpu_s) / whole if given.has_all_parts else 1.0
+    scale = whole_s / whole if given.has_all_parts else 1.0
     by_name = {op.name: op for op in given.ops}
     joint, wanted = joint_of(given.ops), dict[str, float]()
+    hidden_s, fixed = 0.0, set[str]()  # what unseen ops take, and the ops of their parts
     for name, cpu_s in given.marginal.items():
         before = upstream(by_name[name], given.ops) if joint is not None and name == joint.name else ()
         members = [*before, *inside(by_name[name], given.ops), by_name[name]]
@@ -139,7 +145,15 @@ def _told_apart(given: CostEvidence, cpus: Mapping[str, float], held_by: dict[st
         held_by.update({other: holder.name for other, at in held_by.items() if other in names or at in names})
         held_by.pop(holder.name, None)
         wanted[holder.name] = beyond
-    share = min(1.0, left / sum(wanted.values())) if wanted else 0.0
+        if unseen:
+            hidden_s, fixed = hidden_s + beyond, fixed | {member.name for member in members}
+    if given.has_all_parts and hidden_s > FILLED_FACTOR * left:
+        others = [name for name in cpus if name not in fixed]
+        room = whole_s - given.harness_s - hidden_s - sum(cpus[name] for name in cpus if name in fixed)
+        kept = min(1.0, max(0.0, room) / max(sum(cpus[name] for name in others), ROUNDING_RATIO * whole_s))
+        cpus.update({name: cpus[name] * kept for name in others})
+        left = whole_s - given.harness_s - sum(cpus.values())
+    share = min(1.0, max(0.0, left) / sum(wanted.values())) if wanted else 0.0
     return {name: beyond * share for name, beyond in wanted.items()}
 
 

@@ -23,7 +23,7 @@ from cs_input_analyzer.worker.failures import named_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
 
-# Nothing is looked at where snapshots left less of the CPU than this.
+# Nothing is looked at where snapshots left less of the CPU than this, and saw all heavy ops.
 LEAST_RATIO = 0.1
 # Parts at most; of more ops those that may hold most of it.
 MOST_PARTS = 8
@@ -50,8 +50,10 @@ def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile:
     This is the last that a worker does: a part that hangs goes on in its thread until the process ends.
     """
     hidden = sum(row.share_ratio or 0.0 for row in profile.ops if row.name in (RUNTIME, UNATTRIBUTED))
+    light = {op.name for op in ops if op.kind in _LIGHT}
+    are_seen = all(row.merged_into != UNATTRIBUTED or row.name in light for row in profile.ops)
     # A part behind a cache would fill one of its own first.
-    if hidden < LEAST_RATIO or any(op.kind in KEEPERS | WRITERS for op in ops):
+    if (hidden < LEAST_RATIO and are_seen) or any(op.kind in KEEPERS | WRITERS for op in ops):
         return
     found: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     deadline_s = time.monotonic() + seconds

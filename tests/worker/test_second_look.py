@@ -144,6 +144,16 @@ def test_where_the_loop_takes_all_no_op_is_held_responsible() -> None:
     assert all(row.merged_into != UNATTRIBUTED for row in rows.values())
 
 
+def test_what_unseen_ops_take_is_taken_off_the_wall_time_of_others() -> None:
+    """On a busy host the wall time of the seen ops fills the CPU of the process."""
+    mapped = (*SLICES, op("map_2", "Map", "shuffle"))
+    rows = told_apart({**SEEN, "flat_map": 1.0, "shuffle": 5.0, "map_2": 10.0}, {"flat_map": 7.0, "map_2": 3.0}, mapped)
+    assert rows["map"].self_cpu_s_per_sample == pytest.approx(7.0 - 10.0 / 16.0)
+    assert rows["batch"].merged_into == "map"
+    assert rows["map_2"].self_cpu_s_per_sample == pytest.approx(2.0)
+    assert rows["shuffle"].self_cpu_s_per_sample == pytest.approx(1.0)
+
+
 @given(
     walls=st.dictionaries(st.sampled_from(NAMES), st.floats(0, 20)),
     marginal=st.dictionaries(st.sampled_from(NAMES), st.floats(0, 20)),
