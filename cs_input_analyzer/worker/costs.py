@@ -117,7 +117,7 @@ def _told_apart(given: CostEvidence, cpus: dict[str, float], held_by: dict[str, 
     whole_s = given.cpu_s_per_sample - given.restart_cpu_s
     rest = whole_s - sum(cpus.values())
     left = rest - given.harness_s
-    if ROUNDING_RATIO * whole_s < rest and left <= LOOP_NOISE_RATIO * given.harness_s:  # no op took it: the loop did
+    if rest > whole_s / 2 and left <= LOOP_NOISE_RATIO * given.harness_s:  # no op took it: the loop did
         for name in [name for name, holder in held_by.items() if holder == UNATTRIBUTED]:
             del held_by[name]
         return {}

@@ -77,7 +77,7 @@ def _run_parts(
     dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: float, found: Callable[[dict[str, Any] | None], None]
 ) -> None:
     """Run each part in turns; hand over what one element costs, or why that is not known, and None at the end."""
-    loops = {op: SamplingLoop() for op in ops}
+    loops: dict[str, SamplingLoop] = {}
     cpu_s: dict[str, float] = {}
     wanted = list(ops)
     for _ in range(TURNS):
@@ -88,7 +88,11 @@ def _run_parts(
             if seconds <= 0:
                 break
             try:
-                spent_s = _cpu_s_per_element(prefix_of(dataset, op), loops[op], seconds, harness_s)
+                part = prefix_of(dataset, op)
+                if op not in loops:
+                    loops[op] = SamplingLoop()
+                    loops[op](iter(part.window(1, drop_remainder=True)), 0)  # tracing is no part of a turn
+                spent_s = _cpu_s_per_element(part, loops[op], seconds, harness_s)
             except Exception as error:  # a part that cannot run alone is no failure of the user's pipeline
                 found({"op": op, "cpu_s_per_element": None, "why": named_message(error)})
                 continue
@@ -121,15 +125,22 @@ def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
 
 
 def marginal_costs(
-    ops: Sequence[Op], cpu_s_per_element: Mapping[str, float], elements_per_sample: Mapping[str, float]
+    ops: Sequence[Op], cpu_s_per_element: Mapping[str, float | None], elements_per_sample: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return CPU seconds of one sample between each measured op and the measured ones before it."""
-    whole = {name: cpu_s * elements_per_sample.get(name, 0.0) for name, cpu_s in cpu_s_per_element.items()}
+    """Return CPU seconds of one sample between the end of each part and the ends of the parts before it.
+
+    A part is left out where its cost, or that of a part before it, is None.
+    """
+    whole = {
+        name: None if cpu_s is None else cpu_s * elements_per_sample.get(name, 0.0) for name, cpu_s in cpu_s_per_element.items()
+    }
     before = {op.name: {one.name for one in upstream(op, ops) if one.name in whole} for op in ops if op.name in whole}
     found = {}
     for name, names in before.items():
-        nearest = [one for one in names if not any(one in before[other] for other in names)]
-        found[name] = max(0.0, whole[name] - sum(whole[one] for one in nearest))
+        nearest = [whole[one] for one in names if not any(one in before[other] for other in names)]
+        cost, known = whole[name], [cpu_s for cpu_s in nearest if cpu_s is not None]
+        if cost is not None and len(known) == len(nearest):
+            found[name] = max(0.0, cost - sum(known))
     return found
 
 

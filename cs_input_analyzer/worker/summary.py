@@ -191,7 +191,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         buffered={name: float(counts.buffered_elements) for name, counts in seen.items()},
         cached_ratio=cache["ratio"] if cache else None,
         preempted_ratio=worker.noise.preempted_ratio if worker.noise else None,
-        marginal=marginal_costs(pipeline.ops, {op: cpu_s for op, cpu_s in parts.items() if cpu_s is not None}, visits),
+        marginal=marginal_costs(pipeline.ops, parts, visits),
         has_all_parts=None not in parts.values(),
         elements_per_sample=len(journal.stamps_s) / samples,
     )

@@ -59,6 +59,11 @@ def test_elements_that_nobody_takes_cost_nothing() -> None:
     assert marginal_costs(CHAIN, dict.fromkeys(NAMES[:2], 3.0), {NAMES[0]: 0.0, NAMES[1]: 0.5}) == {NAMES[0]: 0.0, NAMES[1]: 1.5}
 
 
+def test_what_follows_a_part_without_a_cost_has_none() -> None:
+    assert marginal_costs(CHAIN, {"map": None, "batch": 3.0}, dict.fromkeys(NAMES, 1.0)) == {}
+    assert marginal_costs(CHAIN, {"range": 1.0, "map": None, "batch": 3.0}, dict.fromkeys(NAMES, 1.0)) == {"range": 1.0}
+
+
 # --- which parts ----------------------------------------------------------------------------------------------------------------
 
 
