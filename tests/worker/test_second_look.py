@@ -207,7 +207,9 @@ def test_work_that_is_over_between_two_batches_is_named(tmp_path: Path, place: s
         return mapped.group_by_window(lambda n, _: n % 4, lambda _, window: window.batch(4), window_size=4)
 
     shares = looked_at(tmp_path, build)
-    assert shares["map"] >= 0.6  # 0.95 and more on a quiet host: benchmarks.planted_costs measures how near
+    # 0.9 and more on a quiet host; benchmarks.planted_costs measures how near.
+    assert shares["map"] == max(shares.values())
+    assert shares["map"] >= 0.4
     assert shares.get(UNATTRIBUTED, 0.0) + shares.get("runtime", 0.0) <= 0.15
 
 
