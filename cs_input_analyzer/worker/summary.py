@@ -41,6 +41,8 @@ from cs_input_analyzer.worker.visits import OpCounts, per_sample, records_per_sa
 
 # Gaps between batches that are kept of a worker: enough to replay it.
 TRACE = 512
+# With fewer in the window that the workers of a launch share there is no rate.
+FEWEST_STAMPS = 3
 # Fewer batches of a filled cache are less certain than those before.
 LEAST_STAMPS = 10
 # Pieces of a window that are corrected by themselves for what others took: shorter ones say too little of it. Of fewer than so many
@@ -70,6 +72,8 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
     status, message = status_of(journal, ending)
     imported, built, first = journal.last("imported"), journal.last("built"), journal.last("first_batch")
     stamps = journal.stamps_s if until_s is None else journal.stamps_s[journal.stamps_s - journal.told_s <= until_s]
+    if len(stamps) < FEWEST_STAMPS:  # it began late: its own time says more of its rate than nothing
+        stamps = journal.stamps_s
     window = _steady_window(journal, stamps)
     base = WorkerResult(
         index=index,

@@ -296,3 +296,10 @@ def test_others_had_what_was_busy_and_not_our_own(tmp_path: Path, busy_s: float,
         return replace(ZERO, cpu_s=own_s * batches, own_cpus_s=0.01 * batches, own_cpus_busy_s=busy_s * batches)
 
     assert lived(tmp_path, CONSTANT, counters=shared).noise.others_ratio == pytest.approx(others)
+
+
+def test_a_worker_that_began_after_the_window_that_others_share_keeps_its_own_rate(tmp_path: Path) -> None:
+    journal = written(tmp_path)
+    late = worker_result(journal, CLEAN, index=0, node="n", until_s=999.0)
+    assert (late.status, late.message) == ("done", "")
+    assert late.samples_per_s == worker_result(journal, CLEAN, index=0, node="n").samples_per_s
