@@ -164,7 +164,7 @@ def stamp_s(rounds: int = 15, batches: int = 5000) -> float:
 
 
 def reading_us(threads: int, readings: int = 200) -> tuple[float, float]:
-    """Return the CPU µs of a reading of the counters beside so many waiting threads, with and without times of single threads."""
+    """Return CPU µs of reading the counters beside `threads` waiting threads: with times of single threads, and without."""
     ended = threading.Event()
     waiting = [threading.Thread(target=ended.wait) for _ in range(threads)]
     for thread in waiting:
