@@ -5,8 +5,9 @@ and the stamp of each batch (the sampling loop against the bare loop, in turns, 
 The loop of the worker makes no pause: it stays inside TensorFlow until a pass or the window ends.
 
 The pairs are the check: both loops read the same running iterator, alternately, in an order that is turned every time. Before each
-half the bare loop drains what the buffers gathered in the pause. The slowdown is the ratio of seconds per batch, of the clock and
-of the CPU (which a neighbour on the host disturbs less), with its one-sided upper 90 % bound.
+half, batches are drained that the buffers gathered in the pause. Both halves count the same number of batches: whole passes, where a
+pass is short. A window of a fixed time would end in a long gap more often than a window of fixed batches. The slowdown is the ratio of
+seconds per batch, of the clock and of the CPU (which a neighbour on the host disturbs less), with its one-sided upper 90 % bound.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from cs_input_analyzer.worker.side_thread import SideThread
 from sample_pipelines import find, write_sample
 
 TARGETS = {"wall time": 3.0, "CPU time": 1.0}
+# Batches of a half, with those that are drained before it, over those that count.
+DRAINED_RATIO = 1.4
 
 
 def bare_loop(iterator: Any) -> Any:
@@ -83,9 +86,11 @@ def slices() -> Any:
         inner = tf.data.Dataset.range(start, start + 20)
         return inner.map(lambda i: tf.reduce_sum(tf.sin(tf.range(20000, dtype=tf.float32) + tf.cast(i, tf.float32)))).batch(20)
 
-    return tf.data.Dataset.range(1000).flat_map(frames).shuffle(200).batch(4, drop_remainder=True).repeat()
+    return tf.data.Dataset.range(200).flat_map(frames).shuffle(40).batch(4, drop_remainder=True).repeat()
 
 
+# Batches of a pass, where its buffers fill anew.
+PASSES = {"slices": 50}
 MADE_HERE: dict[str, Callable[[], Any]] = {"generator": generator, "py_function": py_function, "slices": slices}
 
 
@@ -101,8 +106,8 @@ def built(name: str, folder: str) -> tuple[Any, Any]:
     return dataset, graph.read_graph(dataset, log, target=name).ops
 
 
-def measured(dataset: Any, iterator: Any, ops: Any, seconds: float) -> tuple[float, float]:
-    """Wall and CPU seconds per batch while the worker's own sampling runs; its first quarter drains the buffers."""
+def measured(dataset: Any, iterator: Any, ops: Any, seconds: float, batches: int | None = None) -> tuple[float, float]:
+    """Return wall and CPU seconds per batch while the worker's own sampling runs: of its last `batches`, or three quarters."""
     with tempfile.TemporaryDirectory() as folder:
         counted = SamplesPerElement(value=1, source="made so")
         sampling = Sampling(
@@ -110,7 +115,7 @@ def measured(dataset: Any, iterator: Any, ops: Any, seconds: float) -> tuple[flo
         )
         sample(JournalWriter(Path(folder)), sampling)
         journal = read_journal(Path(folder))
-    stamps = journal.stamps_s[len(journal.stamps_s) // 4 :]
+    stamps = journal.stamps_s[-1 - min(batches or len(journal.stamps_s) * 3 // 4, len(journal.stamps_s) - 1) :]
     times, cpu_s = zip(
         *((at_s, counters.cpu_s + (counters.reference_s or 0.0)) for at_s, counters in journal.readings()), strict=True
     )
@@ -201,12 +206,17 @@ def main() -> None:
             per_batch_s, _ = measured(dataset, iterator, ops, 2.0)  # warm-up, and how many batches fill a half
             result[f"{name}, parts"] = parts = parts_of(dataset, iterator, ops, 4 * options.seconds)
             part_rows += [(f"{name}, {part}", f"{share['wall']:.2f}", f"{share['cpu']:.2f}") for part, share in parts.items()]
-            batches = max(2, int(options.seconds / per_batch_s))
+            of_pass = PASSES.get(name, 1)
+            batches = max(2, of_pass * -(-int(options.seconds / per_batch_s) // of_pass))
             pairs: list[list[tuple[float, float]]] = [[], []]
             for pair in range(options.pairs):
                 for half in (0, 1) if pair % 2 else (1, 0):
-                    loop(tf.constant(max(2, batches // 4)))
-                    pairs[half].append(measured(dataset, iterator, ops, options.seconds) if half else bare(loop, batches))
+                    if half:
+                        seconds = DRAINED_RATIO * batches * per_batch_s
+                        pairs[half].append(measured(dataset, iterator, ops, seconds, batches))
+                    else:
+                        loop(tf.constant(max(2, int((DRAINED_RATIO - 1) * batches))))
+                        pairs[half].append(bare(loop, batches))
         for number, (unit, target) in enumerate(TARGETS.items()):
             bounds = ratio_bounds([seen[number] for seen in pairs[1]], [seen[number] for seen in pairs[0]])
             percent = {key: (bounds[key] - 1) * 100 for key in ("ratio", "low", "high", "upper_bound")}
