@@ -5,9 +5,10 @@ and the stamp of each batch (the sampling loop against the bare loop, in turns, 
 The loop of the worker makes no pause: it stays inside TensorFlow until a pass or the window ends.
 
 The pairs are the check: both loops read the same running iterator, alternately, in an order that is turned every time. Before each
-half, batches are drained that the buffers gathered in the pause. Both halves count the same number of batches: whole passes, where a
-pass is short. A window of a fixed time would end in a long gap more often than a window of fixed batches. The slowdown is the ratio of
-seconds per batch, of the clock and of the CPU (which a neighbour on the host disturbs less), with its one-sided upper 90 % bound.
+half, batches are drained that the buffers gathered in the pause. Both halves count the same number of batches: whole passes, where
+a pass is short. A window of a fixed time would end in a long gap more often than a window of fixed batches. The slowdown is the
+ratio of seconds per batch, of the clock and of the CPU (which a neighbour on the host disturbs less), with its one-sided upper 90 %
+bound.
 """
 
 from __future__ import annotations

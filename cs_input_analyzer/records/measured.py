@@ -288,6 +288,11 @@ class Profile:
     poll_count: int | None = None
     poll_time_ratio: float | None = None
 
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether parts of the pipeline ran alone, for costs that no snapshot shows."""
+        return any(op.told_apart_cpu_s_per_sample is not None for op in self.ops)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRate:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cs_input_analyzer.pipeline.folding import costliest, joint_of
 from cs_input_analyzer.pipeline.lineage import upstream
-from cs_input_analyzer.pipeline.op_kinds import IDLE, OPENS, READERS, TRANSFORMS
+from cs_input_analyzer.pipeline.op_kinds import IDLE, LIGHT, OPENS, READERS, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import calls_python
 from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE, as_run, inside, is_serial
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
@@ -111,8 +111,8 @@ def _told_apart(given: CostEvidence, cpus: dict[str, float], held_by: dict[str, 
     """Share out what the snapshots left, by what parts of the pipeline take alone; return CPU of a sample by op.
 
     Ops of one part that were not seen get one row: the others are held by it (`held_by` is changed). All branches that a loop made
-    are one part. Snapshots count wall time, which fills the whole on a busy host; then what the unseen ops take is taken off the
-    seen ops of other parts (`cpus` is changed).
+    are one part. Light ops have at most what the parts leave. Snapshots count wall time, which fills the whole on a busy host; then
+    what the unseen ops take is taken off the seen ops of other parts (`cpus` is changed).
     """
     whole_s = given.cpu_s_per_sample - given.restart_cpu_s
     rest = whole_s - sum(cpus.values())
@@ -124,9 +124,14 @@ def _told_apart(given: CostEvidence, cpus: dict[str, float], held_by: dict[str, 
     whole = sum(given.marginal.values())
     if whole <= ROUNDING_RATIO * given.cpu_s_per_sample:
         return {}
+    by_name = {op.name: op for op in given.ops}
+    light = [name for name in cpus if by_name[name].kind in LIGHT]
+    light_s, room = sum(cpus[name] for name in light), max(0.0, whole_s - given.harness_s - whole)
+    if given.has_all_parts and light_s > room + NOISE_RATIO * whole_s:  # the model counts the start of a light op's input for it
+        cpus.update({name: cpus[name] * room / light_s for name in light})
+        left += light_s - room
     # The parts ran at another time, and without each other. Where some are missing, the others must not get what those take.
     scale = whole_s / whole if given.has_all_parts else 1.0
-    by_name = {op.name: op for op in given.ops}
     joint, wanted = joint_of(given.ops), dict[str, float]()
     hidden_s, fixed = 0.0, set[str]()  # what unseen ops take, and the ops of their parts
     for name, cpu_s in given.marginal.items():

@@ -16,7 +16,7 @@ from typing import Any
 from cs_input_analyzer.pipeline.edits import prefix_of
 from cs_input_analyzer.pipeline.folding import joint_of
 from cs_input_analyzer.pipeline.lineage import upstream
-from cs_input_analyzer.pipeline.op_kinds import IDLE, KEEPERS, REPEATS, SHUFFLES, WRITERS
+from cs_input_analyzer.pipeline.op_kinds import KEEPERS, LIGHT, WRITERS
 from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
 from cs_input_analyzer.worker.failures import named_message
@@ -40,8 +40,6 @@ TAKEN, TAKEN_BYTES = 64, 64 << 20
 LEAST_TIMES = 20
 # A part that hangs, or whose pass takes longer, is left behind this long after the time is up.
 PATIENCE_S = 3.0
-# Ops that hand elements on, keep or reorder them: what little they cost, snapshots tell.
-_LIGHT = IDLE | SHUFFLES | REPEATS | KEEPERS | frozenset({"Prefetch", "Take", "Skip", "Shard", "Options"})
 
 
 def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile: Profile, seconds: float) -> None:
@@ -49,8 +47,9 @@ def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile:
 
     This is the last that a worker does: a part that hangs goes on in its thread until the process ends.
     """
-    hidden = sum(row.share_ratio or 0.0 for row in profile.ops if row.name in (RUNTIME, UNATTRIBUTED))
-    light = {op.name for op in ops if op.kind in _LIGHT}
+    light = {op.name for op in ops if op.kind in LIGHT}
+    # A light op with much of the CPU holds the start of its input, which the model counts for it.
+    hidden = sum(row.share_ratio or 0.0 for row in profile.ops if row.name in (RUNTIME, UNATTRIBUTED, *light))
     are_seen = all(row.merged_into != UNATTRIBUTED or row.name in light for row in profile.ops)
     # A part behind a cache would fill one of its own first.
     if (hidden < LEAST_RATIO and are_seen) or any(op.kind in KEEPERS | WRITERS for op in ops):
@@ -119,7 +118,7 @@ def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
 
     joint = joint_of(ops)
     branches = {op.name for op in upstream(joint, ops)} if joint is not None else set()
-    heavy = [op for op in ops if op.within is None and op.kind not in _LIGHT and op.name not in branches]
+    heavy = [op for op in ops if op.within is None and op.kind not in LIGHT and op.name not in branches]
     kept = sorted(heavy, key=lambda op: (op is joint, weight(op)), reverse=True)[:MOST_PARTS]
     return tuple(op for op in heavy if op in kept)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,3 +126,18 @@ def test_the_plan_of_such_a_pipeline_names_the_lock() -> None:
     layout, cluster = make_layout("2x8x2"), make_cluster(cpus_per_node=16, network_bytes_per_s_per_node=None)
     found = recommend.predict_current(results.model(), make_consumption(1e6), cluster, Options(), layout)
     assert found.limited_by == "Python (GIL) map"
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_costs_are_of_the_worker_whose_parts_ran_alone(is_first: bool) -> None:
+    """A replicate of the same layout comes later, and has no second look."""
+    plain = python_launch("1x1x1", 4_000.0, 0.0)
+    assert plain.profile is not None
+    (cost,) = plain.profile.ops
+    looked = replace(plain, profile=replace(plain.profile, ops=(replace(cost, told_apart_cpu_s_per_sample=1e-5),)))
+    results = Results(Options(), make_host(cpu_budget=2))
+    for launched in (looked, plain) if is_first else (plain, looked):
+        results.keep(launched)
+    widest = results.widest()
+    assert widest is not None
+    assert results.profile_of(1) == widest[0] == looked.profile

@@ -162,3 +162,28 @@ def test_what_a_maps_function_iterates_itself_is_part_of_the_map() -> None:
     rows = rows_of(profiled({"map_2": 1.0}, 4.0, ops=ops, elements={"map": 1.0, "reduce": 1.0}))
     assert (rows["map"].merged_into, rows["reduce"].merged_into) == ("map_2", "map_2")
     assert RUNTIME in rows
+
+
+SHUFFLED = (op("read", "TFRecord"), op("map", "Map", "read"), op("shuffle", "Shuffle", "map"), op("batch", "Batch", "shuffle"))
+
+
+def test_the_start_of_a_shuffles_input_is_no_cost_of_the_shuffle() -> None:
+    """The model counts it for the shuffle, which waits for it; the map alone takes that CPU, too."""
+    seen = {"read": 0.01, "map": 0.01, "shuffle": 0.7, "batch": 0.2}
+    rows = rows_of(profiled(seen, 1.0, ops=SHUFFLED, marginal={"read": 0.05, "map": 0.7, "batch": 0.2}))
+    assert cpu_of(rows["map"]) > 0.6
+    assert cpu_of(rows["shuffle"]) == pytest.approx(0.05)
+    assert sum(cpu_of(row) for row in costed(profiled(seen, 1.0, ops=SHUFFLED))) == pytest.approx(1.0)
+
+
+def test_a_shuffle_keeps_what_the_parts_leave() -> None:
+    seen = {"read": 0.05, "map": 0.05, "shuffle": 0.7, "batch": 0.2}
+    rows = rows_of(profiled(seen, 1.0, ops=SHUFFLED, marginal={"read": 0.05, "map": 0.06, "batch": 0.22}))
+    assert cpu_of(rows["shuffle"]) == pytest.approx(0.7)
+
+
+def test_a_shuffle_keeps_its_cost_where_a_part_was_not_measured() -> None:
+    seen = {"read": 0.01, "map": 0.01, "shuffle": 0.7, "batch": 0.2}
+    marginal = {"map": 0.7, "batch": 0.2}
+    rows = rows_of(profiled(seen, 1.0, ops=SHUFFLED, marginal=marginal, has_all_parts=False))
+    assert cpu_of(rows["shuffle"]) == pytest.approx(0.7)

@@ -230,18 +230,21 @@ class Results:
     # --- what to show ---------------------------------------------------------------------------------------------------------
 
     def profile_of(self, cpus: int | None) -> Profile | None:
-        """Where the CPU of one worker went: of this size where that ran, else the last; one that was alone before others."""
+        """Return where the CPU of one worker went: of this size where that ran, else the last.
 
-        def rank(profile: Profile) -> tuple[bool, bool]:
-            return profile.layout.cpus_per_task == cpus, profile.layout.tasks_per_node == 1
+        A worker that was alone comes before others. One whose parts ran alone, too, comes before its replicates without that.
+        """
+
+        def rank(profile: Profile) -> tuple[bool, bool, bool]:
+            return profile.layout.cpus_per_task == cpus, profile.layout.tasks_per_node == 1, profile.is_told_apart
 
         full = [profile for profile, measurement in self._profiles if not measurement.is_filling_cache]
         return max(reversed(full or [profile for profile, _ in self._profiles]), key=rank, default=None)
 
     def widest(self) -> tuple[Profile, Measurement] | None:
-        """A lone worker with most CPUs, where limits that are not the CPUs show, and the run it is of; the last such one."""
+        """Return a lone worker with most CPUs, where limits that are not the CPUs show, and its run; the last such one."""
         alone = [pair for pair in self._profiles if pair[1].layout.tasks == pair[1].num_workers == 1 and pair[1] in self.alike]
-        return max(reversed(alone), key=lambda pair: pair[0].layout.cpus_per_task, default=None)
+        return max(reversed(alone), key=lambda pair: (pair[0].layout.cpus_per_task, pair[0].is_told_apart), default=None)
 
 
 def _bytes_per_s(measurement: Measurement) -> float:
