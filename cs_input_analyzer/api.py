@@ -38,7 +38,7 @@ VALIDATE_SECONDS = 120.0
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
 VALIDATE_ROUNDS = 3
-COMPARE_CHOICES = ("layouts", "rounds", "max_seconds", "cpus", "start_timeout_s")
+COMPARE_CHOICES = ("layouts", "rounds", "max_seconds", "cpus", "start_timeout_s", "on_own_files", "no_network")
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
 VALIDATE_CHOICES = (*COMPARE_CHOICES, "launcher", *SLURM_CHOICES)
 # In place of the site's defaults, where no launch in use today is judged.
@@ -258,8 +258,8 @@ def _opened(
     options: Options, targets: Iterable[Any], progress: analysis.Progress, declared: Cluster | None = None
 ) -> Iterator[engine.Engine]:
     """The engine that is asked for, with the host and the cluster; it is closed in the end."""
-    isolates = any(isinstance(target, str) and capture.is_script(target) for target in targets)
-    opened = engine.open_engine(options, declared=declared, on_status=lambda what: progress(what, 0.0), isolates=isolates)
+    is_script = any(isinstance(target, str) and capture.is_script(target) for target in targets)
+    opened = engine.open_engine(options, declared=declared, on_status=lambda what: progress(what, 0.0), is_script=is_script)
     try:
         yield opened
     finally:

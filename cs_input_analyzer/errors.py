@@ -29,6 +29,10 @@ class UsageError(AnalyzerError):
     lines: tuple[str, ...] = ()
 
 
+class NotIsolatedError(UsageError):
+    """Foreign code would run on the user's own files, and the user has not said that it may (exit 2)."""
+
+
 class TargetError(UsageError):
     """The target cannot be found, imported or called (exit 2)."""
 

@@ -14,6 +14,8 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from tests.waiting import comes
+
 # No test asserts a time, and a busy host takes its own. More examples are tried where nobody waits for them.
 settings.register_profile("local", deadline=None, max_examples=20)
 settings.register_profile("CI", deadline=None, max_examples=40)
@@ -124,12 +126,24 @@ def no_file_left_behind() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def launcher() -> Iterator[Any]:
-    """One for a file: TensorFlow is imported once. A worker of it waits for ever, so that it all is there before the first test."""
+    """One for a file: TensorFlow is imported once."""
+    yield from _launcher(isolates=True)
+
+
+@pytest.fixture(scope="module")
+def open_launcher() -> Iterator[Any]:
+    """The same on the files themselves: for functions that write down what they see."""
+    yield from _launcher(isolates=False)
+
+
+def _launcher(*, isolates: bool) -> Iterator[Any]:
+    """A worker of it waits for ever, so that it all is there before the first test."""
     from cs_input_analyzer.engines import LocalLauncher
     from cs_input_analyzer.records import Layout
 
-    made = LocalLauncher(cpu_budget=min(2, len(os.sched_getaffinity(0))))
-    made.start(Layout.parse("1x1x1"))
+    made = LocalLauncher(cpu_budget=min(2, len(os.sched_getaffinity(0))), isolates=isolates)
+    waiting = made.start(Layout.parse("1x1x1"))
+    assert comes(lambda: waiting.processes[0].has_said("imported"))
     yield made
     made.close()
     assert not made.folder.exists()

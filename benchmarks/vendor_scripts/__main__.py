@@ -157,7 +157,7 @@ def rows_of(repository: str, releases: Sequence[str], *, every: bool, only: str)
             take_out(repository, release, root)
             for number, case in enumerate(case for case in cases_of(release, root, every=every) if only in case.model):
                 with in_its_folder(case):
-                    launchers = LocalLauncher(1, isolates=True), LocalLauncher(1)
+                    launchers = LocalLauncher(1, is_script=True), LocalLauncher(1)
                     try:
                         script, target = forms_of(case, *launchers, Path(temporary) / f"data{number}")
                     finally:

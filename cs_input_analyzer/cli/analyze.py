@@ -13,7 +13,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output, typed_command
+from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
 from cs_input_analyzer.cli.terminal import Progress
 from cs_input_analyzer.errors import LaunchError, Mistakes, UsageError
 
@@ -94,7 +94,11 @@ def _analyze(
     options = options_of(target, params_file, overrides, choices)
     is_named = any(word.startswith("--json") for word in sys.argv[1:])  # `demo` saves its run without being asked
     command = typed_command(*(() if is_named or "json" not in output.files else ("--json", output.files["json"])))
-    found = output.measured(options.max_seconds, lambda progress: api.run(target, options, progress=progress, command=command))
+    found = output.measured(
+        options.max_seconds,
+        lambda progress, is_allowed: api.run(target, replace(options, on_own_files=is_allowed), progress=progress, command=command),
+        OwnFiles(target, options.on_own_files),
+    )
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
     output.deliver(found)

@@ -10,7 +10,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, check_trusted
+from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, OwnFiles, check_trusted
 from cs_input_analyzer.cli.terminal import complain
 from cs_input_analyzer.errors import UsageError
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--layouts", callback=shared.LAYOUTS, metavar="NxTxC,…", help="What --measure launches; default: what both measured.")
 @click.option("--rounds", type=int, default=3, show_default=True, help="Fresh launches of each with --measure, if there is time.")
 @click.option("--yes", is_flag=True, help="With --measure, run what the files name without a question.")
-@shared.with_options((shared.CPUS,), shared.max_seconds(120.0))
+@shared.with_options((shared.CPUS,), shared.max_seconds(120.0), shared.OWN_FILES)
 @shared.FULL
 @shared.QUIET
 def compare(old_file: str, new_file: str, percent: float | None, measure: bool, yes: bool, **choices: Any) -> int:
@@ -54,8 +54,11 @@ def compare(old_file: str, new_file: str, percent: float | None, measure: bool, 
         for file, run in ((old_file, old), (new_file, new)):
             check_trusted("compare --measure", file, run.pipeline.target, None, yes)
         choices["layouts"] = choices["layouts"] or ()
+        own_files = OwnFiles(f"{old.pipeline.target} and {new.pipeline.target}", choices.pop("on_own_files"))
         found = output.measured(
-            choices["max_seconds"], lambda progress: api.compare(old, new, measure=True, progress=progress, **choices)
+            choices["max_seconds"],
+            lambda progress, is_allowed: api.compare(old, new, measure=True, progress=progress, on_own_files=is_allowed, **choices),
+            own_files,
         )
         found = replace(found, old=replace(found.old, path=old_file), new=replace(found.new, path=new_file))
     else:

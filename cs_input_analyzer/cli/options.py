@@ -96,6 +96,12 @@ TARGET = (
     one_of("--mode", "train", "eval", help="What the function is asked for."),
     INPUT_CONTEXT,
 )
+OWN_FILES = (
+    click.option(
+        "--on-own-files", is_flag=True, help="Run the code on your own files, not on private copies: what it writes is real."
+    ),
+    click.option("--no-network", is_flag=True, help="Run the code without a network; what is read over one cannot be."),
+)
 STAND_INS = (
     click.option(
         "--stand-in",
@@ -247,7 +253,7 @@ SLURM = (
 
 def analysis(seconds: float) -> tuple[Callable[[Function], Function], ...]:
     """All options of a command that measures and plans, in so many seconds unless it is told otherwise."""
-    return (*DEMAND, *CLUSTER, *max_seconds(seconds), *MEASURE, *SLURM)
+    return (*DEMAND, *CLUSTER, *max_seconds(seconds), *MEASURE, *SLURM, *OWN_FILES)
 
 
 SBATCH_ARGS = (value("--sbatch-args", metavar="ARGS", help="More arguments for sbatch, in launch lines and for our own job."),)

@@ -16,7 +16,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import options_of
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output, typed_command
+from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.train_command import is_python, trained, without_launcher
@@ -99,11 +99,22 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     options = with_mode(options, script=(script.python,))
     if not output.is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
+    own_files = OwnFiles(script.command, options.on_own_files)
     if list_captures:
-        places, _ = output.measured(options.max_seconds, lambda progress: _places(script, number, options, progress))
+        places, _ = output.measured(
+            options.max_seconds,
+            lambda progress, is_allowed: _places(script, number, replace(options, on_own_files=is_allowed), progress),
+            own_files,
+        )
         print_text("\n".join(listed(places)))
         return 0
-    found = output.measured(options.max_seconds, lambda progress: _captured(script, number, options, progress, output.is_quiet))
+    found = output.measured(
+        options.max_seconds,
+        lambda progress, is_allowed: _captured(
+            script, number, replace(options, on_own_files=is_allowed), progress, output.is_quiet
+        ),
+        own_files,
+    )
     output.deliver(found)
     return output.exit_code(found, is_interrupted=found.interrupted)
 
@@ -114,7 +125,13 @@ def _places(script: Any, number: int | None, options: Options, progress: Any) ->
 
     progress(f"running {script.command} up to its input", 0.0)
     found, spent_s = find_captures(
-        script, options.start_timeout_s, options.worker_memory_bytes, packages=options.stand_ins, last=number
+        script,
+        options.start_timeout_s,
+        options.worker_memory_bytes,
+        packages=options.stand_ins,
+        last=number,
+        isolates=not options.on_own_files,
+        has_network=not options.no_network,
     )
     return pick(found, number), spent_s
 
@@ -132,7 +149,8 @@ def _captured(script: Any, number: int | None, options: Options, progress: Any, 
     analyzed = api.run(target, replace(options, mode=mode), progress=progress, command=typed_command())
     spent = analyzed.budget
     budget = replace(spent, import_s=spent.import_s + spent_s, total_s=spent.total_s + spent_s)
-    return replace(analyzed, capture=found, budget=budget)
+    runs = 1 + sum(len(measurement.workers) for measurement in analyzed.measurements)
+    return replace(analyzed, capture=replace(found, runs=runs), budget=budget)
 
 
 def listed(found: Capture) -> list[str]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import platformdirs
 
 from cs_input_analyzer.cli.command import mistakes
 from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, is_tty, print_on_stderr, print_text, width
-from cs_input_analyzer.errors import AnalyzerError, UsageError
+from cs_input_analyzer.errors import AnalyzerError, NotIsolatedError, UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
@@ -26,6 +30,8 @@ Found = TypeVar("Found")
 
 EXIT_TRIPPED = 1
 EXIT_INTERRUPTED = 130
+# Targets that may run on the user's own files.
+MOST_REMEMBERED = 1000
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -80,12 +86,24 @@ class Output:
         taken = {name: choices.pop(name, None) for name in ("quiet", "verbose", "full", "fail_on")}
         return cls(files, bool(taken["quiet"]), bool(taken["verbose"]), bool(taken["full"]), taken["fail_on"])
 
-    def measured(self, max_seconds: float, measure: Callable[[Callable[[str, float], None]], Found]) -> Found:
-        """What `measure` found in a budget of `max_seconds`. It is given what shows progress; a signal may stop it."""
+    def measured(
+        self, max_seconds: float, measure: Callable[[Callable[[str, float], None], bool], Found], own_files: OwnFiles
+    ) -> Found:
+        """Return what `measure` found in a budget of `max_seconds`; a signal may stop it.
+
+        Args:
+            measure: is given what shows progress, and whether code may run on the user's own files.
+            own_files: what the user says of that.
+        """
         _Interrupts()
         try:
+            try:
+                with Progress(self.is_quiet, max_seconds) as progress:
+                    return measure(progress, own_files.is_allowed)
+            except NotIsolatedError as error:
+                own_files.ask(error)
             with Progress(self.is_quiet, max_seconds) as progress:
-                return measure(progress)
+                return measure(progress, True)
         except AnalyzerError:
             if self.is_verbose:
                 print_on_stderr(traceback.format_exc().rstrip())
@@ -137,6 +155,37 @@ class Output:
         warned = any(finding.severity in ("warning", "error") for finding in found.findings)
         is_tripped = {"input-bound": found.verdict == "input_bound", "warning": warned}.get(self.fail_on or "", False)
         return EXIT_TRIPPED if is_tripped else 0
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """Whether code may run on the user's own files, where there can be no private copies; an answer is remembered.
+
+    `target` names the code; `is_allowed`: whether `--on-own-files` says so.
+    """
+
+    target: str
+    is_allowed: bool
+
+    def ask(self, error: NotIsolatedError) -> None:
+        """Ask on a terminal, once for a target in a folder. Raise `error` where nobody says yes."""
+        key = f"{os.getcwd()}: {self.target}"
+        remembered = Path(platformdirs.user_cache_dir("cs_input_analyzer"), "on_own_files.json")
+        known: Any = []
+        with suppress(OSError, ValueError):
+            known = json.loads(remembered.read_text(encoding="utf-8"))
+        known = known if isinstance(known, list) else []
+        if key in known:
+            complain(f"it runs on your own files, as you have allowed for {self.target}")
+            return
+        print_on_stderr(f"{error}")
+        if not (is_tty(sys.stdin) and is_tty(sys.stderr) and click.confirm("Run it on your own files?", err=True)):
+            raise error
+        from cs_input_analyzer.report.files import write_text_atomically
+
+        with suppress(OSError):
+            remembered.parent.mkdir(parents=True, exist_ok=True)
+            write_text_atomically(str(remembered), json.dumps([*known, key][-MOST_REMEMBERED:]))
 
 
 def typed_command(*more: str) -> str:

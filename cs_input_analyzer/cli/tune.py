@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import options_of
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output, typed_command
+from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
 from cs_input_analyzer.cli.terminal import complain
 
 if TYPE_CHECKING:
@@ -45,8 +46,12 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     if not choices["measure_fixes"]:
         found_wrong.note("--no-measure-fixes: measuring fixes is all that tune does")
     options = options_of(target, params_file, overrides, choices)
-    run = partial(api.run, target, options, command=typed_command(), story=analyze_and_patch)
-    found = output.measured(options.max_seconds, lambda progress: run(progress=progress))
+    run = partial(api.run, target, command=typed_command(), story=analyze_and_patch)
+    found = output.measured(
+        options.max_seconds,
+        lambda progress, is_allowed: run(replace(options, on_own_files=is_allowed), progress=progress),
+        OwnFiles(target, options.on_own_files),
+    )
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
     output.deliver(found, partial(reports.render_tuning, found), write_patch)
     return output.exit_code(found, is_interrupted=found.interrupted)

@@ -9,7 +9,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output, check_trusted
+from cs_input_analyzer.cli.running import Output, OwnFiles, check_trusted
 from cs_input_analyzer.cli.terminal import print_on_stderr
 from cs_input_analyzer.errors import UsageError
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 @click.option("--target", metavar="TARGET", help="What the run analyzed, typed again: then it is run without a question.")
 @click.option("--yes", is_flag=True, help="Run what the file names; without this or --target it is shown first.")
 @click.option("--rounds", type=int, default=3, show_default=True, help="Fresh launches of each layout, if there is time.")
-@shared.with_options((shared.CPUS, shared.LAUNCHER), shared.SLURM, shared.SBATCH_ARGS, shared.max_seconds(120.0), shared.FILES)
+@shared.with_options(
+    (shared.CPUS, shared.LAUNCHER), shared.SLURM, shared.SBATCH_ARGS, shared.max_seconds(120.0), shared.OWN_FILES, shared.FILES
+)
 def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | None, yes: bool, **choices: Any) -> int:
     """Launch what a saved run recommends, and its neighbours, on this host or on Slurm's nodes; show predicted against measured.
 
@@ -41,9 +43,13 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     check_trusted("validate", run_file, run.pipeline.target, target, yes)
     output = Output.taken(choices)
     mistakes().raise_any()
+    own_files = OwnFiles(run.pipeline.target, choices.pop("on_own_files"))
     found = output.measured(
         choices["max_seconds"],
-        lambda progress: api.validate(run, layouts=layouts or (), progress=progress, **choices),
+        lambda progress, is_allowed: api.validate(
+            run, layouts=layouts or (), progress=progress, on_own_files=is_allowed, **choices
+        ),
+        own_files,
     )
     tried = found.validation
     assert tried is not None

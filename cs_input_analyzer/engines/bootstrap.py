@@ -9,6 +9,7 @@ from pathlib import Path
 
 import cs_input_analyzer
 from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.worker.isolation import Wanted
 
 # Names the folder of the command that a process was started for.
 MARK = "CS_INPUT_ANALYZER_FOLDER"
@@ -20,10 +21,13 @@ _BOOTSTRAP = (
 )
 
 
-def command(module: str, *arguments: str, isolated_in: Path | None = None) -> list[str]:
-    """The command line that calls `main` of one of our modules; all its files private copies but those in `isolated_in`."""
+def command(module: str, *arguments: str, isolated: Wanted | None = None) -> list[str]:
+    """Return the command line that calls `main` of one of our modules, in the private files of a launch where there are some."""
     root = str(Path(cs_input_analyzer.__file__).resolve().parent.parent)
-    first = [] if isolated_in is None else ["cs_input_analyzer.worker.isolation", str(isolated_in)]
+    first = []
+    if isolated is not None:
+        place, network = str(isolated.place or ""), str(int(isolated.has_network))
+        first = ["cs_input_analyzer.worker.isolation", str(isolated.launch), place, network, str(os.getpid())]
     return [sys.executable, "-c", _BOOTSTRAP, root, *first, module, *arguments]
 
 

@@ -10,12 +10,14 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from cs_input_analyzer.engines.bootstrap import command, environment
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.worker.fork_server import MESSAGE_BYTES
+from cs_input_analyzer.worker.isolation import Wanted
 
 FORK_PATIENCE_S = 10.0
 # What makes libraries start threads when they are loaded, unless it says 1.
@@ -84,14 +86,15 @@ class ForkServer:
             self._ended.setdefault(pid, -signal.SIGKILL)
         return self._ended.pop(pid, None)
 
-    def start(self, folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> ForkedProcess:
-        """A new worker, on these CPUs, that keeps its journal in `folder`; isolated: it writes nothing else for real.
+    def start(self, folder: Path, cpus: Sequence[int], *, isolated: Wanted | None = None, is_script: bool = False) -> ForkedProcess:
+        """Start a worker on these CPUs that keeps its journal in `folder`, in the private files of a launch where there are some.
 
         Raises LaunchError when the server is gone.
         """
         to_worker, from_worker = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        wanted = {"worker": folder.name, "folder": str(folder), "cpus": list(cpus), "isolated": is_isolated}
-        request = json.dumps(wanted).encode()
+        wanted = {"worker": folder.name, "folder": str(folder), "cpus": list(cpus), "is_script": is_script}
+        private = None if isolated is None else asdict(isolated)
+        request = json.dumps({**wanted, "isolated": private}, default=str).encode()
         try:
             socket.send_fds(self._socket, [request], [to_worker[0], from_worker[1]])
             pid = self._pid_of(folder.name)

@@ -19,6 +19,7 @@ from cs_input_analyzer.machines.counters import ProcessTree
 from cs_input_analyzer.machines.host import cpu_sets
 from cs_input_analyzer.planning.tf_config import announced_addresses, of_worker
 from cs_input_analyzer.records import START_TIMEOUT_S, Layout
+from cs_input_analyzer.worker.isolation import Wanted
 from cs_input_analyzer.worker.journal import Order, WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Killed
 
@@ -41,9 +42,14 @@ class LocalLaunchHandle:
 class LocalLauncher:
     """Starts workers as processes of this host, each pinned to its own CPUs out of the budget.
 
-    They are forked from one process that has imported TensorFlow, or, with `forks` False, each imports it by itself. With
-    `isolates` they write to private copies of all files, as is right where they run a user's script. Workers that have not
-    imported and built their pipelines within `start_timeout_s` are ended. `folder` is private, and removed by `close`.
+    Workers that have not imported and built their pipelines within `start_timeout_s` are ended. `folder` is private, and removed by
+    `close`.
+
+    Args:
+        forks: whether workers are forked from one process that has imported TensorFlow; else each imports it by itself.
+        isolates: whether the workers of a launch have private copies of all files; else they write to the user's own.
+        has_network: whether they have the real network.
+        is_script: whether they run a user's script.
     """
 
     nodes = 1
@@ -55,9 +61,11 @@ class LocalLauncher:
         *,
         start_timeout_s: float = START_TIMEOUT_S,
         forks: bool = True,
-        isolates: bool = False,
+        isolates: bool = True,
+        has_network: bool = True,
+        is_script: bool = False,
     ) -> None:
-        self._isolates = isolates
+        self._isolates, self._has_network, self._is_script = isolates, has_network, is_script
         self._start_timeout_s = start_timeout_s
         self._cpu_budget = cpu_budget
         self._worker_memory_bytes = worker_memory_bytes
@@ -78,14 +86,17 @@ class LocalLauncher:
         # Layouts wait side by side while they import; each begins where the last one ended, so that they share no CPU needlessly.
         sets = cpu_sets(layout.tasks_per_node, layout.cpus_per_task, self._cpu_budget, self._next_cpu)
         self._next_cpu += layout.cpus_per_node
-        processes = []
+        processes: list[WorkerProcess] = []
+        launch = self.folder / f"launch-{len(self._started)}"
         for cpus in sets:
-            folder = self.folder / f"worker-{len(self._started)}"
+            folder = launch / f"worker-{len(self._started)}"
             try:
-                folder.mkdir()
+                folder.mkdir(parents=True)
             except OSError as error:
                 raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
-            process = WorkerProcess(folder, self._process(folder, cpus), memory_limit(self._worker_memory_bytes), self._tree)
+            process = WorkerProcess(
+                folder, self._process(folder, cpus, is_first=not processes), memory_limit(self._worker_memory_bytes), self._tree
+            )
             self._started.append(process)
             processes.append(process)
         return LocalLaunchHandle(layout=layout, processes=tuple(processes))
@@ -95,17 +106,22 @@ class LocalLauncher:
             return FRESH_IMPORT_S * max(1.0, workers / self._cpu_budget)
         return (0.0 if self._forks else FRESH_IMPORT_S) + FORK_S * workers
 
-    def _process(self, folder: Path, cpus: Sequence[int]) -> subprocess.Popen[bytes] | ForkedProcess:
-        """A worker forked from one that has imported TensorFlow; where that cannot be had, one that imports it by itself."""
+    def _process(self, folder: Path, cpus: Sequence[int], *, is_first: bool) -> subprocess.Popen[bytes] | ForkedProcess:
+        """Start a worker, forked from a process that has imported TensorFlow; where that cannot be had, it imports it by itself.
+
+        The files of the launch are in the folder of its first worker, whose space is watched.
+        """
+        place = folder if is_first else None
+        isolated = Wanted(launch=folder.parent, place=place, has_network=self._has_network) if self._isolates else None
         if self._server is None and self._forks is None:
             self._server = ForkServer(self.folder)
             self._forks = self._server.is_usable(self._start_timeout_s)
         if self._server is not None and self._forks:
             try:
-                return self._server.start(folder, cpus, is_isolated=self._isolates)
+                return self._server.start(folder, cpus, isolated=isolated, is_script=self._is_script)
             except LaunchError:  # killed from outside: the workers that come can do without it
                 self._forks = False
-        return fresh_process(folder, cpus, is_isolated=self._isolates)
+        return fresh_process(folder, self.folder, cpus, isolated=isolated, is_script=self._is_script)
 
     def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
         assert isinstance(handle, LocalLaunchHandle)
@@ -121,6 +137,7 @@ class LocalLauncher:
         journals = [read_journal(process.folder) for process in handle.processes]
         for process in handle.processes:
             remove(process.folder)
+        remove(handle.processes[0].folder.parent)
         workers = results_of(plan, journals, endings, socket.gethostname())
         return launch_result(
             handle.layout,

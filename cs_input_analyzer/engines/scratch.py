@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 import tempfile
 from contextlib import suppress
@@ -19,7 +18,7 @@ from pathlib import Path
 from cs_input_analyzer.engines.bootstrap import MARK
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
 from cs_input_analyzer.machines.counters import read_start
-from cs_input_analyzer.worker.redirect import AWAY
+from cs_input_analyzer.worker.isolation import AWAY, remove_tree
 
 PREFIX = "cs_input_analyzer-"
 OWNER = "owner"
@@ -105,11 +104,13 @@ class Scratch:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder of workers, and what they keep on other file systems."""
-    for link in folder.rglob(f"{AWAY}*"):
-        if link.is_symlink():
-            shutil.rmtree(link.readlink(), ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove a folder of workers, and what they keep on other file systems."""
+    for place, folders, names in os.walk(folder):  # it may vanish meanwhile
+        for link in (Path(place, name) for name in (*folders, *names) if name.startswith(AWAY)):
+            if link.is_symlink():
+                remove_tree(link.readlink())
+        folders[:] = [name for name in folders if name.startswith(("launch-", "step-", "worker-"))]
+    remove_tree(folder)
 
 
 def _guard(folder: Path, job_name: str, stdin: int) -> subprocess.Popen[bytes]:

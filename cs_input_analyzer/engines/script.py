@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import time
@@ -13,12 +12,13 @@ from pathlib import Path
 from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.collecting import how_it_ended, temporary_scratch
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
-from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, UsageError
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, NotIsolatedError, UsageError
 from cs_input_analyzer.pipeline.graph import is_users_own
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.units import several
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
-from cs_input_analyzer.worker.failures import FAULT, VERSION
+from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION
+from cs_input_analyzer.worker.isolation import NOT_ISOLATED, Wanted
 from cs_input_analyzer.worker.journal import Journal, read_journal
 from cs_input_analyzer.worker.script_run import HUNG
 from cs_input_analyzer.worker.summary import Ending
@@ -39,24 +39,30 @@ def find_captures(
     *,
     packages: Sequence[str] = (),
     last: int | None = None,
+    isolates: bool = True,
+    has_network: bool = True,
 ) -> tuple[Capture, float]:
     """Every place where the script would take data, the preferred one picked; and the seconds that it took to find them.
 
     Runs the script in a process of its own, on private copies of all files, accelerators hidden; ends it, and all that it started,
-    after `seconds`. Where there can be no such copies, it ends at the first place that is no mere look at the data.
+    after `seconds`. On the user's own files it ends at the first place that is no mere look at the data.
 
     Args:
         packages: to stand in for where they are not installed.
         last: number of the place at which it ends in any case.
+        isolates: whether it runs on private copies; else on the user's own files.
+        has_network: whether it has the real network.
 
     Raises:
         InputFunctionError: it failed, hung or ended before it took any data.
         LaunchError: the process could not be started, or its folder not be written.
+        NotIsolatedError: there can be no private copies here.
     """
     began_s = time.monotonic()
     scratch = temporary_scratch()
     try:
-        ending, journal, hung = _run(script, seconds, worker_memory_bytes, scratch.folder, (str(last or 0), *packages))
+        wanted = Wanted(launch=scratch.folder, place=scratch.folder, has_network=has_network) if isolates else None
+        ending, journal, hung = _run(script, seconds, worker_memory_bytes, scratch.folder, (str(last or 0), *packages), wanted)
     finally:
         scratch.close()
     candidates = tuple(
@@ -90,11 +96,16 @@ def pick(found: Capture, number: int | None) -> Capture:
 
 
 def _run(
-    script: Script, seconds: float, worker_memory_bytes: int | None, folder: Path, more: Sequence[str]
+    script: Script,
+    seconds: float,
+    worker_memory_bytes: int | None,
+    folder: Path,
+    more: Sequence[str],
+    isolated: Wanted | None,
 ) -> tuple[Ending, Journal, str]:
     """How the process ended, what it wrote down, and where it hung. `more`: further arguments."""
     arguments = (str(folder), str(os.getpid()), str(seconds), script.target, *more)
-    line = command("cs_input_analyzer.worker.script_run", *arguments, isolated_in=folder)
+    line = command("cs_input_analyzer.worker.script_run", *arguments, isolated=isolated)
     process = WorkerProcess(folder, started(line, folder, folder), memory_limit(worker_memory_bytes))
     began_s = time.monotonic()
     deadline_s, has_found = began_s + seconds + STACK_S, False
@@ -130,12 +141,12 @@ def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
 
 def _on_its_files(journal: Journal) -> tuple[str, ...]:
     """What became of the user's files, where that is not "nothing"."""
-    failed, wrote = journal.last("not_isolated"), journal.last("wrote")
-    if failed is None:
+    wrote = journal.last("wrote")
+    if journal.last("own_files") is None:
         return ()
     notes = [
-        f"it ran on its own files, as private copies cannot be had here ({failed['why']}): it ended at its first place, and "
-        "--capture 2 goes on to the next; what it writes until then is real"
+        "it ran on your own files, as --on-own-files says: it ended at its first place, and --capture 2 goes on to the next; "
+        "its writes until then are real"
     ]
     paths = [str(path) for path in wrote["paths"]] if wrote is not None else []
     if paths:
@@ -150,14 +161,16 @@ def _nothing_found(
     about = f" (not installed, so stand-ins took their place: {', '.join(stand_ins)})" if stand_ins else ""
     printed = "\n".join(ending.output_tail.strip().splitlines()[-OUTPUT_LINES:])
     failed, ended = journal.last("failed"), journal.last("ended")
-    if failed is not None and failed["stage"] == VERSION:
+    if failed is not None and failed["stage"] == NOT_ISOLATED:
+        return NotIsolatedError(failed["message"])
+    if failed is not None and failed["stage"] in (VERSION, REFUSED):
         return UsageError(failed["message"])
     if failed is not None and failed["stage"] == FAULT:
         return AnalyzerError(f"a fault of cs_input_analyzer, not of {what}: {failed['message']}\n{failed['details']}".rstrip())
     if failed is not None:
         message = (
             f"{what} failed before it took any data: {failed['kind']}: {failed['message']}{about}; accelerators are hidden from it"
-            f"{missing_advice(failed['message'])}{_copy_advice(failed['message'])}"
+            f"{missing_advice(failed['message'])}"
         )
         return InputFunctionError(message, failed["details"] or printed)
     refused = [str(event["text"]) for event in journal.events if event["event"] == "refused"]
@@ -170,13 +183,6 @@ def _nothing_found(
         message = f"{what} hung: it had taken no data after {seconds:.0f} s; --start-timeout gives it more"
         return InputFunctionError(f"{message}{about}", _users_frames(hung) or printed)
     return InputFunctionError(f"{what} was lost before it took any data: {how_it_ended(ending)}{about}", printed)
-
-
-def _copy_advice(message: str) -> str:
-    """For a user without privileges: what the kernel says of a private copy that would belong to somebody else."""
-    if os.strerror(errno.EOVERFLOW) not in message:
-        return ""
-    return "; what lies there belongs to others and gets no private copy: have the script write below the current folder"
 
 
 def _users_frames(stacks: str) -> str:

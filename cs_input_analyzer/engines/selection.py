@@ -44,13 +44,13 @@ def check(options: Options, mistakes: Mistakes, *, declared: Cluster | None = No
             recommend.check_cluster(nodes, options)
 
 
-def open_engine(options: Options, *, declared: Cluster | None, on_status: Callable[[str], None], isolates: bool) -> Engine:
+def open_engine(options: Options, *, declared: Cluster | None, on_status: Callable[[str], None], is_script: bool) -> Engine:
     """What `--launcher` and `--cluster` ask for.
 
     Args:
         declared: a cluster given as such, in place of `--cluster`.
         on_status: called with a line of text while it waits in a queue.
-        isolates: whether workers write to private copies of all files.
+        is_script: whether workers run a user's script.
 
     Raises:
         UsageError: a cluster or a number of CPUs that cannot be.
@@ -58,11 +58,11 @@ def open_engine(options: Options, *, declared: Cluster | None, on_status: Callab
         Interrupted: Ctrl-C while it waited for that.
     """
     if options.launcher == "slurm":
-        return _on_slurm(options, declared, on_status, isolates)
-    return _here(options, declared, isolates)
+        return _on_slurm(options, declared, on_status, is_script)
+    return _here(options, declared, is_script)
 
 
-def _here(options: Options, declared: Cluster | None, isolates: bool) -> Engine:
+def _here(options: Options, declared: Cluster | None, is_script: bool) -> Engine:
     this_host = host.read_host(options.cpus)
     if options.host_history:
         this_host = history.known(this_host)
@@ -71,7 +71,12 @@ def _here(options: Options, declared: Cluster | None, isolates: bool) -> Engine:
     nodes = cluster.resolve(options, this_host, declared=declared, loop=lambda: node_speed.node_rate(cores))
     recommend.check_single_task_nodes(nodes, options)
     launcher = LocalLauncher(
-        this_host.cpu_budget, options.worker_memory_bytes, start_timeout_s=options.start_timeout_s, isolates=isolates
+        this_host.cpu_budget,
+        options.worker_memory_bytes,
+        start_timeout_s=options.start_timeout_s,
+        isolates=not options.on_own_files,
+        has_network=not options.no_network,
+        is_script=is_script,
     )
     return Engine(launcher=launcher, host=this_host, cluster=cluster.with_speed_of_models(nodes, this_host))
 
@@ -86,7 +91,7 @@ def _check_probes(options: Options, this_host: Host) -> None:
             )
 
 
-def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[str], None], isolates: bool) -> Engine:
+def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[str], None], is_script: bool) -> Engine:
     """The nodes that measure are those that are planned for, unless another cluster is named, or we are in an allocation of other
     nodes: then how much faster or slower those that are planned for are is not known, unless it is stated."""
     found = discover(options.partition, options.exclude_nodes)
@@ -99,7 +104,14 @@ def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[s
     nodes = cluster.resolve(options, this_host, declared=found.cluster if is_theirs else declared, loop=_no_loop)
     recommend.check_cluster(nodes, options)  # before a job is submitted
     try:
-        launcher = SlurmLauncher(options, found.cluster, on_status=on_status, isolates=isolates)
+        launcher = SlurmLauncher(
+            options,
+            found.cluster,
+            on_status=on_status,
+            isolates=not options.on_own_files,
+            has_network=not options.no_network,
+            is_script=is_script,
+        )
     except KeyboardInterrupt:
         raise Interrupted("interrupted before Slurm gave its nodes") from None
     if is_measured and nodes.speed_ratio is None:

@@ -18,8 +18,8 @@ from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.forking import ForkedProcess
 from cs_input_analyzer.engines.memory_watch import MemoryWatch
 from cs_input_analyzer.machines.counters import ProcessTree
+from cs_input_analyzer.worker.isolation import AWAY, Wanted
 from cs_input_analyzer.worker.journal import EventTail
-from cs_input_analyzer.worker.redirect import AWAY
 from cs_input_analyzer.worker.summary import Ending, Killed
 
 POLL_S = 0.03
@@ -193,8 +193,9 @@ def _bytes_below(folder: Path) -> int:
     return total
 
 
-def fresh_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> subprocess.Popen[bytes]:
-    """A worker by command line."""
-    arguments = (str(folder), ",".join(map(str, cpus)), str(os.getpid()))
-    line = command("cs_input_analyzer.worker.process", *arguments, isolated_in=folder if is_isolated else None)
-    return started(line, folder.parent, folder)
+def fresh_process(
+    folder: Path, scratch: Path, cpus: Sequence[int], *, isolated: Wanted | None = None, is_script: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start a worker by command line. `scratch`: the private folder of the command."""
+    arguments = (str(folder), ",".join(map(str, cpus)), str(os.getpid()), str(int(is_script)))
+    return started(command("cs_input_analyzer.worker.process", *arguments, isolated=isolated), scratch, folder)

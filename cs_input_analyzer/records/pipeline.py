@@ -8,6 +8,7 @@ from typing import Literal
 
 Scalar = str | int | float | bool | None
 ContextUse = Literal["given", "left"]
+UserFiles = Literal["private copies", "read-only", "own files"]
 EditKind = Literal[
     "set-parallelism",  # num_parallel_calls of a parallel map, interleave or batch
     "set-cycle-length",
@@ -138,6 +139,8 @@ class PipelineGraph:
         input_context: whether the input function was `given` the `tf.distribute.InputContext` that it takes, or that was `left` at
             its default; None where it takes none.
         stand_ins: modules that are not installed and were stood in for while it was built.
+        user_files: whether the input function ran on private copies of the user's files, on a read-only view of them, or on the
+            files themselves; None in runs saved before that was said.
         notes: sentences about the measured copy: ops that were left out of it, and what this TensorFlow cannot measure.
     """
 
@@ -152,6 +155,7 @@ class PipelineGraph:
     input_context: ContextUse | None = None
     stand_ins: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    user_files: UserFiles | None = None
     samples_per_element: SamplesPerElement | None = None
 
     @property

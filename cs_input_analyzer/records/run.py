@@ -139,6 +139,8 @@ class Options:
     container: str | None = None
     mount_dirs: tuple[str, ...] = ()
     stand_ins: tuple[str, ...] = ()
+    on_own_files: bool = False
+    no_network: bool = False
     partition: str | None = None
     exclude_nodes: tuple[str, ...] = ()
     slurm_nodes: int | None = None
@@ -178,6 +180,7 @@ class Capture:
         command: the script as it was run, up to the candidate `picked`.
         stand_ins: modules that are not installed and were stood in for.
         notes: places that take no tf.data input, and what ended the search for more.
+        runs: how often the script ran up to there: to find its places, and in each worker. None in runs saved before that was said.
     """
 
     command: str
@@ -185,6 +188,7 @@ class Capture:
     candidates: tuple[CaptureCandidate, ...]
     stand_ins: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    runs: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from cs_input_analyzer.records import (
     Soak,
     SteadyState,
     Storage,
+    UserFiles,
 )
 from cs_input_analyzer.report.tables import Table, number, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, Pairs, one_line, pairs, shown_measurement
@@ -41,6 +42,11 @@ STOP_REASONS = {
 }
 # From here on the rates are those of memory; below the other one, those of storage; between them, of a mixture.
 MOSTLY_CACHED, HARDLY_CACHED = 0.9, 0.1
+USER_FILES: dict[UserFiles, str] = {
+    "private copies": "as they were: the code ran on private copies",
+    "read-only": "as they were: they were read-only while the code ran, as this kernel allows no private copies",
+    "own files": "the code ran on them: its writes were real",
+}
 CACHE_WORDS = {"warm": "cached", "cold": "cold", "as-is": "as found"}
 
 
@@ -56,6 +62,7 @@ def pipeline_facts(analysis: Analysis) -> Pairs:
             ("batch size", "varies" if pipeline.batch_size is None else format_count(pipeline.batch_size)),
             ("files", None if files is None else _files(files)),
             ("redirected", moved and f"{moved}: moved to a private folder while measuring"),
+            ("your files", pipeline.user_files and USER_FILES[pipeline.user_files]),
             ("stood in for", missing and f"{missing}: not installed; nothing of the data comes from there"),
             ("notes", "; ".join(pipeline.notes)),
         )
@@ -221,6 +228,11 @@ def _script(capture: Capture) -> str:
     where = ", ".join([f"capture {capture.picked}", *filter(None, [places.pop(capture.picked, "")])])
     others = ", ".join(f"{number} {place}" for number, place in places.items())
     parts = [f"{capture.command} was run up to {where}; the training never ran"]
+    if capture.runs is not None:
+        parts.append(
+            f"it ran up to there at least {counted(capture.runs, 'time')}: a tracker that it starts has as many runs; --no-network "
+            "runs it without a network"
+        )
     parts += [f"--capture takes another: {others}"] if others else []
     if capture.stand_ins:
         parts.append(f"not installed, so a stand-in took its place: {', '.join(capture.stand_ins)}")

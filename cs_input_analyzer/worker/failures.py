@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from cs_input_analyzer.pipeline.graph import is_library
+from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker.journal import JournalWriter
 
 # A message may hold a whole tensor.
@@ -20,6 +22,9 @@ MESSAGE_LIMIT = 4000
 TRACEBACK_LIMIT = 8000
 # Stages of failures that are not the user's: a mistake of ours, and a release of TensorFlow that lacks what we need.
 FAULT, VERSION = "fault", "version"
+# The stage of a write that our isolation refuses: not the user's mistake either.
+REFUSED = "refused"
+_REFUSED_PATH = re.compile(r"(\S+); (?:Read-only file system|Value too large for defined data type)")
 _OURS = str(Path(__file__).parents[1]) + os.sep
 # Looking for a file that has changed takes at most so long.
 CHANGED_FILES_S = 1.0
@@ -37,6 +42,8 @@ def report_failure(journal: JournalWriter, stage: str, error: BaseException) -> 
         lacks = _lacking_in_tensorflow(error)
         stage, message = (VERSION, lacks) if lacks else (FAULT, f"{type(error).__name__}: {message}")
         details = "" if lacks else "".join(traceback.format_exception(error))
+    if refused := refused_write(error):
+        stage, message = REFUSED, refused
     journal.event(
         "failed",
         stage=stage,
@@ -44,6 +51,32 @@ def report_failure(journal: JournalWriter, stage: str, error: BaseException) -> 
         message=message[:MESSAGE_LIMIT],
         details=details[-TRACEBACK_LIMIT:],
     )
+
+
+def refused_write(error: BaseException) -> str:
+    """Return a sentence about a write that our isolation does not allow; empty where the error is another one."""
+    here, cause = isolation.here(), error
+    if here.level == "own files":
+        return ""
+    while not isinstance(cause, OSError) and (cause.__cause__ or cause.__context__) is not None:
+        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
+    number = cause.errno if isinstance(cause, OSError) else None
+    named = _REFUSED_PATH.search(str(error))
+    path = os.fspath(cause.filename) if isinstance(cause, OSError) and isinstance(cause.filename, str) else ""
+    path = path or (named.group(1) if named else "")
+    is_read_only = number == errno.EROFS or (named is not None and os.strerror(errno.EROFS) in str(error))
+    is_others = number == errno.EOVERFLOW or (named is not None and os.strerror(errno.EOVERFLOW) in str(error))
+    if is_others:
+        return (
+            f"{path} belongs to another user and gets no private copy: cs_input_analyzer refused this write. Write below the "
+            "current folder instead, or let the code write for real by --on-own-files"
+        )
+    if is_read_only and here.level == "read-only":
+        return (
+            f"cs_input_analyzer refused to write {path}: private copies of your files cannot be had here ({here.why}), so they are "
+            "read-only while the code runs. --on-own-files lets it write for real"
+        )
+    return ""
 
 
 def lacking_costs() -> tuple[str, ...]:
@@ -123,8 +156,11 @@ def named_message(error: BaseException, limit: int | None = MESSAGE_LIMIT) -> st
 
 
 def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str:
-    """The error of an element without the frames of our own loop, and the file (paths and sizes) that changed while it was read."""
-    return (_LOOP_FRAMES.sub("", plain_message(error)).strip() + _changed_file(files))[:MESSAGE_LIMIT]
+    """Return the error of an element without the frames of our own loop, and the file (path, size) that changed meanwhile."""
+    return (
+        refused_write(error)[:MESSAGE_LIMIT]
+        or (_LOOP_FRAMES.sub("", plain_message(error)).strip() + _changed_file(files))[:MESSAGE_LIMIT]
+    )
 
 
 def user_traceback(error: BaseException) -> str:

@@ -2,8 +2,8 @@
 
 It stays single-threaded, so that a fork copies all of it (BLAS is held to one thread until after the fork); where the import leaves
 other threads behind it says so and forks nothing. A forked worker is as good as a fresh one (`benchmarks/forked_workers`):
-TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. It gets {"folder", "cpus", "isolated"} with
-stdin and stdout, and tells {"ready"}, {"pid", "worker"} and {"pid", "returncode"}.
+TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. It gets {"folder", "cpus", "is_script",
+"isolated"} with stdin and stdout, and tells {"ready"}, {"pid", "worker"} and {"pid", "returncode"}.
 """
 
 from __future__ import annotations
@@ -114,8 +114,17 @@ def _become_worker(
 
     random.seed()  # else all would draw the same numbers; hashing of strings stays alike, which only sets and dicts' order shows
     np.random.seed()
-    not_isolated = isolation.why_not(Path(wanted["folder"])) if wanted["isolated"] else None
-    worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited, not_isolated=not_isolated)
+
+    def life() -> NoReturn:
+        worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited, is_script=wanted["is_script"])
+
+    isolated = wanted["isolated"]
+    if isolated is None:
+        life()
+    place = Path(isolated["place"]) if isolated["place"] else None
+    isolation.run_inside(
+        isolation.Wanted(launch=Path(isolated["launch"]), place=place, has_network=isolated["has_network"]), server_pid, life
+    )
 
 
 def _tell(parent: socket.socket, **message: Any) -> None:

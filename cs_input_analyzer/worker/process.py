@@ -3,9 +3,7 @@ guarded, and it leaves by `os._exit`: interpreters with Python functions in thei
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -13,20 +11,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TextIO
 
+from cs_input_analyzer.worker.isolation import kernel
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter
 
 # For what was killed to be gone.
 CHILDREN_S = 1.0
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
 EXIT_FAILED = 70
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER CPU,CPU,… PARENT_PID [NOT_ISOLATED]`; the last, of a worker that runs a user's script: why its files are no
-    copies."""
+    """`FOLDER CPU,CPU,… PARENT_PID IS_SCRIPT`: be a worker. IS_SCRIPT is 1 where it runs a user's script."""
     cpus = [int(cpu) for cpu in arguments[1].split(",")]
-    run(arguments[0], cpus, int(arguments[2]), not_isolated=arguments[3] if len(arguments) > 3 else None)
+    run(arguments[0], cpus, int(arguments[2]), is_script=arguments[3] == "1")
 
 
 class Inherited(NamedTuple):
@@ -37,9 +33,9 @@ class Inherited(NamedTuple):
 
 
 def run(
-    folder: str, cpus: Sequence[int], parent_pid: int, inherited: Inherited | None = None, *, not_isolated: str | None = None
+    folder: str, cpus: Sequence[int], parent_pid: int, inherited: Inherited | None = None, *, is_script: bool = False
 ) -> NoReturn:
-    """The whole life of this process as a worker. `not_isolated`: as for `main`; None where no script is run."""
+    """Live as a worker. A script runs in the main thread, beside the worker's own life."""
     began_s = time.monotonic()
     os.sched_setaffinity(0, cpus)  # before TensorFlow makes its thread pools: it sizes them by what it may run on
     die_with(parent_pid)
@@ -49,15 +45,13 @@ def run(
     def life() -> NoReturn:
         try:
             journal = JournalWriter(Path(folder))
-            if not_isolated:
-                journal.event("not_isolated", why=not_isolated)
             status = _work(journal, orders, Path(folder), began_s, inherited)
         except JournalError as error:  # what we print is all that still reaches the parent
             status = EXIT_UNWRITTEN
             os.write(2, f"\n{UNWRITTEN}{error}\n".encode())
         leave(status, own_pid)
 
-    if not_isolated is None:
+    if not is_script:
         life()
     from cs_input_analyzer.worker.capture import beside_scripts
 
@@ -129,16 +123,13 @@ def hide_stdin() -> None:
 
 
 def die_with(parent_pid: int) -> None:
-    """Asks Linux to kill this process when its parent dies, and to give it the orphans of what user code starts, so that they can
+    """Ask Linux to kill this process when its parent dies, and to give it the orphans of what user code starts, so that they can
     be found and ended too."""
     try:
-        libc = ctypes.CDLL(None)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
+        kernel.reap_orphans()
+        kernel.die_with(parent_pid)
     except (OSError, AttributeError):
         return
-    if os.getppid() != parent_pid:  # it died before we asked
-        os._exit(1)
 
 
 def leave(status: int, own_pid: int) -> NoReturn:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-# Names of private folders on other file systems than the worker's, and of the links to them.
-AWAY = ".cs_input_analyzer-away-"
+from cs_input_analyzer.worker import isolation
 
 
 @contextmanager
@@ -77,29 +75,6 @@ def _elsewhere(path: Any, folder: Path, moved: list[str], places: dict[str, str]
     if not text or os.path.exists(f"{text}.index"):  # in memory; or a finished cache, which is only read
         return path
     moved.append(text)
-    places[text] = str(_on_its_file_system(text, folder) / f"{len(moved)}-{os.path.basename(text) or 'data'}")
+    beside = folder if "://" in text else isolation.folder_beside(text, folder)
+    places[text] = str(beside / f"{len(moved)}-{os.path.basename(text) or 'data'}")
     return places[text]
-
-
-def _on_its_file_system(path: str, folder: Path) -> Path:
-    """A private folder beside a path; `folder` where that is the same file system, or there can be none."""
-    if "://" in path:
-        return folder
-    beside = Path(path).absolute().parent
-    while not beside.is_dir():
-        beside = beside.parent
-    device = beside.stat().st_dev
-    if device == folder.stat().st_dev:
-        return folder
-    for link in folder.glob(f"{AWAY}*"):
-        if link.exists() and link.stat().st_dev == device:
-            return link.resolve()
-    place = beside / f"{AWAY}{secrets.token_hex(8)}"
-    link = folder / place.name
-    try:
-        link.symlink_to(place)  # before there is anything to be removed
-        place.mkdir(mode=0o700)
-    except OSError:
-        link.unlink(missing_ok=True)
-        return folder
-    return place

@@ -1,6 +1,5 @@
 """A process of its own that runs a user's script once, on private copies of all files, to find every place where it would take
-data. It reports through a journal: `not_isolated`, `candidate`, `stand_in`, `refused`, `wrote`, and in the end `ended` or
-`failed`."""
+data. It reports through a journal: `own_files`, `candidate`, `stand_in`, `refused`, `wrote`, and in the end `ended` or `failed`."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker import process as worker
 from cs_input_analyzer.worker.journal import JournalError, JournalWriter
 
@@ -20,20 +20,23 @@ HUNG = "hung"
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER PARENT_PID SECONDS TARGET LAST [PACKAGE…] NOT_ISOLATED`. LAST: number of the place at which it ends (0: as late as is
-    harmless); NOT_ISOLATED: why its files are no private copies. Never returns."""
+    """`FOLDER PARENT_PID SECONDS TARGET LAST [PACKAGE…]`. LAST: number of the place at which it ends (0: as late as is harmless).
+    Never returns."""
     folder = Path(arguments[0])
     worker.die_with(int(arguments[1]))
     own_pid = os.getpid()
     worker.hide_stdin()
     try:
         journal = JournalWriter(folder)
-        packages, not_isolated = arguments[5:-1], arguments[-1]
-        if not_isolated:
-            journal.event("not_isolated", why=not_isolated)
+        is_isolated = isolation.here().level != "own files"
+        if why := isolation.refusal():
+            journal.event("failed", stage=isolation.NOT_ISOLATED, kind="NotIsolated", message=why, details="")
+            worker.leave(0, own_pid)
+        if not is_isolated:
+            journal.event("own_files")
         with (folder / HUNG).open("w") as hung:
             faulthandler.dump_traceback_later(float(arguments[2]), file=hung)
-            _run(journal, folder, arguments[3], int(arguments[4]) or None, packages, not not_isolated, own_pid)
+            _run(journal, folder, arguments[3], int(arguments[4]) or None, arguments[5:], is_isolated, own_pid)
     except JournalError as error:
         os.write(2, f"\n{error}\n".encode())
     worker.leave(0, own_pid)

@@ -21,7 +21,7 @@ from cs_input_analyzer.machines.page_cache import cached_ratio, evenly, evict, w
 from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand, is_open, samples_per_element_of
 from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, SamplesPerElement
-from cs_input_analyzer.worker import capture, load
+from cs_input_analyzer.worker import capture, isolation, load
 from cs_input_analyzer.worker.failures import lacking_costs, report_failure
 from cs_input_analyzer.worker.file_order import begun_at
 from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
@@ -59,6 +59,9 @@ def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherite
     if not line:  # the parent needs this worker no more
         return
     order, stood_in = Order.from_line(line), list[str]()
+    if (why := isolation.refusal()) and not isolation.is_ours(order.plan.target):
+        journal.event("failed", stage=isolation.NOT_ISOLATED, kind="NotIsolated", message=why, details="")
+        return
     # Packages to stand in for where they are not installed: those that the user names, and what the script's Python has.
     pythons = capture.parse_script(order.plan.target).stand_ins if capture.is_script(order.plan.target) else ()
     with capture.standing_in((*order.plan.stand_ins, *pythons), stood_in.append):  # until the end: what is sampled may import, too
@@ -169,7 +172,8 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         context = next(iter(sorted(uses)), None)  # "given" before "left"
         stand_ins = capture.innermost(stood_in)
         notes = (*dict.fromkeys(left_out), *lacking_costs(), *capture.notes_on(stand_ins))
-        pipeline = replace(pipeline, input_context=context, stand_ins=stand_ins, notes=notes)
+        files_level = isolation.here().level
+        pipeline = replace(pipeline, input_context=context, stand_ins=stand_ins, notes=notes, user_files=files_level)
         stage = "load"
         samples = pipeline.samples_per_element
         assert samples is not None

@@ -45,7 +45,9 @@ def on_slurm(monkeypatch: pytest.MonkeyPatch) -> type[NodesOfSlurm]:
 
 def opened(**options: Any) -> Cluster:
     declared = options.pop("declared", None)
-    found = engine.open_engine(Options(launcher="slurm", **options), declared=declared, on_status=lambda what: None, isolates=False)
+    found = engine.open_engine(
+        Options(launcher="slurm", **options), declared=declared, on_status=lambda what: None, is_script=False
+    )
     assert found.host.hostname == "n1"
     return found.cluster
 
@@ -123,7 +125,7 @@ def test_more_single_task_nodes_than_there_are_submit_no_job(on_slurm: type[Node
 
 def here(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Cluster:
     monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(cpu_budget=cpus or 2, cpu_budget_source="affinity"))
-    found = engine.open_engine(Options(**options), declared=None, on_status=lambda what: None, isolates=False)
+    found = engine.open_engine(Options(**options), declared=None, on_status=lambda what: None, is_script=False)
     found.launcher.close()
     return found.cluster
 

@@ -40,11 +40,11 @@ def test_workers_that_were_never_ordered_are_gone_after_close(forks: bool) -> No
 # --- what a worker sees of itself --------------------------------------------------------------------------------------------
 
 
-def test_each_worker_has_its_own_place(launcher: LocalLauncher, tmp_path: Path) -> None:
+def test_each_worker_has_its_own_place(open_launcher: LocalLauncher, tmp_path: Path) -> None:
     params = {"to": f"{tmp_path}/seen-", "batch_size": 4, "nested": {"list": [1, "two", None]}}
     of_step = {"batch_size": 4096, "has_demand": True}  # compared, not counted
     chosen = {"num_workers": 5, "worker_indices": (1, 3), "params_json": json.dumps(params), **of_step}
-    found = launched(launcher, "tells_what_it_sees", "1x2x1", **chosen)
+    found = launched(open_launcher, "tells_what_it_sees", "1x2x1", **chosen)
     assert [worker.index for worker in found.measurement.workers] == [1, 3]
     assert [(worker.status, worker.message) for worker in found.measurement.workers] == [("done", "")] * 2
     assert found.failure is None
@@ -57,7 +57,7 @@ def test_each_worker_has_its_own_place(launcher: LocalLauncher, tmp_path: Path) 
 
     seen = [json.loads((tmp_path / f"seen-{index}.json").read_text()) for index in (1, 3)]
     check_places(seen, (1, 3), 5, params, os.getcwd())
-    assert all(told["visible"] == "-1" and told["temporary"].startswith(str(launcher.folder)) for told in seen)
+    assert all(told["visible"] == "-1" and told["temporary"].startswith(str(open_launcher.folder)) for told in seen)
     assert seen[0]["tf_config"]["cluster"] == seen[1]["tf_config"]["cluster"]
 
 
@@ -97,10 +97,10 @@ def test_a_pickled_function_that_somebody_has_replaced_is_not_run(launcher: Loca
 
 
 @pytest.mark.parametrize("cpus", range(1, BUDGET + 1))
-def test_autotune_has_the_cpus_of_the_launch_and_not_the_hosts(launcher: LocalLauncher, tmp_path: Path, cpus: int) -> None:
+def test_autotune_has_the_cpus_of_the_launch_and_not_the_hosts(open_launcher: LocalLauncher, tmp_path: Path, cpus: int) -> None:
     """An interleave would be an exception: its `parallelism` is bounded by `cycle_length`, whatever the CPUs."""
     params = json.dumps({"to": str(tmp_path / "seen.json")})
-    found = launched(launcher, "tells_what_autotune_sees", f"1x1x{cpus}", params_json=params)
+    found = launched(open_launcher, "tells_what_autotune_sees", f"1x1x{cpus}", params_json=params)
     assert found.failure is None
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert (len(seen["cpus"]), seen["budgets"]) == (cpus, [cpus])

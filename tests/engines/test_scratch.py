@@ -24,7 +24,7 @@ import os, subprocess, sys, time
 from pathlib import Path
 from cs_input_analyzer.engines.bootstrap import environment
 from cs_input_analyzer.engines.scratch import Scratch
-from cs_input_analyzer.worker.redirect import AWAY
+from cs_input_analyzer.worker.isolation import AWAY
 made = Scratch(Path(sys.argv[1]))
 orphan = "import subprocess; print(subprocess.Popen(['sleep', '60'], start_new_session=True, stdout=subprocess.DEVNULL).pid)"
 pid = subprocess.check_output([sys.executable, "-c", orphan], env=environment(made.folder), text=True).strip()

@@ -24,8 +24,8 @@ from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.machines import counters
 from cs_input_analyzer.machines.counters import ProcessTree
 from cs_input_analyzer.records import Layout
+from cs_input_analyzer.worker.isolation import AWAY
 from cs_input_analyzer.worker.journal import EVENTS, Candidate, EventTail, JournalWriter, Order
-from cs_input_analyzer.worker.redirect import AWAY
 from cs_input_analyzer.worker.summary import Ending
 from tests.waiting import PATIENCE_S, comes, is_running
 
@@ -228,7 +228,7 @@ def test_workers_of_a_launch_share_what_is_free(
     """What is free when they get their order: a launch before them may still have held it when they were started."""
     free = [100 * MEGABYTE]
     monkeypatch.setattr(worker_process.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0]))
-    monkeypatch.setattr(local, "fresh_process", lambda folder, cpus, is_isolated=False: shell(FAILS, str(folder)))
+    monkeypatch.setattr(local, "fresh_process", lambda folder, scratch, cpus, **_: shell(FAILS, str(folder)))
     with closing(LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, forks=False)) as launcher:
         handle = launcher.start(Layout.parse("1x2x1"))
         free[0] = 1000 * MEGABYTE

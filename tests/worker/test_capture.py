@@ -46,10 +46,12 @@ def work(target, mode, folder, packages):
     tempfile.tempdir = None
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(folder[name], os.O_WRONLY | os.O_CREAT), number)
-    why = isolation.why_not(Path(folder["temporary"]))
-    assert not why, why
 
     def life():
+        assert isolation.here().level == "private copies", isolation.here()
+        capture.beside_scripts(work_on)
+
+    def work_on():
         try:
             call = load.Call(params=None, mode=mode, num_workers=2, worker_index=0)
             with capture.standing_in(packages, lambda name: None):
@@ -62,7 +64,8 @@ def work(target, mode, folder, packages):
             traceback.print_exc()
             os._exit(1)
 
-    capture.beside_scripts(life)
+    temporary = Path(folder["temporary"])
+    isolation.run_inside(isolation.Wanted(launch=temporary, place=temporary), os.getppid(), life)
 
 print("ready", flush=True)
 for line in sys.stdin:

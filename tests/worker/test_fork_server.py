@@ -27,19 +27,19 @@ def told(tmp_path: Path, launcher: LocalLauncher, layout: str) -> list[dict[str,
     return [json.loads(path.read_text()) for path in sorted(tmp_path.iterdir())]
 
 
-def test_every_worker_draws_its_own_random_numbers(launcher: LocalLauncher, tmp_path: Path) -> None:
+def test_every_worker_draws_its_own_random_numbers(open_launcher: LocalLauncher, tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     (tmp_path / "again").mkdir()
-    draws = told(tmp_path / "first", launcher, "1x2x1") + told(tmp_path / "again", launcher, "1x2x1")
+    draws = told(tmp_path / "first", open_launcher, "1x2x1") + told(tmp_path / "again", open_launcher, "1x2x1")
     assert len(draws) == 4
     for name in ("python", "numpy", "tensorflow"):
         assert len({str(draw[name]) for draw in draws}) == 4, name
 
 
 def test_a_worker_has_the_threads_its_cpus_allow_and_nothing_of_the_server_in_its_environment(
-    launcher: LocalLauncher, tmp_path: Path
+    open_launcher: LocalLauncher, tmp_path: Path
 ) -> None:
-    (seen,) = told(tmp_path, launcher, f"1x1x{BUDGET}")
+    (seen,) = told(tmp_path, open_launcher, f"1x1x{BUDGET}")
     assert seen["blas_threads"] in ([BUDGET], [])
     assert seen["collects_garbage"]
     assert seen["variables"] == [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ]

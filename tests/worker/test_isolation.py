@@ -16,7 +16,9 @@ import pytest
 from cs_input_analyzer.engines.bootstrap import command
 from cs_input_analyzer.engines.script import find_captures
 from cs_input_analyzer.worker.capture import from_command
+from cs_input_analyzer.worker.isolation import Wanted
 from tests.functional.running import ran, tree_of
+from tests.waiting import comes
 
 SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"
 SECONDS = 60.0
@@ -46,25 +48,31 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def isolated(code: str, *, folder: Path, as_user: int | None = None, mount: str = "") -> str:
+def isolated(code: str, *, folder: Path, as_user: int | None = None, mount: str = "", has_network: bool = True) -> str:
     """What Python code prints in an isolated process of ours, after a shell's `mount` in a user namespace where there is one. `why`
     is the reason why it is not isolated."""
     place, module = folder / "place", folder / "modules"
     place.mkdir()
     module.mkdir()
     (module / "told.py").write_text(
-        "import numpy  # which starts threads\n\ndef main(arguments):\n    why = arguments[-1]\n"
-        + textwrap.indent(textwrap.dedent(code), "    ")
+        "import numpy  # which starts threads\nfrom cs_input_analyzer.worker import isolation\n\n"
+        "def main(arguments):\n    here = isolation.here()\n    why = here.why\n" + textwrap.indent(textwrap.dedent(code), "    ")
     )
-    line = command("told", isolated_in=place)
+    line = command("told", isolated=Wanted(launch=place, place=place, has_network=has_network))
+    line[line.index(str(os.getpid()))] = "0"  # whoever starts it below is its parent
     if as_user is not None:
-        place.chmod(0o777)
-        line = ["setpriv", f"--reuid={as_user}", f"--regid={as_user}", "--clear-groups", "--", *line]
+        line = [*as_a_user(as_user), *line]
     if mount:
         line = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh", *line]
     run = ran(line, Path.cwd(), PYTHONPATH=str(module), PYTHONDONTWRITEBYTECODE="1", HOME=str(folder / "users"))
     assert run.returncode == 0, run.stderr
+    assert comes(lambda: not any(place.glob("private-*")))  # the layers go a moment after the last worker
     return run.stdout.strip()
+
+
+def as_a_user(number: int) -> list[str]:
+    """Words before those that run without any capability as this user, who owns what is ours: so this Python is for them, too."""
+    return ["unshare", "--user", f"--map-user={number}", f"--map-group={number}", "--"]
 
 
 def can_isolate() -> bool:
@@ -101,9 +109,6 @@ def test_what_is_kept_is_written_for_real_and_nothing_else(users: Path, tmp_path
 @needs_root
 def test_a_user_without_privileges_writes_to_copies_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a user namespace: also below folders of others, as a project's folder is, and as whoever they were before."""
-    python = Path(sys.executable).resolve()
-    if subprocess.run(["setpriv", "--reuid=1234", "--clear-groups", "--", str(python), "-c", ""], check=False).returncode != 0:
-        pytest.skip("this Python is not for other users")
     code = """
     import os
     assert not why, why
@@ -118,8 +123,8 @@ def test_a_user_without_privileges_writes_to_copies_too(monkeypatch: pytest.Monk
         folder.mkdir(parents=True)
         Path(name).chmod(0o755)
         (folder / "result").write_text("precious")
-        for path in (folder, folder / "result"):
-            os.chown(path, 1234, 1234)
+        for path in (Path(name), folder.parent):  # of others
+            os.chown(path, 4321, 4321)
         monkeypatch.chdir(folder)
         isolated(code, folder=Path(name), as_user=1234)
         assert [path.name for path in folder.iterdir()] == ["result"]
@@ -213,7 +218,8 @@ def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_pat
     )
 
     def listed(*options: str) -> str:
-        words = [sys.executable, "-m", "cs_input_analyzer", "--list-captures", "--quiet", *options, "python", "run.py"]
+        options = ("--on-own-files", "--list-captures", "--quiet", *options)
+        words = [sys.executable, "-m", "cs_input_analyzer", *options, "python", "run.py"]
         line = ["unshare", "--user", "--map-root-user", "sh", "-c", WITHOUT, "sh", *words]
         run = ran(line, folder)
         assert run.returncode == 0, run.stderr
@@ -223,8 +229,7 @@ def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_pat
     assert "a peek at a few elements" in first
     assert "capture 2: a loop over a Dataset at run.py:9 (taken)" in first
     assert "capture 3" not in first
-    assert "private copies cannot be had" in first
-    assert "user namespace" in first
+    assert "--on-own-files" in first
     assert "model_dir" in first
     assert (folder / "model_dir" / "shape").read_text() == "(4,)"
     assert not (folder / "metrics.txt").exists()
@@ -235,21 +240,23 @@ def test_without_copies_a_script_ends_at_its_first_place_that_is_no_look(tmp_pat
 VANISHING = """
 import os, sys
 from pathlib import Path
-from cs_input_analyzer.worker.isolation import why_not
+from cs_input_analyzer.worker import isolation
 place, busy = Path(sys.argv[1]), sys.argv[2]
 look = os.scandir
 def scandir(path):
+    if path != busy:
+        return look(path)
     found = list(look(path))
-    if path == busy:
-        for name in ("file", "link"):
-            os.unlink(f"{busy}/{name}")
-        os.rmdir(f"{busy}/folder")
+    for name in ("file", "link"):
+        os.unlink(f"{busy}/{name}")
+    os.rmdir(f"{busy}/folder")
     return found
 os.scandir = scandir
-why = why_not(place)
-assert not why, why
-assert Path(busy, "kept").read_text() == "kept"
-Path(busy, "folder_of_others", "result").write_text("of nobody else")
+def life():
+    assert not isolation.here().why, isolation.here()
+    assert Path(busy, "kept").read_text() == "kept"
+    Path(busy, "folder_of_others", "result").write_text("of nobody else")
+isolation.run_inside(isolation.Wanted(launch=place, place=place), os.getppid(), life)
 """
 
 
@@ -262,8 +269,177 @@ def test_what_others_remove_meanwhile_is_no_reason_not_to_isolate(tmp_path: Path
     (busy / "kept").write_text("kept")
     (busy / "link").symlink_to("kept")
     script = 'mount -t tmpfs none "$5/mounted" && exec "$@"'
-    line = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, "-c", VANISHING, str(place), str(busy)]
+    user = ["unshare", "--user", "--map-root-user", "--mount"]
+    line = [*user, "sh", "-c", script, "sh", sys.executable, "-c", VANISHING, str(place), str(busy)]
     run = ran(line, tmp_path)
     assert run.returncode == 0, run.stderr
     assert list((busy / "folder_of_others").iterdir()) == []
     assert not (busy / "folder").exists()
+
+
+FAILING = """
+import os, sys
+from pathlib import Path
+from cs_input_analyzer.worker import isolation
+from cs_input_analyzer.worker.isolation import kernel
+def refuse(root):
+    assert os.path.exists(root + sys.argv[1] + "/kept")  # what is real is mounted below the layers by then
+    raise OSError("refused on purpose")
+kernel.enter_root = refuse
+launch = Path(sys.argv[1])
+isolation.run_inside(isolation.Wanted(launch=launch, place=launch), os.getppid(), lambda: print(isolation.here().why))
+"""
+
+
+def test_a_tree_that_fails_takes_nothing_real_along(tmp_path: Path) -> None:
+    """Its layers are removed, and real folders were mounted among them."""
+    (tmp_path / "kept").write_text("precious")
+    run = ran([sys.executable, "-c", FAILING, str(tmp_path)], tmp_path)
+    assert run.stdout.strip() == "OSError: refused on purpose", run.stderr
+    assert (tmp_path / "kept").read_text() == "precious"
+    assert comes(lambda: [path.name for path in tmp_path.iterdir()] == ["kept"])
+
+
+def test_a_folder_is_removed_but_not_what_is_mounted_in_it_or_linked_from_it(tmp_path: Path) -> None:
+    code = """
+import os, sys
+from pathlib import Path
+from cs_input_analyzer.worker.isolation import remove_tree
+remove_tree(Path(sys.argv[1]))
+assert Path(sys.argv[2], "kept").read_text() == "precious"
+"""
+    doomed, real = tmp_path / "doomed", tmp_path / "real"
+    for folder in (doomed / "mounted", doomed / "shut" / "inner", real):
+        folder.mkdir(parents=True)
+    (real / "kept").write_text("precious")
+    (doomed / "link").symlink_to(real)
+    (doomed / "shut" / "inner" / "file").touch()
+    (doomed / "shut").chmod(0)
+    mount = 'mount --bind "$4" "$3/mounted" && exec "$@"'
+    words = [sys.executable, "-c", code, str(doomed), str(real)]
+    line = [
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        mount.replace("$4", str(real)).replace("$3", str(doomed)),
+    ]
+    run = ran([*line, "sh", *words], tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert (real / "kept").read_text() == "precious"
+    assert not (doomed / "shut").exists()
+
+
+REPLACES = """
+import os, shutil
+assert here.level == "private copies", here
+open("metrics.txt", "w").write("x")
+open("held", "w").write("x")
+os.replace("held", "other")
+os.remove("other")
+shutil.rmtree("model_dir")
+os.mkdir("model_dir")
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / "model_dir").mkdir(parents=True)
+    for name in ("metrics.txt", "held", "model_dir/checkpoint"):
+        (folder / name).write_text("precious")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("as_user", [None, 1234])
+def test_our_own_folder_may_lie_below_the_working_directory(project: Path, as_user: int | None) -> None:
+    """As with TMPDIR=$PWD/tmp, and as the shared folder of Slurm does."""
+    (project / "tmp").mkdir()
+    there = tree_of(project)
+    isolated(REPLACES, folder=project / "tmp", as_user=as_user)
+    shutil.rmtree(project / "tmp")
+    (project / "tmp").mkdir()
+    assert {name: found[2] for name, found in tree_of(project).items()} == {name: found[2] for name, found in there.items()}
+
+
+@pytest.mark.parametrize("is_users", [False, True], ids=["root", "user"])
+def test_somebody_elses_mount_may_lie_below_the_working_directory(project: Path, tmp_path: Path, is_users: bool) -> None:
+    """As a container's volume does; a user namespace may not show a folder without it."""
+    (project / "data").mkdir()
+    there = tree_of(project)
+    nested = 'exec unshare --user --map-user=1234 --map-group=1234 -- "$@"' if is_users else 'exec "$@"'
+    mount = f'mount -t tmpfs none "{project}/data" && echo 1 > "{project}/data/shard" && {nested}'
+    code = REPLACES + 'assert open("data/shard").read() == "1\\n"\nopen("data/shard", "w").write("gone")\n'
+    isolated(code, folder=tmp_path, mount=mount)
+    assert tree_of(project) == there
+
+
+@needs_root
+def test_names_users_and_shared_memory_are_there(users: Path, tmp_path: Path) -> None:
+    code = """
+    import multiprocessing, os, pwd, socket, tempfile
+    assert here.has_own_processes
+    assert socket.getaddrinfo("localhost", 80) and pwd.getpwuid(0).pw_name == "root"
+    assert multiprocessing.Lock() is not None  # a semaphore in /dev/shm
+    assert os.listdir("/proc/self/fd") and int(open("/proc/self/stat").read().split()[0]) == os.getpid()
+    """
+    isolated(code, folder=tmp_path)
+
+
+def test_without_a_network_there_is_a_loopback_alone(users: Path, tmp_path: Path) -> None:
+    code = """
+    import os, socket
+    assert [name for _, name in socket.if_nameindex()] == ["lo"], socket.if_nameindex()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname(), timeout=5).close()
+    """
+    isolated(code, folder=tmp_path, has_network=False)
+
+
+def test_workers_of_a_launch_share_their_copies(tmp_path: Path) -> None:
+    """Some wait for a file that the first one writes."""
+    code = """
+import os, sys, time
+from pathlib import Path
+from cs_input_analyzer.worker import isolation
+launch, index = Path(sys.argv[1]), int(sys.argv[2])
+def life():
+    if index == 0:
+        Path("index").write_text("made by the first")
+    while not Path("index").exists():
+        time.sleep(0.01)
+    print(Path("index").read_text(), isolation.here().level, flush=True)
+    input()
+isolation.run_inside(isolation.Wanted(launch=launch, place=launch if index == 0 else None), os.getppid(), life)
+"""
+    launch, folder = tmp_path / "launch", tmp_path / "folder"
+    launch.mkdir()
+    folder.mkdir()
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": folder, "env": env}
+    workers = [subprocess.Popen([sys.executable, "-c", code, str(launch), str(index)], **pipes) for index in (1, 0, 2)]
+    told = [worker.stdout.readline().strip() for worker in workers]
+    for worker in workers:
+        worker.communicate("\n", timeout=60)
+    assert told == ["made by the first private copies"] * 3
+    assert list(folder.iterdir()) == []
+    assert comes(lambda: list(launch.iterdir()) == [])
+
+
+def test_a_file_of_several_gigabytes_opened_for_writing_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer takes a whole copy of it (sparse files stay sparse); where there is no room, the write fails, and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(3 << 30)
+    (tmp_path / "users").mkdir()
+    code = """
+    with open("large", "r+b") as file:
+        file.write(b"gone")
+    assert open("large", "rb").read(4) == b"gone"
+    """
+    isolated(code, folder=tmp_path / "users")
+    with (tmp_path / "large").open("rb") as file:
+        assert file.read(4) == bytes(4)

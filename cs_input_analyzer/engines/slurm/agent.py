@@ -19,16 +19,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import TypeAdapter
 
+from cs_input_analyzer.engines.collecting import temporary_scratch
 from cs_input_analyzer.engines.worker_process import WorkerProcess, fresh_process, memory_limit
 from cs_input_analyzer.machines.host import oom_kills, read_host, threads_per_core, worker_cpus
 from cs_input_analyzer.planning.tf_config import of_worker
 from cs_input_analyzer.records import WorkerResult
+from cs_input_analyzer.worker.isolation import AWAY, Wanted
 from cs_input_analyzer.worker.journal import read_journal
 from cs_input_analyzer.worker.summary import Killed, worker_result
 
@@ -41,10 +43,7 @@ ALIVE_S = 1.0
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`look FOLDER CURRENT_FOLDER` or `work FOLDER TASKS_PER_NODE CPUS_PER_TASK MEMORY_LIMIT ISOLATED`, inside an srun task.
-
-    A limit of 0 is none; ISOLATED is 0 or 1.
-    """
+    """`look FOLDER CURRENT_FOLDER` or `work FOLDER SETTINGS`, inside an srun task. SETTINGS: those of `Settings`, as JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     folder = Path(arguments[1])
@@ -53,11 +52,22 @@ def main(arguments: Sequence[str]) -> NoReturn:
         if arguments[0] == LOOK:
             _look(folder, arguments[2], orders)
         else:
-            tasks, cpus, limit, is_isolated = (int(argument) for argument in arguments[2:6])
-            _Agent(folder, tasks, cpus, limit or None, is_isolated=bool(is_isolated)).run(orders)
+            _Agent(folder, Settings(**json.loads(arguments[2]))).run(orders)
     except (BrokenPipeError, _Ended):  # the launcher is gone, or Slurm wants this task to end
         pass
     os._exit(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What all tasks of a step have in common. `isolates`, `has_network`, `is_script`: as `LocalLauncher`."""
+
+    tasks_per_node: int
+    cpus_per_task: int
+    memory_limit_bytes: int | None
+    isolates: bool
+    has_network: bool
+    is_script: bool
 
 
 class _Ended(Exception):
@@ -132,22 +142,28 @@ def _look(folder: Path, current: str, orders: _Orders) -> None:
 class _Agent:
     """Starts, watches and ends one worker."""
 
-    def __init__(
-        self, folder: Path, tasks_per_node: int, cpus_per_task: int, memory_limit_bytes: int | None, *, is_isolated: bool
-    ) -> None:
+    def __init__(self, folder: Path, settings: Settings) -> None:
         self._rank = self._index = int(os.environ["SLURM_PROCID"])
         local = int(os.environ.get("SLURM_LOCALID", "0"))
         allowed = sorted(os.sched_getaffinity(0))
-        cpus = worker_cpus(allowed, cpus_per_task, local, threads_per_core() or 1)
+        cpus = worker_cpus(allowed, settings.cpus_per_task, local, threads_per_core() or 1)
         self._folder = folder / f"worker-{self._rank}"
         try:
             self._folder.mkdir()
         except OSError as error:
             _say("here", node=_node(), problem=_cannot_use(folder.parent, error))
             os._exit(1)
-        self._tasks_per_node, self._memory_limit_bytes = tasks_per_node, memory_limit_bytes
-        started = fresh_process(self._folder, cpus, is_isolated=is_isolated)
-        self._worker = WorkerProcess(self._folder, started, memory_limit(memory_limit_bytes, tasks_per_node))
+        self._settings = settings
+        # An overlay takes no layer from the file system of a network: what the launch writes on this node stays on it.
+        self._scratch = temporary_scratch() if settings.isolates and local == 0 else None
+        isolated = None
+        if settings.isolates:
+            place = None if self._scratch is None else self._scratch.folder
+            isolated = Wanted(launch=folder, place=place, has_network=settings.has_network)
+        started = fresh_process(self._folder, folder.parent, cpus, isolated=isolated, is_script=settings.is_script)
+        if self._scratch is not None:
+            (self._folder / f"{AWAY}{self._scratch.folder.name}").symlink_to(self._scratch.folder)  # its space is watched
+        self._worker = WorkerProcess(self._folder, started, memory_limit(settings.memory_limit_bytes, settings.tasks_per_node))
         self._is_over = self._is_leaving = False
         self._oom_kills = oom_kills()
         step = os.environ.get("SLURM_STEP_ID") or os.environ.get("SLURM_STEPID", "")
@@ -165,6 +181,8 @@ class _Agent:
             if not self._is_over:
                 self._worker.kill("interrupt")
                 self._finish()
+            if self._scratch is not None:
+                self._scratch.close()
 
     def _watch(self) -> None:
         if self._is_over:
@@ -201,7 +219,7 @@ class _Agent:
         """`order`: the fields of an `Order`, but for what differs from worker to worker."""
         self._index = indices[self._rank]
         # The launch before this one has let its memory go.
-        self._worker.memory_limit_bytes = memory_limit(self._memory_limit_bytes, self._tasks_per_node)
+        self._worker.memory_limit_bytes = memory_limit(self._settings.memory_limit_bytes, self._settings.tasks_per_node)
         own = {"worker_index": self._index, "tf_config": of_worker(addresses, self._index), "is_first": self._rank == 0}
         self._worker.send(json.dumps({**order, **own}) + "\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -15,7 +16,7 @@ from cs_input_analyzer.engines.collecting import launch_result
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.slurm import jobs
-from cs_input_analyzer.engines.slurm.agent import LOOK, WORK
+from cs_input_analyzer.engines.slurm.agent import LOOK, WORK, Settings
 from cs_input_analyzer.engines.slurm.allocation import OnStatus, open_allocation
 from cs_input_analyzer.engines.slurm.jobs import MEMORY
 from cs_input_analyzer.engines.slurm.results import collect
@@ -52,7 +53,7 @@ class SlurmLauncher:
     """Measures on nodes of this cluster of Slurm. Raises LaunchError where it cannot have them; `close` gives everything back.
 
     `host` is the first of the nodes, with the CPUs that we have on each of them as its budget; `folder`: private, seen by all
-    nodes, removed by `close`. `isolates`: as `LocalLauncher`.
+    nodes, removed by `close`. `isolates`, `has_network`, `is_script`: as `LocalLauncher`.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class SlurmLauncher:
         *,
         on_status: OnStatus = lambda what: None,
         silence_s: float = SILENCE_S,
-        isolates: bool = False,
+        isolates: bool = True,
+        has_network: bool = True,
+        is_script: bool = False,
     ) -> None:
-        self._isolates = isolates
+        self._isolates, self._has_network, self._is_script = isolates, has_network, is_script
         self._silence_s = silence_s
         self._start_timeout_s = options.start_timeout_s
         self._worker_memory_bytes = options.worker_memory_bytes
@@ -118,9 +121,15 @@ class SlurmLauncher:
             folder.mkdir()
         except OSError as error:
             raise LaunchError(f"no folder can be made in {self.folder.parent}: {(error.strerror or str(error)).lower()}") from None
-        limit = self._worker_memory_bytes or 0
-        numbers = (layout.tasks_per_node, layout.cpus_per_task, limit, int(self._isolates))
-        step = self._step(layout, WORK, str(folder), *map(str, numbers))
+        settings = Settings(
+            tasks_per_node=layout.tasks_per_node,
+            cpus_per_task=layout.cpus_per_task,
+            memory_limit_bytes=self._worker_memory_bytes,
+            isolates=self._isolates,
+            has_network=self._has_network,
+            is_script=self._is_script,
+        )
+        step = self._step(layout, WORK, str(folder), json.dumps(asdict(settings)))
         handle = SlurmLaunchHandle(layout=layout, step=step, folder=folder)
         self._started.append(handle)
         return handle

@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 
 from cs_input_analyzer.engines import WorkerFailure
-from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, LaunchError, TargetError, UsageError
+from cs_input_analyzer.errors import (
+    AnalyzerError,
+    InputFunctionError,
+    LaunchError,
+    NotIsolatedError,
+    TargetError,
+    UsageError,
+)
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.worker.capture import missing_advice
-from cs_input_analyzer.worker.failures import FAULT, VERSION
+from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION
+from cs_input_analyzer.worker.isolation import NOT_ISOLATED
 from cs_input_analyzer.worker.summary import IMPORTING
 
 _PARAMS = (
@@ -27,7 +35,9 @@ def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = Fa
     """The error for the user when no worker gave a single rate; `is_script`: of a script, which makes its params itself."""
     if failure.stage == "load":
         return TargetError(failure.message)
-    if failure.stage == VERSION:
+    if failure.stage == NOT_ISOLATED:
+        return NotIsolatedError(failure.message)
+    if failure.stage in (VERSION, REFUSED):
         return UsageError(failure.message)
     if failure.stage == FAULT:
         return AnalyzerError(

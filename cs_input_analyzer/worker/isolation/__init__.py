@@ -1,0 +1,123 @@
+"""Run user code on private copies of all files, and among processes of its own: nothing that it does outlives the launch.
+
+Three levels are tried, from best to least. Private copies: an overlay covers each folder that can be written. Read-only: all
+files are shown, and only temporary folders can be written. Own files: the kernel, or a container, allows neither.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from cs_input_analyzer.worker.isolation import holder, kernel
+from cs_input_analyzer.worker.isolation.holder import AWAY, OWN_FILES, Isolation, Wanted, private_folder, remove_tree
+
+__all__ = [
+    "AWAY",
+    "NOT_ISOLATED",
+    "Isolation",
+    "Wanted",
+    "folder_beside",
+    "here",
+    "is_ours",
+    "main",
+    "refusal",
+    "remove_tree",
+    "run_inside",
+]
+
+# The stage of a failure: the user has not said that foreign code may run on their own files.
+NOT_ISOLATED = "isolation"
+
+SAMPLES = "sample_pipelines"
+_ROOT = Path(__file__).resolve().parents[3]
+
+_here = OWN_FILES
+
+
+def here() -> Isolation:
+    """Return what this process's files and processes are."""
+    return _here
+
+
+def refusal() -> str:
+    """Return why nothing foreign may run in this process; empty where it may."""
+    if _here.level != "own files" or not _here.why:
+        return ""
+    return (
+        f"nothing was run: neither private copies of your files nor a read-only view of them can be had here ({_here.why}); "
+        "--on-own-files runs the code on your own files: its writes are real"
+    )
+
+
+def is_ours(target: str) -> bool:
+    """Return whether a target is one of the samples that come with this package, which only read."""
+    module = target.partition(":")[0]
+    if module.partition(".")[0] != SAMPLES:
+        return False
+    found = importlib.util.find_spec(SAMPLES)
+    return found is not None and found.origin is not None and Path(found.origin).parent == _ROOT / SAMPLES
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`LAUNCH PLACE NETWORK PARENT_PID MODULE ARGS…`: call `main` of MODULE with ARGS in the private files of a launch.
+
+    PLACE is empty where another worker starts the holder; NETWORK is 0 where there is to be none. MODULE is imported inside: its
+    libraries may start threads, and a process with threads gets no user namespace.
+    """
+    launch, place, network, parent_pid, module, *rest = arguments
+    wanted = Wanted(launch=Path(launch), place=Path(place) if place else None, has_network=network != "0")
+    run_inside(wanted, int(parent_pid), lambda: importlib.import_module(module).main(rest))
+
+
+def run_inside(wanted: Wanted, parent_pid: int, life: Callable[[], object]) -> NoReturn:
+    """Run `life` in the private files of a launch, and end as it does.
+
+    Must be called while the process has one thread. `life` runs in a child where the launch has processes of its own: a process
+    cannot change its own process namespace.
+    """
+    global _here
+    had = kernel.capabilities()
+    try:
+        _here, connection = holder.join(wanted)
+    except OSError as error:
+        _here, connection = Isolation(level="own files", why=error.strerror or str(error)), None
+    if _here.level != "own files":
+        kernel.be_seen()
+    if _here.has_own_processes:
+        kernel.die_with(parent_pid)
+        child = os.fork()
+        if child:
+            _end_as(child)
+        assert connection is not None
+        connection.close()  # the parent's counts: a process that user code forked must not hold the launch
+        os.setsid()
+    if _here.level != "own files":
+        kernel.drop_capabilities(had & holder.KEPT_CAPABILITIES)
+    life()
+    os._exit(0)
+
+
+def folder_beside(path: str, folder: Path) -> Path:
+    """Return a private folder on the file system of `path`, whose speed is measured; `folder` where there can be none."""
+    absolute = Path(path).absolute()
+    if not _here.launch:
+        return private_folder(absolute, folder)
+    try:
+        return Path(holder.ask(_here.launch, beside=str(absolute), folder=str(folder)))
+    except (OSError, ValueError):
+        return folder
+
+
+def _end_as(child: int) -> NoReturn:
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), -code)
+    os._exit(max(code, 0))
