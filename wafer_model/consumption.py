@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Nothing public streams above ~5e5 samples/s (FC-MNIST on a CS-2); a million times that is a typing error, not a demand.
 ABSURD_SAMPLES_PER_S = 1e12
+# One sample in eleven days.
+LEAST_SAMPLES_PER_S = 1e-6
 # The compiler of the 2.x releases says of its own estimates that they "may vary by 10-25%" from what a run reaches.
 COMPILER_ERROR_RATIO = 0.25
 
@@ -63,7 +65,9 @@ def from_step_time(step_s: float, batch_size: int, *, mode: str | None = None) -
     """
     _check_positive("the step time", step_s, "s")
     _check_positive("the batch size", batch_size, "samples")
-    declared = from_rate(batch_size / step_s, mode=mode)
+    rate = batch_size / step_s
+    _check_rate(f"the demand of {batch_size:,} samples in {step_s:g} s", rate)
+    declared = from_rate(rate, mode=mode)
     return Consumption(samples_per_s=declared.samples_per_s, source="step_time", mode=mode, batch_size=batch_size)
 
 
@@ -136,6 +140,8 @@ def _check_rate(what: str, value: float) -> None:
     _check_positive(what, value, "samples/s")
     if value > ABSURD_SAMPLES_PER_S:
         raise WaferModelError(f"{what} is {value:g} samples/s, beyond any accelerator: check the unit (samples, not bytes)")
+    if value < LEAST_SAMPLES_PER_S:
+        raise WaferModelError(f"{what} is {value:g} samples/s, below any accelerator: check the unit (samples per second)")
 
 
 def _check_positive(what: str, value: float, unit: str) -> None:

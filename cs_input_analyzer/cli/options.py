@@ -96,6 +96,13 @@ TARGET = (
     one_of("--mode", "train", "eval", help="What the function is asked for."),
     INPUT_CONTEXT,
 )
+SECRETS = click.option(
+    "--set",
+    "set",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A value of the params that is not in the file, because it is a secret.",
+)
 STAND_INS = (
     click.option(
         "--stand-in",

@@ -17,14 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import TargetError, UsageError
+from cs_input_analyzer.planning.params import params_from_json, params_to_json
 from cs_input_analyzer.worker.load import (
     Call,
     bind_arguments,
     build_dataset,
     find_object,
     load_params,
-    params_from_json,
-    params_to_json,
     parse_target,
 )
 
