@@ -346,12 +346,12 @@ def _with_secrets(runs: Sequence[records.Analysis], overrides: Any, mistakes: Mi
             given[key.strip()] = load.value_of(key, text)
     found, used, masks = [], frozenset[str](), frozenset[str]()
     for run in runs:
-        text, filled_keys, missing = filled(run.options.params_json, given)
+        params_json, filled_keys, missing = filled(run.options.params_json, given)
         used |= filled_keys
         masks |= filled_keys | {*missing}
         for key in missing:
             mistakes.note(f"{key} of the params is not in the run, as it is a secret: give it, --set {key}=VALUE")
-        found.append(replace(run, options=replace(run.options, params_json=text)))
+        found.append(replace(run, options=replace(run.options, params_json=params_json)))
         _check_words(run.pipeline.target, mistakes)
     for key in sorted({*given} - used):
         only = f"only secrets can be given, which are not in it: {', '.join(sorted(masks))}" if masks else "no value is missing"

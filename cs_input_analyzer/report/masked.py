@@ -53,7 +53,7 @@ def secrets_of(options: Options, *commands: str) -> Secrets:
 
 
 def _masked_options(options: Options) -> tuple[Options, Secrets]:
-    changed: dict[str, str] = {}
+    changed: dict[str, Any] = {}
     secrets = Secrets()
     if options.params_json is not None:
         try:
