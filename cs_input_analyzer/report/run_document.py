@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from dataclasses import replace
 
-from cs_input_analyzer.masking import MASK
+from cs_input_analyzer.masking import LONGEST_COMMAND, MASK
 from cs_input_analyzer.records import Analysis, LaunchPlan, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
 from cs_input_analyzer.report.charts import charts_of
@@ -257,10 +258,10 @@ def _method(analysis: Analysis) -> tuple[Section, ...]:
 
 def _command(text: str) -> tuple[Part, ...]:
     """The command of the run: to copy where it is one of ours and every word is quoted as we do it, else as words of its file."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = []
+    words: list[str] = []
+    if len(text) <= LONGEST_COMMAND:
+        with contextlib.suppress(ValueError):  # an open quote
+            words = shlex.split(text)
     if words[:1] == ["cs_input_analyzer"] and shlex.join(words) == text:
         return (Copyable(label="the command", text=text),)
     return (Facts(pairs=pairs((("called by", text),))),)

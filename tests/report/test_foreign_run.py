@@ -106,6 +106,14 @@ def test_options_that_give_no_lines_leave_a_readable_run() -> None:
     assert render(found, "env").startswith("export DEF_NODES=")
 
 
+def test_a_command_that_no_program_takes_gives_no_lines() -> None:
+    run = saved()
+    run["options"]["train_command"] = "x" * 1_000_000
+    assert "--train-command has 1,000,000 characters" in " ".join(render(read(run), "console").split())
+    run["options"]["train_command"] = "python " + "x" * 100_000
+    assert "x" * 100_000 in render(read(run), "sbatch")
+
+
 def test_lines_of_an_older_release_are_made_anew_with_the_note() -> None:
     found = load(Path(__file__).with_name("run_0.1.0.json"))
     assert found.recommendation is not None
