@@ -53,7 +53,7 @@ class Consumption:
 
 def from_rate(samples_per_s: float, *, mode: str | None = None) -> Consumption:
     """A declared demand. Raises WaferModelError: the rate is zero, negative, NaN, infinite or absurd."""
-    _check_rate("the demand", samples_per_s)
+    check_rate("the demand", samples_per_s)
     return Consumption(samples_per_s=Estimate.exact(float(samples_per_s)), source="declared", mode=mode)
 
 
@@ -66,9 +66,8 @@ def from_step_time(step_s: float, batch_size: int, *, mode: str | None = None) -
     _check_positive("the step time", step_s, "s")
     _check_positive("the batch size", batch_size, "samples")
     rate = batch_size / step_s
-    _check_rate(f"the demand of {batch_size:,} samples in {step_s:g} s", rate)
-    declared = from_rate(rate, mode=mode)
-    return Consumption(samples_per_s=declared.samples_per_s, source="step_time", mode=mode, batch_size=batch_size)
+    check_rate(f"the demand of {batch_size:,} samples in {step_s:g} s", rate)
+    return Consumption(samples_per_s=Estimate.exact(rate), source="step_time", mode=mode, batch_size=batch_size)
 
 
 def from_model(prediction: WaferPrediction) -> Consumption:
@@ -88,7 +87,7 @@ def from_model(prediction: WaferPrediction) -> Consumption:
 def from_compile_report(report: CompileReport, *, system: str | None = None) -> Consumption:
     """What the closed compiler estimates; it overrides the analytical model. The file does not name the system."""
     rate = report.samples_per_s
-    _check_rate(f"{report.path}: the estimate", rate)
+    check_rate(f"{report.path}: the estimate", rate)
     return Consumption(
         samples_per_s=_within(rate, COMPILER_ERROR_RATIO),
         source="compile_report",
@@ -124,7 +123,7 @@ def from_performance(performance: Performance, *, system: str | None = None, mod
         interval = Estimate(
             estimate=max(measured, estimated), low=measured, high=max(measured, estimated * (1 + COMPILER_ERROR_RATIO))
         )
-    _check_rate(f"{performance.path}: the rate", interval.estimate)
+    check_rate(f"{performance.path}: the rate", interval.estimate)
     return Consumption(samples_per_s=interval, source="performance_json", system=system, mode=mode)
 
 
@@ -136,7 +135,8 @@ def _first_positive(*values: float | None) -> float | None:
     return next((value for value in values if value), None)
 
 
-def _check_rate(what: str, value: float) -> None:
+def check_rate(what: str, value: float) -> None:
+    """Raise WaferModelError where `what` is no rate of an accelerator: not positive, or absurd."""
     _check_positive(what, value, "samples/s")
     if value > ABSURD_SAMPLES_PER_S:
         raise WaferModelError(f"{what} is {value:g} samples/s, beyond any accelerator: check the unit (samples, not bytes)")

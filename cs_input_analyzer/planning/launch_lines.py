@@ -25,6 +25,9 @@ from cs_input_analyzer.units import counted, visible
 
 PLACEHOLDER_COMMAND = "python run.py --mode=train"
 
+# Letters of a command in a message.
+SHOWN = 200
+
 # What says which nodes: given twice, Slurm would follow one of both, and the plan is of the other.
 OWN_OPTIONS = {"-p": "--partition", "--partition": "--partition", "-x": "--exclude-nodes", "--exclude": "--exclude-nodes"}
 
@@ -203,7 +206,8 @@ def _split(text: str, option: str) -> tuple[str, ...]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"{option} is not a readable command line ({error}): {text!r}") from None
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        raise UsageError(f"{option} is not a readable command line ({error}): {shown!r}") from None
     if any("\0" in word for word in words):
         raise UsageError(f"{option} holds a NUL character, which no command can take")
     return tuple(words)

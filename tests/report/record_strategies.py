@@ -72,7 +72,7 @@ def records(record: Any, **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[A
 
 def clusters() -> st.SearchStrategy[Cluster]:
     """Only those that there can be: the record refuses others."""
-    rates = st.none() | st.floats(0, exclude_min=True, allow_infinity=False)
+    rates = st.none() | st.floats(1e3, 1e18)
     counts = st.integers(1, 4096)
     return records(
         Cluster,
