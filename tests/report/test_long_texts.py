@@ -20,13 +20,9 @@ BOUND_S = 30.0
 LONG = {
     "letters": "x" * 100_000,
     "a path": "a/" * 50_000,
-    "slashes": "/" * 100_000,
     "words": "ab " * 33_333,
-    "lines": "a\n" * 50_000,
     "backticks": "`" * 100_000,
     "an address": "a@" * 50_000,
-    "nodes": "n[" * 50_000,
-    "options": "--a b " * 16_000,
 }
 
 

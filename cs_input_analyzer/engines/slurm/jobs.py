@@ -96,7 +96,7 @@ def node_states(nodes: Sequence[str]) -> dict[str, str]:
         done = slurm_commands.run(["scontrol", "--oneliner", "show", "node", ",".join(nodes)])
     except LaunchError:
         return {}
-    return {match[1]: match[2] for match in re.finditer(r"NodeName=(\S+).*? State=(\S+)", done.stdout)}
+    return {match[1]: match[2] for match in re.finditer(r"NodeName=(\S+) (?:.*? )?State=(\S+)", done.stdout)}
 
 
 def cancel(job_id: str) -> bool:
