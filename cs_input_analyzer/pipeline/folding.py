@@ -130,7 +130,7 @@ def _depths(ops: Sequence[Op]) -> dict[str, int]:
     by_name, found = {op.name: op for op in ops}, dict[str, int]()
     for op in ops:
         depth, holder = 0, by_name.get(op.within or "")
-        while holder is not None and depth < len(ops):  # an edited file may hold a circle
+        while holder is not None:
             depth, holder = depth + 1, by_name.get(holder.within or "")
         found[op.name] = depth
     return found
