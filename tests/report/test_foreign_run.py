@@ -194,6 +194,7 @@ STRAIGHT: dict[str, tuple[Op, ...]] = {
     "an input that is not there": (op("map", "gone"),),
     "deep": tuple(op(f"o{n}", within=f"o{n + 1}") for n in range(MOST_LEVELS)),
     "one name twice": (op("a"), op("a"), op("b", "a")),
+    "no name": (op(""), op("map", "")),
 }
 
 
@@ -213,8 +214,10 @@ def test_ops_that_read_their_own_elements_are_refused_in_one_line(name: str, tmp
 
 
 @pytest.mark.parametrize("name", STRAIGHT)
-def test_other_ops_are_read(name: str) -> None:
-    assert from_json(with_ops(*STRAIGHT[name]), origin="x").pipeline.ops == STRAIGHT[name]
+def test_other_ops_are_read_and_shown(name: str) -> None:
+    found = from_json(with_ops(*STRAIGHT[name]), origin="x")
+    assert found.pipeline.ops == STRAIGHT[name]
+    assert name == "a row" or render(found, "console", full=True)
 
 
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
