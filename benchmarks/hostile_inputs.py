@@ -4,6 +4,9 @@ Real files of each kind (console logs, packed ones, journals, event files, perfo
 them, networks, clusters, params) are mutated: bytes change, pieces are cut, repeated, moved or taken from another file, and numbers
 and tokens that readers stumble over are put in. Each input goes through the reader of its kind, each tenth through the command. An
 input has failed where that takes more than five seconds, more than 500 MB, or ends in anything but an answer or one line of ours.
+
+Of runs, each text that a stranger can choose is also set by itself (`hostile_texts`): these files can be read, so that all that is
+made of a run meets them. One of the formats, `plan` or `compare` is made of each.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import run_logs
+from benchmarks import hostile_texts, run_logs
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.cli import main as command
 from cs_input_analyzer.errors import AnalyzerError
@@ -73,7 +76,8 @@ PERFORMANCE = WORKER | {
 class Sort:
     """A kind of file: its name, real ones, its reader, and the command that reads it (`{}` is the file).
 
-    `wrapped`: what is done to a mutated content, so that it gets past the first check of its reader.
+    `wrapped`: what is done to a mutated content, so that it gets past the first check of its reader. `changed`: how it is mutated,
+    where that is not by its bytes.
     """
 
     name: str
@@ -82,6 +86,7 @@ class Sort:
     read: Callable[[Path], object]
     line: tuple[str, ...]
     wrapped: Callable[[bytes], bytes] = bytes
+    changed: Callable[[random.Random, bytes, tuple[bytes, ...]], bytes] | None = None
 
 
 @dataclass(slots=True)
@@ -146,7 +151,7 @@ def sorts() -> tuple[Sort, ...]:
         return ask.ask(str(path), batch_size=8)
 
     def planned(path: Path) -> object:
-        return report.render(report.load(path), "summary")
+        return hostile_texts.shown(path, run_file)
 
     def given(path: Path) -> object:
         return load_params(str(path), ())
@@ -169,6 +174,14 @@ def sorts() -> tuple[Sort, ...]:
             (page[:2000] + page[run : page.index(b"</script>", run) + 20],),
             planned,
             ("report", "{}", "--format", "json"),
+        ),
+        Sort(
+            "texts of a run",
+            "run.json",
+            tuple(report.render(run, "json").encode() for run in hostile_texts.runs(saved)),
+            planned,
+            ("report", "{}", "--full"),
+            changed=hostile_texts.mutated,
         ),
         Sort("network", "net.yaml", (NETWORK, NETWORK + BLOCK), predicted, wafer),
         Sort("cluster", "c.yaml", (CLUSTER,), lambda path: read_file(path, "3.11"), ("plan", str(run_file), "--cluster", "{}")),
@@ -249,7 +262,7 @@ def batch(place: int, seed: int, count: int) -> tuple[int, Outcome]:
             tried(
                 sort,
                 Path(folder) / sort.file,
-                sort.wrapped(mutated(draw, draw.choice(sort.real), others)),
+                sort.wrapped((sort.changed or mutated)(draw, draw.choice(sort.real), others)),
                 number % 10 == 0,
                 outcome,
             )

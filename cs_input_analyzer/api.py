@@ -8,6 +8,7 @@ import html
 import math
 import os
 import reprlib
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -18,10 +19,12 @@ from cs_input_analyzer import __version__, records, report
 from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_options
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
-from cs_input_analyzer.errors import Interrupted, Mistakes, TargetError, UsageError, typed
+from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, TargetError, UsageError, typed
 from cs_input_analyzer.machines import history, host
+from cs_input_analyzer.masking import Secrets, hide_in, masked_command, masked_options
 from cs_input_analyzer.monitoring.in_process import Recommendation
 from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
+from cs_input_analyzer.planning.params import filled, params_to_json
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
 from cs_input_analyzer.studies import analyze as analysis
@@ -38,7 +41,7 @@ VALIDATE_SECONDS = 120.0
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
 VALIDATE_ROUNDS = 3
-COMPARE_CHOICES = ("layouts", "rounds", "max_seconds", "cpus", "start_timeout_s", "on_own_files", "no_network")
+COMPARE_CHOICES = ("layouts", "rounds", "max_seconds", "cpus", "start_timeout_s", "on_own_files", "no_network", "set")
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
 VALIDATE_CHOICES = (*COMPARE_CHOICES, "launcher", *SLURM_CHOICES)
 # In place of the site's defaults, where no launch in use today is judged.
@@ -56,7 +59,7 @@ class _Shown:
 
     def to_html(self: Any, path: str | Path) -> None:
         """Writes the self-contained page."""
-        report.write_text_atomically(path, report.render(self, "html"))
+        report.write_report(path, report.render(self, "html"), "html")
 
     def _repr_markdown_(self: Any) -> str:
         return report.render(self, "md")
@@ -71,7 +74,7 @@ class Analysis(_Shown, records.Analysis):
 
     def to_json(self, path: str | Path) -> None:
         """Writes the run file that `load_analysis` and `cs_input_analyzer report` read."""
-        report.write_text_atomically(path, report.render(self, "json"))
+        report.write_report(path, report.render(self, "json"), "json")
 
     def to_csv(self, path: str | Path, table: str = "workers") -> None:
         """Writes one row per worker and layout; or another `table`, by its name in `tables()`."""
@@ -89,6 +92,7 @@ class Analysis(_Shown, records.Analysis):
         Args:
             choices: the options of the command `validate`: `layouts` (without them the recommended one, its part that fits, and its
                 neighbours), `rounds` (3), `max_seconds` (120), `cpus` (as many as in the run), `launcher="slurm"` and its own.
+                `set`: texts `key=value` of params that a file does not hold, as they are secrets.
 
         Raises:
             As the function `analyze`; Interrupted holds the run with what was measured.
@@ -115,7 +119,7 @@ class Analysis(_Shown, records.Analysis):
 
     def __repr__(self) -> str:
         plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
-        return f"<Analysis of {self.pipeline.target}, {self.created_at}: {self.verdict}, {plan}>"
+        return f"<Analysis of {masked_command(self.pipeline.target)[0]}, {self.created_at}: {self.verdict}, {plan}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +140,8 @@ def compare(
     Args:
         measure: launch both input functions again, in turns, on this host, so that neither meets a quieter one. Imports and runs
             the code that the runs name: of files, trust their origin first. What follows is of these launches.
-        choices: `layouts` (without them what both have measured), `rounds`, `max_seconds`, `cpus`, as for `Analysis.validate`.
+        choices: `layouts` (without them what both have measured), `rounds`, `max_seconds`, `cpus`, `set`, as for
+            `Analysis.validate`.
 
     Raises:
         UsageError: a file cannot be read, or the two have no launch in common.
@@ -146,9 +151,10 @@ def compare(
     names = [str(run) if isinstance(run, str | Path) else name for run, name in ((old, "old"), (new, "new"))]
     done = 0
     if measure:
-        options, layouts, rounds = _launching_again(runs, COMPARE_CHOICES, choices)
+        runs, options, layouts, rounds = _launching_again(runs, COMPARE_CHOICES, choices)
         with (
             _shown(progress, options.max_seconds) as shown,
+            _without_secrets(*runs),
             _opened(options, [run.pipeline.target for run in runs], shown) as opened,
         ):
             *runs, done = measured_in_turns(
@@ -160,7 +166,8 @@ def compare(
                 launcher=opened.launcher,
                 progress=shown,
             )
-    return _as(Comparison, compare_runs(*runs, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done))
+    before, after = map(report.masked, runs)  # a comparison names params and targets
+    return _as(Comparison, compare_runs(before, after, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done))
 
 
 def analyze(
@@ -234,9 +241,10 @@ def run(
     `story`: the stages to run. See `analyze` for what it raises.
     """
     options, consumption = _consumption(target, options)
-    with _opened(options, (target,), progress, declared) as opened:
+    name = target if isinstance(target, str) else _name_of(target)
+    with hidden_in_errors(report.secrets_of(options, name)), _opened(options, (target,), progress, declared) as opened:
         job = analysis.Job(
-            target=target if isinstance(target, str) else _name_of(target),
+            target=name,
             pickled=None if isinstance(target, str) else str(_pickle(target, opened.launcher.folder)),
             options=options,
             host=opened.host,
@@ -278,8 +286,8 @@ def _consumption(target: Any, options: Options) -> tuple[Options, Consumption | 
 
 def validate(found: records.Analysis, *, progress: analysis.Progress, **choices: Any) -> Analysis:
     """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
-    options, layouts, rounds = _launching_again((found,), VALIDATE_CHOICES, choices)
-    with _opened(options, (found.pipeline.target,), progress) as opened:
+    (found,), options, layouts, rounds = _launching_again((found,), VALIDATE_CHOICES, choices)
+    with _without_secrets(found), _opened(options, (found.pipeline.target,), progress) as opened:
         trial = Trial(
             run=found,
             layouts=layouts,
@@ -294,8 +302,8 @@ def validate(found: records.Analysis, *, progress: analysis.Progress, **choices:
 
 def _launching_again(
     runs: Sequence[records.Analysis], known: Sequence[str], choices: Mapping[str, Any]
-) -> tuple[Options, tuple[Layout, ...], int]:
-    """How workers of saved runs are launched, and the layouts and rounds that are asked for.
+) -> tuple[list[records.Analysis], Options, tuple[Layout, ...], int]:
+    """Return saved runs with their secrets, how their workers are launched, and the layouts and rounds that are asked for.
 
     Raises UsageError, TargetError: all that is wrong, at once. `known`: the names that there may be among the choices.
     """
@@ -303,6 +311,7 @@ def _launching_again(
     left = {"max_seconds": VALIDATE_SECONDS, "cpus": None, **_known(choices, known, mistakes)}
     layouts, rounds = left.pop("layouts", ()), left.pop("rounds", VALIDATE_ROUNDS)
     wanted: tuple[Layout, ...] = ()
+    runs = _with_secrets(runs, left.pop("set", ()), mistakes)
     with mistakes:
         wanted = as_layouts("layouts", layouts)
     with mistakes:
@@ -320,7 +329,66 @@ def _launching_again(
         engine.check(options, mistakes)
     mistakes.raise_any()
     assert options is not None
-    return options, wanted, rounds
+    return list(runs), options, wanted, rounds
+
+
+def _with_secrets(runs: Sequence[records.Analysis], overrides: Any, mistakes: Mistakes) -> list[records.Analysis]:
+    """Return the runs with the values that are not in their files, as they are secrets; what is still missing is noted.
+
+    `overrides`: `key=value`, as `--set` takes them.
+    """
+    given: dict[str, Any] = {}
+    for override in (overrides,) if isinstance(overrides, str) else overrides:
+        key, equals, text = str(override).partition("=")
+        with mistakes:
+            if not equals:
+                raise UsageError(f"--set {key}: write key=value or section.key=value")
+            given[key.strip()] = load.value_of(key, text)
+    found, used, masks = [], frozenset[str](), frozenset[str]()
+    for run in runs:
+        params_json, filled_keys, missing = filled(run.options.params_json, given)
+        used |= filled_keys
+        masks |= filled_keys | {*missing}
+        for key in missing:
+            mistakes.note(f"{key} of the params is not in the run, as it is a secret: give it, --set {key}=VALUE")
+        found.append(replace(run, options=replace(run.options, params_json=params_json)))
+        _check_words(run.pipeline.target, mistakes)
+    for key in sorted({*given} - used):
+        only = f"only secrets can be given, which are not in it: {', '.join(sorted(masks))}" if masks else "no value is missing"
+        mistakes.note(f"--set {key}=…: the run has its params, so that it is launched as it was; {only}")
+    return found
+
+
+def _check_words(target: str, mistakes: Mistakes) -> None:
+    """Note a script's command that was saved without its secrets."""
+    if capture.is_script(target):
+        with mistakes:
+            words = shlex.split(capture.parse_script(target).command)
+            for name in masked_options(words):
+                mistakes.note(
+                    f"{name} of the script's command is not in the run, as it is a secret: validate takes the whole command by "
+                    "--target 'python …'; a script that reads it from its environment needs none"
+                )
+
+
+@contextlib.contextmanager
+def hidden_in_errors(secrets: Secrets) -> Iterator[None]:
+    """Take secrets out of what is raised: a traceback of the user's function may hold what it was called with."""
+    try:
+        yield
+    except AnalyzerError as error:
+        hide_in(error, secrets)
+        raise
+
+
+@contextlib.contextmanager
+def _without_secrets(*runs: records.Analysis) -> Iterator[None]:
+    """As `hidden_in_errors`, for runs that are launched again."""
+    secrets = Secrets()
+    for run in runs:
+        secrets |= report.secrets_of(run.options, run.pipeline.target)
+    with hidden_in_errors(secrets):
+        yield
 
 
 def _known(choices: Mapping[str, Any], names: Sequence[str], mistakes: Mistakes) -> dict[str, Any]:
@@ -488,7 +556,7 @@ def _params_json(params: Mapping[str, Any] | None) -> str | None:
     if not isinstance(params, Mapping):
         raise UsageError(f"params={reprlib.repr(params)}: a dictionary is needed, as the input function gets it")
     try:
-        return load.params_to_json(params)
+        return params_to_json(params)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"params must be plain values (numbers, texts, lists, mappings) to reach the workers: {error}") from None
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from cs_input_analyzer.errors import UsageError
 from wafer_model import Estimate
+from wafer_model.foreign import LONGEST_NUMBER
 
 MISSING = "-"
 
@@ -26,6 +27,8 @@ _PER_S = re.compile(_NUMBER + r"(?P<prefix>[kKMG]?)\s*(?:samples)?\s*(?:/s|/sec)
 _DURATION = re.compile(_NUMBER + r"(?P<unit>ms|us|µs|μs|s|sec|seconds?|min|minutes?|h|)\s*")
 _THOUSANDS = re.compile(r"[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?")
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "min": 60.0, "h": 3600.0}
+# Letters of a text that is no number, in a message.
+SHOWN = 200
 # Names that a sentence has room for; a table, or the JSON, has all.
 NAMES_SHOWN = 4
 # Terminal control (C0, DEL, C1), line separators that only some readers break at, text direction overrides, half surrogates.
@@ -66,12 +69,15 @@ def parse_duration(text: str | float) -> float:
 
 def _read(pattern: re.Pattern[str], text: str | float, what: str, examples: str) -> tuple[float, re.Match[str]]:
     """The number, `7000`, `7,000` or `1e3`, and what else the pattern found; a comma may only stand before three digits."""
-    match = pattern.fullmatch(str(text))
+    written = str(text)
+    # To try a pattern takes the square of the digits, and the cube of spaces in a row.
+    match = pattern.fullmatch(" ".join(written.split())) if len(written) <= LONGEST_NUMBER else None
     if match is not None:
         number = match["number"]
         with contextlib.suppress(ValueError):
             return float(number.replace(",", "") if _THOUSANDS.fullmatch(number) else number), match
-    raise UsageError(f"{what}: {text!r}; write for example {examples}")
+    shown = text if len(written) <= SHOWN else f"{written[:SHOWN]}…"
+    raise UsageError(f"{what}: {shown!r}; write for example {examples}")
 
 
 def parse_bytes(text: str | int | float) -> int:

@@ -19,6 +19,7 @@ from cs_input_analyzer import records
 from cs_input_analyzer.choices import read_options
 from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.errors import Mistakes
+from cs_input_analyzer.report.foreign import own_lines
 from cs_input_analyzer.report.to_json import searched_supply
 
 Record = TypeVar("Record")
@@ -552,6 +553,9 @@ def make_analysis(**overrides: Any) -> records.Analysis:
         confidence=0.97,
         validation=make_validation(),
     )
+    plan = run.recommendation
+    if plan is not None and plan.launch == make_launch_lines():  # nobody asked for others: those that follow, as in any run
+        run = replace(run, recommendation=replace(plan, launch=own_lines(run)[0]))
     return run if "supply" in overrides else replace(run, supply=searched_supply(run))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from wafer_model.constants import Constants
+from wafer_model.consumption import check_rate
 from wafer_model.errors import WaferModelError
 from wafer_model.model import predict
 from wafer_model.network import Network
@@ -31,8 +32,7 @@ def calibrate(
     Raises:
         WaferModelError: the rate is not positive, or beyond what the wires of the systems carry.
     """
-    if not math.isfinite(samples_per_s) or samples_per_s <= 0:
-        raise WaferModelError(f"the calibration rate must be a positive number of samples/s, got {samples_per_s}")
+    check_rate("the calibration rate", samples_per_s)
 
     def predicted(candidate: Constants) -> WaferPrediction:
         return predict(network, system, constants.mode, systems=systems, constants=candidate, **step)

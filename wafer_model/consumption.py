@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Nothing public streams above ~5e5 samples/s (FC-MNIST on a CS-2); a million times that is a typing error, not a demand.
 ABSURD_SAMPLES_PER_S = 1e12
+# One sample in eleven days.
+LEAST_SAMPLES_PER_S = 1e-6
 # The compiler of the 2.x releases says of its own estimates that they "may vary by 10-25%" from what a run reaches.
 COMPILER_ERROR_RATIO = 0.25
 
@@ -51,7 +53,7 @@ class Consumption:
 
 def from_rate(samples_per_s: float, *, mode: str | None = None) -> Consumption:
     """A declared demand. Raises WaferModelError: the rate is zero, negative, NaN, infinite or absurd."""
-    _check_rate("the demand", samples_per_s)
+    check_rate("the demand", samples_per_s)
     return Consumption(samples_per_s=Estimate.exact(float(samples_per_s)), source="declared", mode=mode)
 
 
@@ -63,8 +65,9 @@ def from_step_time(step_s: float, batch_size: int, *, mode: str | None = None) -
     """
     _check_positive("the step time", step_s, "s")
     _check_positive("the batch size", batch_size, "samples")
-    declared = from_rate(batch_size / step_s, mode=mode)
-    return Consumption(samples_per_s=declared.samples_per_s, source="step_time", mode=mode, batch_size=batch_size)
+    rate = batch_size / step_s
+    check_rate(f"the demand of {batch_size:,} samples in {step_s:g} s", rate)
+    return Consumption(samples_per_s=Estimate.exact(rate), source="step_time", mode=mode, batch_size=batch_size)
 
 
 def from_model(prediction: WaferPrediction) -> Consumption:
@@ -84,7 +87,7 @@ def from_model(prediction: WaferPrediction) -> Consumption:
 def from_compile_report(report: CompileReport, *, system: str | None = None) -> Consumption:
     """What the closed compiler estimates; it overrides the analytical model. The file does not name the system."""
     rate = report.samples_per_s
-    _check_rate(f"{report.path}: the estimate", rate)
+    check_rate(f"{report.path}: the estimate", rate)
     return Consumption(
         samples_per_s=_within(rate, COMPILER_ERROR_RATIO),
         source="compile_report",
@@ -120,7 +123,7 @@ def from_performance(performance: Performance, *, system: str | None = None, mod
         interval = Estimate(
             estimate=max(measured, estimated), low=measured, high=max(measured, estimated * (1 + COMPILER_ERROR_RATIO))
         )
-    _check_rate(f"{performance.path}: the rate", interval.estimate)
+    check_rate(f"{performance.path}: the rate", interval.estimate)
     return Consumption(samples_per_s=interval, source="performance_json", system=system, mode=mode)
 
 
@@ -132,10 +135,13 @@ def _first_positive(*values: float | None) -> float | None:
     return next((value for value in values if value), None)
 
 
-def _check_rate(what: str, value: float) -> None:
+def check_rate(what: str, value: float) -> None:
+    """Raise WaferModelError where `what` is no rate of an accelerator: not positive, or absurd."""
     _check_positive(what, value, "samples/s")
     if value > ABSURD_SAMPLES_PER_S:
         raise WaferModelError(f"{what} is {value:g} samples/s, beyond any accelerator: check the unit (samples, not bytes)")
+    if value < LEAST_SAMPLES_PER_S:
+        raise WaferModelError(f"{what} is {value:g} samples/s, below any accelerator: check the unit (samples per second)")
 
 
 def _check_positive(what: str, value: float, unit: str) -> None:

@@ -44,6 +44,9 @@ def yaml_of(text: str) -> Any:
             raise ValueError("an alias repeats too much, or contains itself, or a number has thousands of digits")
         return None if root is None else reader.construct_document(root)
     except (yaml.YAMLError, RecursionError) as error:
+        for name in ("context_mark", "problem_mark"):
+            if getattr(getattr(error, name, None), "buffer", None) is not None:
+                getattr(error, name).buffer = None  # else the message quotes the line, which may hold a secret
         raise ValueError(" ".join(str(error).split())) from None
     except (AttributeError, KeyError, TypeError, OverflowError):  # of the reader, for a tag that does not fit its value
         raise ValueError("a value does not fit its tag") from None

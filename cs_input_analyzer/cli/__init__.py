@@ -18,6 +18,7 @@ from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED, ignore_late_signals
 from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide, print_on_stderr
 from cs_input_analyzer.errors import AnalyzerError, LaunchError
+from cs_input_analyzer.masking import hide_in, masked_words
 
 COMMANDS = (
     analyze.analyze,
@@ -62,9 +63,10 @@ for command in COMMANDS:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code; the table of codes is in docs/interfaces.md."""
+    """Run one command and return its exit code; the table of codes is in docs/interfaces.md."""
+    given = list(arguments) if arguments is not None else sys.argv[1:]
+    secrets = masked_words(given)[1]
     try:
-        given = list(arguments) if arguments is not None else sys.argv[1:]
         command = original.original if original.is_original(given, cli.commands) else cli
         result = _outcome(command, given)
         return result if isinstance(result, int) else 0
@@ -76,9 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         advice = "" if context is None else f" ({context.command_path} --help shows how)"
-        complain(f"{error.format_message()}{advice}")
+        complain(secrets.hide(f"{error.format_message()}{advice}"))
         return error.exit_code
     except AnalyzerError as error:
+        hide_in(error, secrets)
         for line in getattr(error, "lines", ()) or (str(error),):
             complain(line, getattr(error, "details", ""))
         return error.exit_code
@@ -93,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(f"the report could not be printed: {error}; free some space there, or save it with --json FILE elsewhere")
         return LaunchError.exit_code
     except Exception:
-        complain("this is a bug of cs_input_analyzer; please report it with the lines above", traceback.format_exc())
+        complain("this is a bug of cs_input_analyzer; please report it with the lines above", secrets.hide(traceback.format_exc()))
         return EXIT_BUG
     finally:
         ignore_late_signals()

@@ -113,6 +113,7 @@ def options_of(target: str | None, params_file: str | None, overrides: tuple[str
     """
     from cs_input_analyzer import api
     from cs_input_analyzer.choices import read_options
+    from cs_input_analyzer.planning.params import params_to_json
     from cs_input_analyzer.worker import load
 
     found_wrong, params = mistakes(), None
@@ -122,7 +123,7 @@ def options_of(target: str | None, params_file: str | None, overrides: tuple[str
     with found_wrong:
         params = load.load_params(params_file, overrides)
     if options is not None and params is not None:
-        options = replace(options, params_json=load.params_to_json(params, default=str))
+        options = replace(options, params_json=params_to_json(params, default=str))
     if target is not None:
         api.check(target, options, found_wrong)
     found_wrong.raise_any()

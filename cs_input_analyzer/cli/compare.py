@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--layouts", callback=shared.LAYOUTS, metavar="NxTxC,…", help="What --measure launches; default: what both measured.")
 @click.option("--rounds", type=int, default=3, show_default=True, help="Fresh launches of each with --measure, if there is time.")
 @click.option("--yes", is_flag=True, help="With --measure, run what the files name without a question.")
-@shared.with_options((shared.CPUS,), shared.max_seconds(120.0), shared.OWN_FILES)
+@shared.with_options((shared.SECRETS, shared.CPUS), shared.max_seconds(120.0), shared.OWN_FILES)
 @shared.FULL
 @shared.QUIET
 def compare(old_file: str, new_file: str, percent: float | None, measure: bool, yes: bool, **choices: Any) -> int:

@@ -102,6 +102,13 @@ OWN_FILES = (
     ),
     click.option("--no-network", is_flag=True, help="Run the code without a network; what is read over one cannot be."),
 )
+SECRETS = click.option(
+    "--set",
+    "set",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A value of the params that is not in the file, because it is a secret.",
+)
 STAND_INS = (
     click.option(
         "--stand-in",

@@ -19,6 +19,7 @@ from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.masking import masked_command
 from cs_input_analyzer.planning.train_command import is_python, trained, without_launcher
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _places(script: Any, number: int | None, options: Options, progress: Any) ->
     """Where the script takes data, the place that is to be analyzed picked; and the seconds that it took."""
     from cs_input_analyzer.engines.script import find_captures, pick
 
-    progress(f"running {script.command} up to its input", 0.0)
+    progress(f"running {masked_command(script.command)[0]} up to its input", 0.0)
     found, spent_s = find_captures(
         script,
         options.start_timeout_s,

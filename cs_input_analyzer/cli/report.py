@@ -10,7 +10,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
-from cs_input_analyzer.cli.terminal import is_terminal, print_text, width
+from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
 from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def report(
     from dataclasses import replace
 
     from cs_input_analyzer import report as reports
+    from cs_input_analyzer.report.run_document import launch_notes
     from cs_input_analyzer.rules import is_wanted
 
     found = reports.load(run_file)
@@ -54,8 +55,11 @@ def report(
     if table is not None:
         return _tables(found, table, form, output)
     wanted: Format = form or (reports.format_of(output) if output else "console")
+    if wanted == "sbatch" and found.recommendation is not None:
+        for note in launch_notes(found.recommendation):
+            complain(note)
     if output is not None:
-        reports.write_text_atomically(output, reports.render(found, wanted, full=full, run_file=run_file))
+        reports.write_report(output, reports.render(found, wanted, full=full, run_file=run_file), wanted)
     else:
         text = reports.render(found, wanted, width=width(), color=is_terminal(sys.stdout), full=full, run_file=run_file)
         print_text(text, is_paged=full and wanted == "console")

@@ -21,6 +21,7 @@ import platformdirs
 from cs_input_analyzer.cli.command import mistakes
 from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, is_tty, print_on_stderr, print_text, width
 from cs_input_analyzer.errors import AnalyzerError, NotIsolatedError, UsageError
+from cs_input_analyzer.masking import masked_command
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
@@ -142,7 +143,7 @@ class Output:
     def _write(self, path: str, found: Any, form: Format) -> None:
         from cs_input_analyzer import report as reports
 
-        reports.write_text_atomically(path, reports.render(found, form, run_file=self.files.get("json")))
+        reports.write_report(path, reports.render(found, form, run_file=self.files.get("json")), form)
 
     def exit_code(self, found: Analysis, *, is_interrupted: bool) -> int:
         from cs_input_analyzer.rules import gone_among
@@ -193,18 +194,25 @@ def typed_command(*more: str) -> str:
     return shlex.join(["cs_input_analyzer", *sys.argv[1:], *more])
 
 
-def check_trusted(command: str, run_file: str, named: str, typed: str | None, is_trusted: bool) -> None:
-    """A run file may be a stranger's: the code that it names is run when the user names it too, or has seen it and says yes.
+def check_trusted(command: str, run_file: str, named: str, typed: str | None, is_trusted: bool) -> str:
+    """Return the target to run: that of the file, but with the secrets of a command that was typed again.
 
-    Raises UsageError.
+    A run file may be a stranger's: the code that it names is run when the user names it too, or has seen it and says yes.
+
+    Raises:
+        UsageError: the user has not said yes, or names other code.
     """
     from cs_input_analyzer.worker import capture
 
-    shown = capture.parse_script(named).command if capture.is_script(named) else named
-    if typed is not None and typed.split() != shown.split():
-        raise UsageError(f"--target {typed}: {run_file} is a run of {shown}")
+    script = capture.parse_script(named) if capture.is_script(named) else None
+    shown = script.command if script is not None else named
+    if typed is not None and masked_command(typed)[0].split() != masked_command(shown)[0].split():
+        raise UsageError(f"--target {masked_command(typed)[0]}: {run_file} is a run of {shown}")
+    if typed is not None and script is not None:
+        return capture.from_command(shlex.split(typed), number=script.number).target
     if typed is not None or is_trusted:
-        return
+        return named
     print_on_stderr(f"{run_file} names this code, which would be run here:\n  {shown}\n  in {os.getcwd()}")
     if not (is_tty(sys.stdin) and is_tty(sys.stderr) and click.confirm("Run it?", err=True)):
         raise UsageError(f"{command} runs the code that {run_file} names: add --yes if you trust it")
+    return named

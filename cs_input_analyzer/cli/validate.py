@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Run what the file names; without this or --target it is shown first.")
 @click.option("--rounds", type=int, default=3, show_default=True, help="Fresh launches of each layout, if there is time.")
 @shared.with_options(
-    (shared.CPUS, shared.LAUNCHER), shared.SLURM, shared.SBATCH_ARGS, shared.max_seconds(120.0), shared.OWN_FILES, shared.FILES
+    (shared.SECRETS, shared.CPUS, shared.LAUNCHER),
+    shared.SLURM,
+    shared.SBATCH_ARGS,
+    shared.max_seconds(120.0),
+    shared.OWN_FILES,
+    shared.FILES,
 )
 def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | None, yes: bool, **choices: Any) -> int:
     """Launch what a saved run recommends, and its neighbours, on this host or on Slurm's nodes; show predicted against measured.
@@ -40,7 +46,8 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     if layouts == ():
         raise UsageError("--layouts names no layout; write for example --layouts 1x1x1,1x2x1")
     run = reports.load(run_file)
-    check_trusted("validate", run_file, run.pipeline.target, target, yes)
+    named = check_trusted("validate", run_file, run.pipeline.target, target, yes)
+    run = replace(run, pipeline=replace(run.pipeline, target=named))
     output = Output.taken(choices)
     mistakes().raise_any()
     own_files = OwnFiles(run.pipeline.target, choices.pop("on_own_files"))

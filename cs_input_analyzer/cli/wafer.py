@@ -38,5 +38,5 @@ def wafer(model: str, json_file: str | None, system: str | None, system_file: st
         raise UsageError(str(error)) from None
     print_text(report.render(found, "console", full=True, width=width(), color=is_terminal(sys.stdout)))
     if json_file is not None:
-        report.write_text_atomically(json_file, report.render(found, "json"))
+        report.write_report(json_file, report.render(found, "json"), "json")
     return 0

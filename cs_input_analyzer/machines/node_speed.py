@@ -45,7 +45,7 @@ PUBLISHED_RATIO, SAME_MODEL_RATIO = 0.15, 0.05
 LARGEST_RATIO = 20.0
 
 _MODEL = re.compile(r"EPYC \d\w+|XEON E5-\w+(?: V\d)?|XEON (?:GOLD|SILVER|PLATINUM|MAX) \w+\+?|NEOVERSE-\w+")
-_WITH_PYTHON = re.compile(r"(?P<rate>[^@]+?)\s*(?:@\s*(?P<python>[0-9]+\.[0-9]+))?\s*")
+_WITH_PYTHON = re.compile(r"(?P<rate>[^@]+)(?:@\s*(?P<python>[0-9]+\.[0-9]+))?")
 
 
 def one_cpu_per_core(budget: int, *, allowed: Sequence[int] | None = None, root: Path = CPUS) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ def read_reference(text: str, python_version: str) -> Estimate:
     Raises:
         UsageError: it is none, or another Python ran the loop than `python_version`, this one.
     """
-    match = _WITH_PYTHON.fullmatch(text)
+    match = _WITH_PYTHON.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"not the rate of a reference loop: {text!r}; give what `cs_input_analyzer reference` prints on a node")
     if match["python"] is not None and match["python"] != _minor(python_version):
@@ -138,8 +138,9 @@ def model_of(cpu: str | None) -> str | None:
     """The model in what the kernel or a person calls a CPU, without trade marks and, of servers, clock rates; None where the text
     names none, as that of a virtual machine may not."""
     text = " ".join(re.sub(r"\((?:R|TM)\)|\bCPU\b", " ", (cpu or "").upper()).split())
-    match = _MODEL.search(text) or re.fullmatch(r".*\d{3}.*", text)
-    return None if match is None else match[0]
+    if (match := _MODEL.search(text)) is not None:
+        return match[0]
+    return text if re.search(r"\d{3}", text) else None
 
 
 def ratio_by_model(node: str | None, here: str | None) -> Estimate | None:

@@ -127,10 +127,10 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 def _depths(ops: Sequence[Op]) -> dict[str, int]:
     """Return how many functions of other ops hold each op."""
-    by_name, found = {op.name: op for op in ops}, dict[str, int]()
+    holders, found = {op.name: op.within for op in ops}, dict[str, int]()
     for op in ops:
-        depth, holder = 0, by_name.get(op.within or "")
-        while holder is not None and depth < len(ops):  # an edited file may hold a circle
-            depth, holder = depth + 1, by_name.get(holder.within or "")
+        depth, holder = 0, op.within
+        while holder in holders and depth < len(ops):  # a run that was made by hand may hold a circle
+            depth, holder = depth + 1, holders[holder]
         found[op.name] = depth
     return found

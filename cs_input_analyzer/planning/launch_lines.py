@@ -11,17 +11,22 @@ another component asked for or got by default (cyclic where it has no more tasks
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterable
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.masking import LONGEST_COMMAND
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.planning.train_command import compiled, trained, with_python_of, without_launcher
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from cs_input_analyzer.units import counted, visible
 
 PLACEHOLDER_COMMAND = "python run.py --mode=train"
+
+# Letters of a command in a message.
+SHOWN = 200
 
 # What says which nodes: given twice, Slurm would follow one of both, and the plan is of the other.
 OWN_OPTIONS = {"-p": "--partition", "--partition": "--partition", "-x": "--exclude-nodes", "--exclude": "--exclude-nodes"}
@@ -191,10 +196,18 @@ def _directive(word: str) -> str:
 
 
 def _words(text: str, option: str) -> list[str]:
+    return [*_split(text, option)]
+
+
+@functools.lru_cache(maxsize=16)  # each line asks for the same words
+def _split(text: str, option: str) -> tuple[str, ...]:
+    if len(text) > LONGEST_COMMAND:
+        raise UsageError(f"{option} has {len(text):,} characters: no program can be started with more than {LONGEST_COMMAND:,}")
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"{option} is not a readable command line ({error}): {text!r}") from None
+        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+        raise UsageError(f"{option} is not a readable command line ({error}): {shown!r}") from None
     if any("\0" in word for word in words):
         raise UsageError(f"{option} holds a NUL character, which no command can take")
-    return words
+    return tuple(words)

@@ -18,7 +18,7 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
         UsageError: not a node list.
     """
     hosts: list[str] = []
-    for item in re.split(r",(?![^\[]*\])", text.strip()):  # outside of brackets
+    for item in _items(text.strip()):
         pieces = re.split(r"\[([^\[\]]*)\]", item)
         if not item or any(char in "[]" or char.isspace() for piece in pieces[::2] for char in piece):
             raise UsageError(f"not a Slurm node list: {text!r}")
@@ -27,6 +27,18 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
             raise UsageError(f"a Slurm node list of more than {MOST_HOSTS:,} nodes: {text!r}")
         hosts += ["".join(parts) for parts in product(*choices)]
     return tuple(hosts)
+
+
+def _items(text: str) -> list[str]:
+    """The parts between commas that are outside of brackets."""
+    found, begin, is_inside = [], 0, False
+    for match in re.finditer(r"[\[\],]", text):
+        if match[0] != ",":
+            is_inside = match[0] == "["
+        elif not is_inside:
+            found.append(text[begin : match.start()])
+            begin = match.end()
+    return [*found, text[begin:]]
 
 
 def _expand_ranges(inside: str, text: str) -> list[str]:

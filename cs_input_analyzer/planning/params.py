@@ -1,10 +1,16 @@
-"""What the params of a training say beside its input: steps, epochs, precision. Pure: plain values in, a record out."""
+"""The params of a training: as text and back, and what they say beside its input: steps, epochs, precision. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
+from cs_input_analyzer.masking import masked_places
 from cs_input_analyzer.records import Training
+
+PAIRS = "__pairs__"
+PLAIN_KEYS = (str, int, float, type(None))  # a truth value is a whole number
 
 # The names that public YAML files give to them (Cerebras Model Zoo, TensorFlow Model Garden, Hugging Face), the surest first.
 _STEPS = ("max_steps", "num_steps", "train_steps", "total_steps", "training_steps", "num_train_steps")
@@ -50,3 +56,56 @@ def _first(params: object, names: tuple[str, ...]) -> Iterator[tuple[str, object
                 for key, below in section.items()
                 if not any(word in str(key).lower() for word in _ELSEWHERE)
             ]
+
+
+def params_to_json(params: Mapping[Any, Any], default: Callable[[Any], Any] | None = None) -> str:
+    """Return the params as JSON, from which `params_from_json` makes the same again.
+
+    A mapping with other keys than texts is written as its pairs. `default` makes a plain value of another one; without it, what is
+    not plain raises TypeError or ValueError.
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            pairs = [
+                (key if default is None or isinstance(key, PLAIN_KEYS) else default(key), plain(of)) for key, of in value.items()
+            ]
+            if PAIRS in value or any(not isinstance(key, str) for key, _ in pairs):
+                if not all(isinstance(key, PLAIN_KEYS) for key, _ in pairs):
+                    raise TypeError("a key must be a text or a number")
+                return {PAIRS: pairs}
+            return dict(pairs)
+        return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+    return json.dumps(plain(params), default=default)
+
+
+def params_from_json(text: str) -> Any:
+    """Return what `params_to_json` wrote; JSON of another hand as it is.
+
+    Raises:
+        ValueError, TypeError, RecursionError: the text is none of both.
+    """
+    return json.loads(text, object_hook=lambda read: dict(map(tuple, read[PAIRS])) if read.keys() == {PAIRS} else read)
+
+
+def filled(text: str | None, given: Mapping[str, Any]) -> tuple[str | None, frozenset[str], tuple[str, ...]]:
+    """Put values back that were masked when params were saved.
+
+    Args:
+        text: params as JSON.
+        given: values by their keys, as `--set` writes them.
+
+    Returns:
+        The params with these values, the keys that were used, and those that are still masked.
+    """
+    params = params_from_json(text or "null")
+    places = tuple(masked_places(params))
+    for place, name in places:
+        if name in given:
+            section = params
+            for step in place[:-1]:
+                section = section[step]
+            section[place[-1]] = given[name]
+    used = frozenset(name for _, name in places if name in given)
+    return (params_to_json(params) if used else text), used, tuple(name for _, name in places if name not in given)

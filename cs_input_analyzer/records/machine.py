@@ -17,6 +17,8 @@ MOST_NODES = 1_000_000
 MOST_CPUS_PER_NODE = 1 << 12
 LEAST_MEMORY_BYTES_PER_NODE = 1 << 20
 MOST_MEMORY_BYTES_PER_NODE = 1 << 60
+# No storage, link or memory that is in use is as slow, or as fast.
+LEAST_BYTES_PER_S, MOST_BYTES_PER_S = 1e3, 1e18
 LONGEST_LOOP_S = 60.0
 Launcher = Literal["local", "slurm"]
 SpeedBasis = Literal["this host", "stated", "reference loop", "CPU models"]
@@ -128,6 +130,9 @@ class Cluster:
             if rate is not None and not (isinstance(rate, (int, float)) and 0 < rate < math.inf):
                 said = f"{rate!r} ({self.source})"
                 raise UsageError(f"the {name} bandwidth must be a positive number of bytes per second, got {said}")
+            if rate is not None and not LEAST_BYTES_PER_S <= rate <= MOST_BYTES_PER_S:
+                limits = f"{LEAST_BYTES_PER_S:g} to {MOST_BYTES_PER_S:g} bytes per second"
+                raise UsageError(f"a {name} bandwidth of {rate:g} bytes per second ({self.source}) is none: it is {limits}")
 
 
 @dataclass(frozen=True, slots=True)

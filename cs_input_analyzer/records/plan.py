@@ -76,6 +76,7 @@ class LaunchPlan:
             measured, as that is; the same on other nodes, which are planned for as exclusive; None in runs of versions before 0.2.
         why: one or two sentences: what decided, and why not one node fewer.
         what_if: the plans under one change each.
+        launch_note: of a run that was read: that its file held other launch lines, or why it has none; else empty.
         confirmed_by: index in `Analysis.measurements` of the run that announced the planned workers, within a tenth; None if none.
     """
 
@@ -95,6 +96,7 @@ class LaunchPlan:
     alternatives: tuple[Alternative, ...]
     why: str
     launch: LaunchLines | None = None
+    launch_note: str = ""
     confirmed_by: int | None = None
     cache_state: CacheChoice = "as-is"
     what_if: tuple[WhatIf, ...] = ()

@@ -6,30 +6,34 @@ Importing this loads no renderer: each brings its own library (rich, jinja2, pan
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
-from cs_input_analyzer.report import to_console, to_html, to_json, to_log, to_markdown, to_summary
+from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_log, to_markdown, to_summary
 from cs_input_analyzer.report.comparison import comparison_document
-from cs_input_analyzer.report.document import Document
+from cs_input_analyzer.report.document import Document, shortened
 from cs_input_analyzer.report.files import write_text_atomically
 from cs_input_analyzer.report.findings import tuning_document
 from cs_input_analyzer.report.inspection import inspection_document
+from cs_input_analyzer.report.masked import masked, secrets_of
 from cs_input_analyzer.report.run_document import file_of, run_document, validation_document
-from cs_input_analyzer.report.to_csv import frames as data_frames
-from cs_input_analyzer.report.to_csv import to_csv as render_table
 from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
 
-__all__ = ["ENDINGS", "FORMATS", "Format", "data_frames", "format_of", "load", "render", "render_table", "render_tuning"]
-__all__ += ["write_text_atomically"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ENDINGS", "FORMATS", "Format", "data_frames", "format_of", "load", "masked", "render", "render_table"]
+__all__ += ["render_tuning", "secrets_of", "write_report", "write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
 Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
+# These hold all that was measured, asked and found, and not only what a report shows.
+HOLD_RECORDS: tuple[Format, ...] = ("json", "html")
 
 # What a file's ending says about the format wanted in it.
 ENDINGS: dict[str, Format] = {f".{form}": form for form in FORMATS if form not in ("console", "summary")}
@@ -55,6 +59,8 @@ def render(
     Raises:
         UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.
     """
+    if isinstance(found, Analysis):
+        found = masked(found)
     if format == "console":
         return to_console.to_console(_document_of(found, run_file=run_file), full=full, width=width, color=color)
     if format == "md":
@@ -75,20 +81,39 @@ def _of_a_run(analysis: Analysis, format: Format, run_file: str | None) -> str:
     if format == "summary":
         return to_summary.to_summary(analysis, file_of(run_file))
     if format == "csv":
-        return render_table(analysis)
+        return to_csv.to_csv(analysis)
     if format == "log":
         return to_log.to_log(analysis)
     plan = analysis.recommendation
     if plan is None or (format == "sbatch" and plan.launch is None):
         what = "sbatch file" if format == "sbatch" else "value of DEF_NODES"
-        why = analysis.no_plan or "analyze again with more --max-seconds"
+        why = (plan.launch_note if plan is not None else analysis.no_plan) or "analyze again with more --max-seconds"
         raise UsageError(f"this run holds no recommended launch, so there is no {what} for it: {why}")
     if format == "sbatch" and plan.launch is not None:
         return plan.launch.sbatch
     return "".join(f"export {word}\n" for word in plan.variables.splitlines())
 
 
+def render_table(analysis: Analysis, table: str = "workers") -> str:
+    """Return one table of a run as CSV. Raises UsageError where there is no such table."""
+    return to_csv.to_csv(masked(analysis), table)
+
+
+def data_frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
+    """Return every table of a run by its name."""
+    return to_csv.frames(masked(analysis))
+
+
+def write_report(path: Path | str, text: str, format: Format) -> None:
+    """Write a report; of those that hold a whole record, new files are for their owner alone. Raises as the writing does."""
+    write_text_atomically(path, text, is_private=format in HOLD_RECORDS)
+
+
 def _document_of(found: Found, *, has_pictures: bool = False, run_file: str | None = None) -> Document:
+    return shortened(_whole_document_of(found, has_pictures=has_pictures, run_file=run_file))
+
+
+def _whole_document_of(found: Found, *, has_pictures: bool, run_file: str | None) -> Document:
     if isinstance(found, Analysis):
         return run_document(found, has_pictures=has_pictures, run_file=run_file)
     if isinstance(found, Validation):
@@ -100,7 +125,7 @@ def _document_of(found: Found, *, has_pictures: bool = False, run_file: str | No
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
     """The fixes that were kept and the patch, for a terminal."""
-    return to_console.to_console(tuning_document(analysis), full=True, width=width, color=color)
+    return to_console.to_console(shortened(tuning_document(masked(analysis))), full=True, width=width, color=color)
 
 
 def format_of(path: Path | str) -> Format:

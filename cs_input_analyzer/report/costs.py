@@ -185,7 +185,7 @@ def functions_table(analysis: Analysis) -> Table:
 
 def _depth(op: Op, ops: dict[str, Op]) -> int:
     depth = 0
-    # An edited file may hold a circle.
+    # A run that was made by hand may hold a circle.
     while op.within in ops and depth < len(ops):
         op, depth = ops[op.within], depth + 1
     return depth

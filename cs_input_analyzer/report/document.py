@@ -6,7 +6,7 @@ Parts hold text and no markup. A renderer decides how a part is shown, never wha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -124,19 +124,45 @@ def present(*sections: Section | None) -> tuple[Section, ...]:
 
 # What stays in any case: the run itself and the user's code.
 KEPT = ("record", "code_change")
+# Letters of a text that a report shows; nobody reads on, and what is longer is whole in the JSON.
+LONGEST_SHOWN = 4000
 # Where a report counts in samples: in rates and in costs. An option is named as it is.
 _COUNTED = re.compile(r"\bsamples(?=/s\b| per second)|(?<=\bper[ \n])sample\b|(?<=\bone )sample\b|\ba sample\b|\bsample(?= time)")
 
 
-def in_elements(value: Any) -> Any:
-    """A part of a document, or all of it, that counts in elements where it said samples: for runs of which nobody knows how many
-    samples an element holds. Text to copy stays."""
+def in_elements(document: Document) -> Document:
+    """Return a document that counts in elements where it said samples, for runs whose elements hold an unknown number of samples.
+
+    Text to copy stays.
+    """
+
+    def counted(text: str) -> str:
+        return _COUNTED.sub(lambda match: match[0].replace("a sample", "an element").replace("sample", "element"), text)
+
+    changed: Document = _with_texts(document, counted, KEPT)
+    return changed
+
+
+def shortened(document: Document) -> Document:
+    """Return a document without the rest of texts that are longer than a reader reads. Text to copy stays whole."""
+
+    def short(text: str) -> str:
+        return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}… ({len(text):,} characters)"
+
+    changed: Document = _with_texts(document, short, ("record",))
+    return changed
+
+
+def _with_texts(value: Any, change: Callable[[str], str], kept: Collection[str]) -> Any:
+    """A part of a document, or all of it, with its texts changed, but for fields that are kept and for text to copy."""
     if isinstance(value, str):
-        return _COUNTED.sub(lambda match: match[0].replace("a sample", "an element").replace("sample", "element"), value)
+        return change(value)
     if isinstance(value, tuple | list):
-        return type(value)(map(in_elements, value))
+        return type(value)(_with_texts(item, change, kept) for item in value)
     if isinstance(value, Mapping):
-        return {name: in_elements(item) for name, item in value.items()}
+        return {name: _with_texts(item, change, kept) for name, item in value.items()}
     if isinstance(value, Document | Section | Text | Facts | Table | Column | Chart | Card):
-        return replace(value, **{name: in_elements(getattr(value, name)) for name in value.__slots__ if name not in KEPT})
+        return replace(
+            value, **{name: _with_texts(getattr(value, name), change, kept) for name in value.__slots__ if name not in kept}
+        )
     return value

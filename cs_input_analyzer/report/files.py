@@ -14,10 +14,15 @@ from cs_input_analyzer.errors import LaunchError, UsageError
 STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
-def write_text_atomically(path: Path | str, text: str) -> None:
-    """Writes UTF-8 `text` beside `path` and renames it into place: a reader sees the old file or the whole new one.
+PRIVATE, USUAL = 0o600, 0o666
+
+
+def write_text_atomically(path: Path | str, text: str, *, is_private: bool = False) -> None:
+    """Write UTF-8 `text` beside `path` and rename it into place: a reader sees the old file or the whole new one.
 
     A symbolic link keeps pointing at the file that is replaced. What is no regular file (`/dev/null`, a pipe) is written directly.
+    A file that is replaced gives its mode to the new one. Else `is_private` makes one that only its owner reads, without it the
+    umask decides.
 
     Raises:
         UsageError: the path is a folder, its folder does not exist, or it may not be written.
@@ -28,7 +33,7 @@ def write_text_atomically(path: Path | str, text: str) -> None:
         if _is_stream(target):  # a half-written pipe is no file that somebody finds later
             target.write_text(text, encoding="utf-8", errors="backslashreplace")
         else:
-            _write_and_rename(target, text)
+            _write_and_rename(target, text, PRIVATE if is_private else USUAL)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in STORAGE_ERRORS:
@@ -76,10 +81,10 @@ def _is_stream(path: Path) -> bool:
     return is_open_file or (path.exists() and not path.is_file() and not path.is_dir())
 
 
-def _write_and_rename(target: Path, text: str) -> None:
+def _write_and_rename(target: Path, text: str, mode: int) -> None:
     # The name is short and fixed in length, so that a target of the longest legal name still works.
     name = target.parent / f".csia-{secrets.token_hex(8)}.part"
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import unified_diff
@@ -32,6 +33,8 @@ from cs_input_analyzer.units import counted, format_count, format_estimate, form
 CONTEXT_LINES = 1
 LONGEST_CHANGE = 24
 LONGEST_LINE = 160
+# Lines of a statement before and after: comparing takes the square of them.
+LONGEST_STATEMENT = 400
 SEVERITIES = {"error": 0, "warning": 1, "info": 2}
 # What a short report has room for.
 FINDINGS_SHOWN = 3
@@ -40,10 +43,12 @@ FINDINGS_SHOWN = 3
 def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
     """By gain. Each has an anchor of its own: `finding-CSI104-map`, with a number for a second one of the same op."""
     cards: dict[str, Card] = {}
+    seen: Counter[str] = Counter()
     for finding in by_gain(findings):
-        plain = "-".join(["finding", slug(finding.code), *([slug(finding.op)] if finding.op else [])])
-        names = [plain, *(f"{plain}-{number}" for number in range(2, len(findings) + 2))]
-        anchor = next(name for name in names if name not in cards)
+        anchor = plain = "-".join(["finding", slug(finding.code), *([slug(finding.op)] if finding.op else [])])
+        while anchor in cards:  # also where the name of an op ends in a number
+            seen[plain] += 1
+            anchor = f"{plain}-{seen[plain] + 1}"
         cards[anchor] = card_of(finding, anchor)
     return tuple(cards.values())
 
@@ -120,8 +125,11 @@ def _why_not(finding: Finding) -> str:
 
 
 def change_of(before: str | None, after: str | None) -> Pairs:
-    """The lines that a fix changes, with one line of context; empty where the code is not known, or does not change."""
-    if after is None or (before or "") == after:
+    """Return the lines that a fix changes, with one line of context.
+
+    Empty where the code is not known, does not change, or is longer than a statement is.
+    """
+    if after is None or (before or "") == after or f"{before}{after}".count("\n") > LONGEST_STATEMENT:
         return ()
     old, new = (textwrap.dedent(code).split("\n") if code else [] for code in (before, after))
     diff = list(unified_diff(old, new, n=CONTEXT_LINES, lineterm=""))[3:]  # after the names of two files and the first place
@@ -206,7 +214,7 @@ def tuning_document(analysis: Analysis) -> Document:
     noun = "finding proposes" if others == 1 else "findings propose"
     rest = f"{format_count(others)} more {noun} no change that can be tried: `analyze` shows all" if others else ""
     patch = fixes.patch if fixes is not None else None
-    diff = patch.diff if patch is not None and patch.proven else ""
+    diff = patch.diff if patch is not None and patch.proven and _is_diff(patch.diff) else ""
     where = f"in {one_line(patch.folder) if patch is not None else ''}, with patch -p0 or git apply"
     return Document(
         kind="tuning",
@@ -235,9 +243,17 @@ def patch_facts(patch: Patch) -> Pairs:
             ("holds", ", ".join(patch.codes) or "nothing"),
             ("checked", _patch_check(patch)),
             *(("by hand", said) for said in patch.by_hand),
-            ("apply", apply if patch.diff and patch.proven else None),
+            ("apply", apply if patch.diff and patch.proven and _is_diff(patch.diff) else None),
         )
     )
+
+
+def _is_diff(text: str) -> bool:
+    """Whether a text is a unified diff of files in its folder. `patch` reads others, too, and some of those run commands."""
+    lines = text.split("\n")
+    names = [line[4:].split("\t")[0] for line in lines if line.startswith(("--- ", "+++ "))]
+    is_inside = all(not name.startswith("/") and ".." not in name.split("/") for name in names)
+    return lines[0].startswith("--- ") and is_inside and all(line[:1] in ("", " ", "+", "-", "@", "\\") for line in lines)
 
 
 def _patch_check(patch: Patch) -> str:

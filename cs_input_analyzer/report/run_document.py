@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from dataclasses import replace
 
-from cs_input_analyzer.records import Analysis, Validation
+from cs_input_analyzer.masking import LONGEST_COMMAND, MASK
+from cs_input_analyzer.records import Analysis, LaunchPlan, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
 from cs_input_analyzer.report.charts import charts_of
 from cs_input_analyzer.report.charts.view import Chart
@@ -27,6 +29,7 @@ from cs_input_analyzer.report.wording import (
     VERDICTS,
     labelled,
     one_line,
+    pairs,
     plan_currency,
     shown_measurement,
     supply_and_demand,
@@ -111,10 +114,21 @@ def _brief_launch(analysis: Analysis) -> tuple[Part, ...]:
     names = ("nodes", "tasks_per_node", "cpus_per_task")
     values = Facts(pairs=tuple((name, str(getattr(plan, name))) for name in names), is_large=True)
     if plan.launch is None:
-        return (values,)
+        return values, *_line_notes(plan)
     if _is_cerebras(analysis):
-        return values, Copyable(label="On a Cerebras cluster", text=plan.launch.csrun_wse)
-    return values, Copyable(label="On any Slurm cluster", text=plan.launch.srun)
+        return values, Copyable(label="On a Cerebras cluster", text=plan.launch.csrun_wse), *_line_notes(plan)
+    return values, Copyable(label="On any Slurm cluster", text=plan.launch.srun), *_line_notes(plan)
+
+
+def _line_notes(plan: LaunchPlan) -> tuple[Text, ...]:
+    return tuple(Text(text=note, tone="note") for note in launch_notes(plan))
+
+
+def launch_notes(plan: LaunchPlan) -> tuple[str, ...]:
+    """Return what is to be known before a launch line is pasted: that it is not the file's, or lacks a secret."""
+    lacks = f"{MASK} stands for a secret, which is not saved: put it in before you start this"
+    is_masked = plan.launch is not None and MASK in plan.launch.csrun_wse + plan.launch.srun
+    return (*filter(None, [plan.launch_note]), *((lacks,) if is_masked else ()))
 
 
 def _is_cerebras(analysis: Analysis) -> bool:
@@ -204,6 +218,7 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
         lines = plan.launch
         parts = [
             Facts(pairs=planned.plan_facts(plan, analysis)),
+            *_line_notes(plan),
             Copyable(label="Defaults of the launcher", text=f"{lines.defaults}\n{plan.variables}" if lines else plan.variables),
         ]
         if lines is not None:
@@ -235,10 +250,21 @@ def _method(analysis: Analysis) -> tuple[Section, ...]:
             Facts(pairs=measuring.measuring_facts(analysis)),
             Text(text="Options that are not the defaults:" if options else ""),
             Facts(pairs=options),
-            Copyable(label="the command", text=analysis.command),
+            *_command(analysis.command),
             is_folded=True,
         ),
     )
+
+
+def _command(text: str) -> tuple[Part, ...]:
+    """The command of the run: to copy where it is one of ours and every word is quoted as we do it, else as words of its file."""
+    words: list[str] = []
+    if len(text) <= LONGEST_COMMAND:
+        with contextlib.suppress(ValueError):  # an open quote
+            words = shlex.split(text)
+    if words[:1] == ["cs_input_analyzer"] and shlex.join(words) == text:
+        return (Copyable(label="the command", text=text),)
+    return (Facts(pairs=pairs((("called by", text),))),)
 
 
 def validation_document(found: Validation) -> Document:

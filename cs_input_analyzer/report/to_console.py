@@ -79,7 +79,7 @@ def _printed(document: Document, width: int | None, color: bool, most: int | Non
 
 def _part(console: Console, part: Part, most: int | None) -> None:
     if isinstance(part, Text):
-        line_on(console, part.text, style=TONES.get(part.tone, ""))
+        line_on(console, _shortened(part.text, console.width, most), style=TONES.get(part.tone, ""))
     elif isinstance(part, Facts) and part.is_large:
         copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):

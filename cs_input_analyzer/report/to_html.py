@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 PAGE = "report.html.j2"
 # What draws the pictures, in the order in which one needs the other.
 LIBRARY = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
-# A word with two slashes; one has a unit, too.
-PATH = re.compile(r"\S*/\S*/\S+")
+_WORD = re.compile(r"\S+")
 # What each figure of the page means, shown on hover and focus, by the label beside it, where that does not say it itself.
 # Columns of tables bring their own meaning.
 MEANINGS = {
@@ -119,10 +118,16 @@ def _shown(value: object) -> object:
 
 
 def _breakable(text: str) -> Markup:
-    """A text whose paths may go on in the next line behind a `/`, so that a narrow column breaks no name in them."""
+    """Return a text whose paths may go on in the next line behind a `/`, so that a narrow column breaks no name in them.
+
+    A path is a word with two slashes; a unit has one, too.
+    """
     from markupsafe import Markup, escape
 
-    return Markup(PATH.sub(lambda match: match[0].replace("/", "/<wbr>"), str(escape(visible(text)))))
+    def broken(match: re.Match[str]) -> str:
+        return match[0].replace("/", "/<wbr>") if match[0].count("/", 0, -1) > 1 else match[0]
+
+    return Markup(_WORD.sub(broken, str(escape(visible(text)))))
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Comparison, Estimate, RunInspection, ValidationRow
+from cs_input_analyzer.report import foreign
 from cs_input_analyzer.units import INVISIBLE, format_bytes
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ LARGEST_RUN_BYTES = 2**30
 
 # A whole number beyond any float: nothing that was ever counted.
 LARGEST_COUNT = 10**300
+
+# Params given in Python are the longest: they may name every file.
+LONGEST_TEXT = 2**24
 
 # A message that lists every mistake of a mangled file helps nobody.
 MISTAKES_SHOWN = 3
@@ -119,7 +123,7 @@ def from_html(text: str, *, origin: str) -> Analysis:
 
 
 def from_json(text: str, *, origin: str) -> Analysis:
-    """The analysis that `to_json` wrote: `from_json(to_json(a)) == a`. Keys that we do not know are ignored.
+    """Return the analysis that `to_json` wrote, but for its launch lines, which `foreign` makes again. Unknown keys are ignored.
 
     Args:
         origin: names the file in messages.
@@ -133,11 +137,13 @@ def from_json(text: str, *, origin: str) -> Analysis:
     for place, problem in _unreadable_values(document, ()):
         raise UsageError(f"{origin}: {_path(place)}: {problem}")
     try:
-        return _completed(_adapter().validate_json(text.encode("utf-8"), strict=True), document)
+        run = _completed(_adapter().validate_json(text.encode("utf-8"), strict=True), document)
+        foreign.check(run)
     except ValidationError as error:
         raise UsageError(f"{origin}: {_mistakes(error, document)}") from None
     except UsageError as error:  # of a record that cannot be made of these numbers
         raise UsageError(f"{origin}: {error}") from None
+    return foreign.with_own_lines(run)
 
 
 def _parse(text: str, origin: str) -> dict[str, object]:
@@ -174,6 +180,8 @@ def _unreadable_values(value: object, place: Place) -> Iterator[tuple[Place, str
         yield place, "a whole number of more than 300 digits is not one that can be reported"
     elif isinstance(value, str) and LONE_SURROGATE.search(value):
         yield place, "half of a surrogate pair, which is not text"
+    elif isinstance(value, str) and len(value) > LONGEST_TEXT:
+        yield place, f"a text of {len(value):,} characters; no run holds one of more than {LONGEST_TEXT:,}"
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _unreadable_values(key, place)

@@ -35,7 +35,7 @@ def to_log(analysis: Analysis) -> str:
 
 def _line(level: str, op: str | None, text: str) -> str:
     """One line, whatever the text: who greps sees all of it or nothing. `map_2` is called `map()`, and no op `pipeline`."""
-    plain = re.sub(r"\s*\n\s*", " ", text.strip())
+    plain = " ".join(filter(None, map(str.strip, text.split("\n"))))
     name = re.sub(r"_\d+$", "", one_line(op)) if op else "pipeline"
     method = name if not op or name.endswith("Dataset") else f"{name}()"
     return one_line(f"{level}:root:[input_fn] - {method}: {cut(plain)}")

@@ -12,6 +12,14 @@ from cs_input_analyzer.units import visible
 
 # What Markdown or the HTML inside it would act on.
 _ACTIVE = re.compile(r"([\\`*_\[\]<>|#~!$&@:])")
+_WORD = re.compile(r"\S+")
+# What GitHub makes a link or a mention of, escaped or not, as it looks at the finished page: addresses, people, issues, commits.
+_LINKED = re.compile(
+    r"@|://|#[0-9]|GH-[0-9]|www\.|mailto:|xmpp:|(?<![0-9a-z])(?=[0-9]{0,39}[a-f])(?=[a-f]{0,39}[0-9])[0-9a-f]{7,40}(?![0-9a-z])",
+    re.IGNORECASE,
+)
+# What begins a list, a heading or a line across the page at the start of a paragraph.
+_BEGINS = re.compile(r"([-+=]|[0-9]{1,9}(?=[.)](?:\s|$)))")
 _BACKTICKS = re.compile("`+")
 
 
@@ -28,7 +36,7 @@ def to_markdown(document: Document, *, full: bool = False) -> str:
 
 def _part(part: Part) -> Iterator[str]:
     if isinstance(part, Text):
-        yield from ("", _plain(part.text))
+        yield from ("", _paragraph(part.text))
     elif isinstance(part, Facts) and part.is_large:
         yield from _block("\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
@@ -57,7 +65,7 @@ def _table(table: Table) -> Iterator[str]:
     yield f"| {' | '.join(_plain(column.name) or ' ' for column in table.columns)} |"
     yield f"| {' | '.join('---:' if column.is_number else ':---' for column in table.columns)} |"
     yield from (f"| {' | '.join(map(_plain, row))} |" for row in table.rows)
-    yield from (line for remark in table.remarks for line in ("", _plain(remark)))
+    yield from (line for remark in table.remarks for line in ("", _paragraph(remark)))
 
 
 def _block(text: str, language: str = "") -> Iterator[str]:
@@ -72,5 +80,22 @@ def _code(text: str) -> str:
     return f"{fence}{space}{one_line(text)}{space}{fence}" if text else ""
 
 
+def _paragraph(text: str) -> str:
+    """Text at the start of a line."""
+    shown = _plain(text).lstrip()
+    begins = _BEGINS.match(shown)
+    if begins is None:
+        return shown
+    return f"{begins[1]}\\{shown[begins.end() :]}" if begins[1].isdigit() else f"\\{shown}"
+
+
 def _plain(text: str) -> str:
-    return _ACTIVE.sub(r"\\\1", visible(text).replace("\n", " "))
+    """Text inside of a line; words of which a link would be made stand as code, in which nothing acts."""
+    return _WORD.sub(_word, visible(text).replace("\n", " "))
+
+
+def _word(match: re.Match[str]) -> str:
+    word = match[0]
+    if _LINKED.search(word) is None:
+        return _ACTIVE.sub(r"\\\1", word)
+    return _code(word).replace("|", "\\|")  # also in code it would end the cell of a table

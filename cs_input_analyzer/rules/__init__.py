@@ -151,8 +151,8 @@ def _advice(finding: Finding, ops: Mapping[str, Op]) -> Hashable:
     op = ops.get(finding.op or "")
     if op is None or not op.code:
         return object()
-    words = re.sub(r"\S*\d\S*", "", re.sub(rf"\b{re.escape(op.name)}\b", "", finding.fix or ""))
-    return call_of(op), words, tuple(edit.kind for edit in finding.edits)
+    words = re.sub(rf"\b{re.escape(op.name)}\b", "", finding.fix or "").split()
+    return call_of(op), tuple(word for word in words if not any(map(str.isdigit, word))), tuple(edit.kind for edit in finding.edits)
 
 
 def _as_one(findings: Sequence[Finding], case: Case) -> Finding:

@@ -18,7 +18,7 @@ from cs_input_analyzer.planning.evidence import last_end
 from cs_input_analyzer.planning.function_table import function_table
 from cs_input_analyzer.planning.gain_bounds import most_gain
 from cs_input_analyzer.planning.launch_lines import launch_lines
-from cs_input_analyzer.planning.params import training_of
+from cs_input_analyzer.planning.params import params_from_json, training_of
 from cs_input_analyzer.records import (
     SCHEMA_VERSION,
     UNTRIED,
@@ -44,7 +44,6 @@ from cs_input_analyzer.studies.demand import with_mode, with_pipelines_batch
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.units import counted
-from cs_input_analyzer.worker.load import params_from_json
 
 MAX_ROUNDS = 4
 Progress = Callable[[str, float], None]

@@ -186,11 +186,11 @@ def plain_message(error: BaseException) -> str:
 
 # Node names before and after a message, the op and iterator before it, and the traceback of a Python function within it.
 _TENSORFLOWS_NOISE = (
-    re.compile(r"Error in user-defined function passed to .*? transformation with iterator: \S+: "),
+    re.compile(r"Error in user-defined function passed to [^\n]{0,300}? transformation with iterator: \S+: "),
     re.compile(r"\nTraceback \(most recent call last\):.*", re.DOTALL),
-    re.compile(r"\s*\[\[\{\{node .*", re.DOTALL),
+    re.compile(r"(?<!\s)\s*\[\[\{\{node .*", re.DOTALL),
     re.compile(r"\{\{\w+ [^}]*\}\}\s*"),
-    re.compile(r"\s*\[Op:\w+\].*", re.DOTALL),
+    re.compile(r"(?<!\s)\s*\[Op:\w+\].*", re.DOTALL),
 )
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in ([^\n*]+?)[ *]*\n +([^\n]+)\n', re.MULTILINE)
 

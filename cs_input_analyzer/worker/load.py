@@ -10,7 +10,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import json
 import os
 import sys
 from collections import OrderedDict
@@ -29,8 +28,6 @@ from wafer_model.foreign import text_of, yaml_of
 PARAMS_NAMES = ("params", "hparams", "parameters", "config", "cfg", "conf")
 MODE_NAMES = ("mode",)
 TRAINING_NAMES = ("is_training", "training")
-PAIRS = "__pairs__"
-PLAIN_KEYS = (str, int, float, type(None))  # a truth value is a whole number
 CONTEXT_NAMES = ("input_context", "context", "ctx", "input_pipeline_context")
 
 
@@ -306,20 +303,24 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
         path = key.strip().split(".")
         if not equals or not all(path):
             raise UsageError(f"--set {override!r} is not understood: write key=value or section.key=value")
-        try:
-            value = yaml_of(text)
-        except ValueError:
-            raise UsageError(f"--set {override!r}: the value is not YAML; quote it") from None
-        _put(params, path, value, override)
+        _put(params, path, value_of(key, text))
     return params
 
 
-def _put(params: dict[str, Any], path: list[str], value: object, override: str) -> None:
+def value_of(key: str, text: str) -> Any:
+    """Return the value of `--set key=text`, which is YAML. Raises UsageError, with the key: the value may be a secret."""
+    try:
+        return yaml_of(text)
+    except ValueError:
+        raise UsageError(f"--set {key}=…: the value is not YAML; quote it") from None
+
+
+def _put(params: dict[str, Any], path: list[str], value: object) -> None:
     section = params
     for part in path[:-1]:
         below = section.setdefault(_key(section, part), {})
         if not isinstance(below, dict):
-            raise UsageError(f"--set {override!r}: {part!r} is a value in the params, not a section")
+            raise UsageError(f"--set {'.'.join(path)}=…: {part!r} is a value in the params, not a section")
         section = below
     section[_key(section, path[-1])] = value
 
@@ -327,27 +328,3 @@ def _put(params: dict[str, Any], path: list[str], value: object, override: str) 
 def _key(section: Mapping[Any, Any], text: str) -> Any:
     """The key that is written so: `0` is the whole number where the file has that."""
     return next((key for key in section if str(key) == text), text)
-
-
-def params_to_json(params: Mapping[Any, Any], default: Callable[[Any], Any] | None = None) -> str:
-    """The params as JSON from which `params_from_json` makes the same again: a mapping with other keys than texts is written
-    as its pairs. `default` makes a plain value of another one; without it, what is not plain raises TypeError or ValueError."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            pairs = [
-                (key if default is None or isinstance(key, PLAIN_KEYS) else default(key), plain(of)) for key, of in value.items()
-            ]
-            if PAIRS in value or any(not isinstance(key, str) for key, _ in pairs):
-                if not all(isinstance(key, PLAIN_KEYS) for key, _ in pairs):
-                    raise TypeError("a key must be a text or a number")
-                return {PAIRS: pairs}
-            return dict(pairs)
-        return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
-
-    return json.dumps(plain(params), default=default)
-
-
-def params_from_json(text: str) -> Any:
-    """What `params_to_json` wrote; JSON of another hand as it is."""
-    return json.loads(text, object_hook=lambda read: dict(map(tuple, read[PAIRS])) if read.keys() == {PAIRS} else read)

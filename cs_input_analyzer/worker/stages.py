@@ -20,6 +20,7 @@ from cs_input_analyzer.errors import TargetError, UsageError
 from cs_input_analyzer.machines.page_cache import cached_ratio, evenly, evict, warm
 from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand, is_open, samples_per_element_of
+from cs_input_analyzer.planning.params import params_from_json
 from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, SamplesPerElement
 from cs_input_analyzer.worker import capture, isolation, load
 from cs_input_analyzer.worker.failures import lacking_costs, report_failure
@@ -201,7 +202,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
 
 def _sizes_said(order: Order) -> dict[str, Any]:
     """What the user and the params say of the samples of an element."""
-    params = load.params_from_json(order.plan.params_json or "null")
+    params = params_from_json(order.plan.params_json or "null")
     return {
         "said": order.plan.samples_per_element,
         "params_sizes": batch_sizes_in(params),
@@ -241,7 +242,7 @@ def _call_of(order: Order) -> load.Call:
     """What the input function is called with."""
     mode: Any = order.plan.mode
     return load.Call(
-        params=load.params_from_json(order.plan.params_json) if order.plan.params_json is not None else None,
+        params=params_from_json(order.plan.params_json) if order.plan.params_json is not None else None,
         mode=mode,
         num_workers=order.plan.num_workers,
         worker_index=order.worker_index,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import typing
 from collections.abc import Mapping
@@ -51,6 +52,9 @@ def with_text(value: Any, text: str) -> Any:
 
 def hostile(analysis: Analysis, text: str) -> Analysis:
     changed: Analysis = with_text(analysis, text)
+    ops = tuple(dataclasses.replace(op, inputs=(), within=None) for op in changed.pipeline.ops)  # of one name, they are a circle
+    options = dataclasses.replace(changed.options, params_json=json.dumps({text: text}))
+    changed = dataclasses.replace(changed, pipeline=dataclasses.replace(changed.pipeline, ops=ops), options=options)
     assert isinstance(changed.pipeline.element_spec[0], Component)
     assert changed.pipeline.target == text
     return changed

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union
 
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Cluster, Estimate, LaunchPlan, Layout, Noise, QuietLoop
+from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Cluster, Estimate, LaunchPlan, Layout, Noise, Op, Options, QuietLoop
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(max_size=12)
@@ -55,6 +55,9 @@ LOOPS_S = st.floats(0, 60, exclude_min=True, exclude_max=True)
 LIMITED: dict[Any, dict[str, st.SearchStrategy[Any]]] = {
     Layout: COUNTS,
     LaunchPlan: COUNTS,
+    # A circle of ops, and params that are none, are refused when a run is read.
+    Op: {"inputs": st.just(()), "within": st.none()},
+    Options: {"params_json": st.none() | st.just('{"batch_size": 256}')},
     QuietLoop: {"cpu_s": LOOPS_S},
     Noise: {"reference_s": st.none() | LOOPS_S, "undisturbed_s": st.none() | LOOPS_S},
 }
@@ -69,7 +72,7 @@ def records(record: Any, **fixed: st.SearchStrategy[Any]) -> st.SearchStrategy[A
 
 def clusters() -> st.SearchStrategy[Cluster]:
     """Only those that there can be: the record refuses others."""
-    rates = st.none() | st.floats(0, exclude_min=True, allow_infinity=False)
+    rates = st.none() | st.floats(1e3, 1e18)
     counts = st.integers(1, 4096)
     return records(
         Cluster,

@@ -105,7 +105,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
             "budget 49.8 s of 60 s: warm-up 9.1 s, probes 38 s; before that, 7.4 s to import and to build",
             "not measured storage ceiling, fixes",
         ),
-        ("NOT met", "--demand SAMPLES_PER_S", "not proven", "INTERRUPTED", "Compile first", "None"),
+        ("NOT met", "--demand SAMPLES_PER_S", "not proven", "INTERRUPTED", "None"),
     ),
     (
         {"verdict_layout": USED, "options": Options(current=USED), "verdict": "balanced"},

@@ -84,14 +84,15 @@ def test_a_usual_page_is_small_and_our_own_part_of_it_is_smaller() -> None:
 
 
 def test_the_launch_values_and_lines_are_there_without_javascript() -> None:
-    plan = make_plan("3x5x7")
-    page = Page(to_html(make_analysis(recommendation=plan)))
+    run = make_analysis(recommendation=make_plan("3x5x7"))
+    page, plan = Page(to_html(run)), run.recommendation
+    assert plan is not None
     for text in (plan.launch.defaults, plan.launch.csrun_wse, plan.launch.srun, plan.launch.sbatch):
         assert text in page.text
     for value, name in (("3", "nodes"), ("5", "tasks_per_node"), ("7", "cpus_per_task")):
         assert f"{value}{name}" in re.sub(r"\s", "", page.text)
     assert "DEF_NODES=3\nDEF_TASKS=5\nDEF_CPUS=7" in page.text
-    assert len(page.attribute("data-copy")) == 6
+    assert len(page.attribute("data-copy")) == 7
     assert "button" not in [tag for tag, _ in page.tags]
 
 

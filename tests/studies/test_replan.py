@@ -220,6 +220,43 @@ def test_what_cannot_be_planned_is_told_in_one_line(case: str, saved: str) -> No
     assert "\n" not in str(caught.value)
 
 
+ABSURD = {
+    "--demand 1e-300": "the demand is 1e-300 samples/s, below any accelerator",
+    "--demand 1e300": "beyond any accelerator",
+    "--step-time 1e300 --batch-size 256": "the demand of 256 samples in 1e+300 s is 2.56e-298 samples/s, below any accelerator",
+    "--step-time 1e-300 --batch-size 1": "beyond any accelerator",
+    "--wafer bert_large --batch-size 256 --calibrate 1e-300": "the calibration rate is 1e-300 samples/s, below any accelerator",
+    "--storage-bandwidth 1e-300GB/s": "a storage bandwidth of 1e-291 bytes per second",
+    "--network-bandwidth 1e-30GB/s": "a network bandwidth of 1e-21 bytes per second",
+    "--memory-bandwidth 1e30GB/s": "a memory bandwidth of 1e+39 bytes per second",
+    "--headroom 1e300": "--headroom 1e+300",
+    "--node-speed 1e-300": "no less than 0.05",
+    "--nodes 999999999999": "more than 1,000,000 nodes",
+    "--single-task-nodes 999999999999": "less than the cluster's",
+    "--batch-size 999999999999": "--batch-size: more than",
+    "--memory-per-node 1e-9GiB": "cannot have 1 bytes of memory",
+}
+ODD = (
+    *("--demand 1e-5", "--demand 1e11", "--step-time 1e9 --batch-size 1000000000", "--headroom 1e-300", "--headroom 10"),
+    *("--storage-bandwidth 1kB/s", "--network-bandwidth 1e6GB/s", "--node-speed 0.06", "--nodes 1000000", "--current 1x9999999x1"),
+)
+
+
+@pytest.mark.parametrize("line", ABSURD)
+def test_of_an_absurd_number_the_option_is_blamed_and_not_the_run(
+    line: str, saved: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", saved, *line.split()]) == UsageError.exit_code
+    (said,) = capsys.readouterr().err.splitlines()
+    assert ABSURD[line] in said
+    assert "this run holds numbers" not in said
+
+
+@pytest.mark.parametrize("line", ODD)
+def test_an_odd_number_that_can_be_is_planned_with(line: str, saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", saved, *line.split(), "-q"]) == 0
+
+
 def test_a_demand_and_a_cluster_that_cannot_be_are_told_together(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", saved, "--wafer", "no_such_net", "--cluster", "none.yaml"]) == UsageError.exit_code
     assert len(capsys.readouterr().err.splitlines()) == 2

@@ -17,14 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import TargetError, UsageError
+from cs_input_analyzer.planning.params import params_from_json, params_to_json
 from cs_input_analyzer.worker.load import (
     Call,
     bind_arguments,
     build_dataset,
     find_object,
     load_params,
-    params_from_json,
-    params_to_json,
     parse_target,
 )
 
@@ -182,6 +181,22 @@ def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> 
     (tmp_path / "empty.yaml").touch()
     assert load_params(None, ()) is None
     assert load_params(str(tmp_path / "empty.yaml"), ()) == {}
+
+
+@pytest.mark.parametrize("is_in_c", [True, False])
+def test_no_message_quotes_a_value_of_params(is_in_c: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_in_c:
+        monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    file = tmp_path / "params.yaml"
+    file.write_text("a: 1\ntoken: TOKSECRET: [\n")
+    with pytest.raises(UsageError, match=r"is not YAML: .*line 2") as caught:
+        load_params(str(file), ())
+    assert "TOKSECRET" not in str(caught.value)
+    for override in ("a.token=TOKSECRET: [", "a.b.token=TOKSECRET"):
+        file.write_text("a: {b: 1}\n")
+        with pytest.raises(UsageError, match=r"--set a\..*token=…") as caught:
+            load_params(str(file), (override,))
+        assert "TOKSECRET" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ HOPELESS = {
     "JobHeldAdmin": "an administrator holds it",
     "JobHeldUser": "it is held",
 }
-_PER_JOB_LIMIT = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)Max\w*(NodePerJob|WallDuration)\w*")
+_PER_JOB_LIMIT = re.compile(r"(Assoc|QOS)Max(?=\w*(PerJob|WallDuration))\w*")
 
 # What a program of Slurm prints when its controller is busy, is being restarted, or cannot be reached: not that it refuses. What
 # was asked for may have been done all the same (slurm_errno.h: the "General communication layer").
@@ -96,7 +96,7 @@ def node_states(nodes: Sequence[str]) -> dict[str, str]:
         done = slurm_commands.run(["scontrol", "--oneliner", "show", "node", ",".join(nodes)])
     except LaunchError:
         return {}
-    return {match[1]: match[2] for match in re.finditer(r"NodeName=(\S+).*? State=(\S+)", done.stdout)}
+    return {match[1]: match[2] for match in re.finditer(r"NodeName=(\S+) (?:.*? )?State=(\S+)", done.stdout)}
 
 
 def cancel(job_id: str) -> bool:
@@ -132,7 +132,7 @@ class JobState:
 def parse_job(text: str) -> JobState | None:
     """`squeue -h -o '%T|%r|%N|%C|%D'` of one job; None where it names none (it is over and forgotten)."""
     for line in text.splitlines():
-        match = re.fullmatch(r"([A-Z_]+)\|(?:None|(.*?))\|(.*)\|(\d+)\|(\d+)", line.strip())
+        match = re.fullmatch(r"([A-Z_]+)\|(?:None|(.*?))\|([^|]*)\|(\d+)\|(\d+)", line.strip())
         if match is not None:
             cpus, nodes = int(match[4]), int(match[5])
             return JobState(state=match[1], reason=match[2] or "", nodes=match[3], cpus_per_node=cpus // max(1, nodes))

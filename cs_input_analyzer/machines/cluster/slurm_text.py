@@ -62,7 +62,7 @@ def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
         if cpus is None or memory is None:
             continue
         # Of resources the names alone: `cs:1,gpu:a100:4(S:0-1)` -> cs gpu.
-        resources = [word.split(":")[0] for word in _words(re.sub(r"\([^)]*\)", "", fields.get("Gres", "")))]
+        resources = [word.split(":")[0] for word in _words(re.sub(r"\([^()]*\)", "", fields.get("Gres", "")))]
         own = (*resources, *_words(fields.get("AvailableFeatures") or fields.get("Features")))
         found.append(
             NodeFacts(
