@@ -33,8 +33,8 @@ def main(arguments: Sequence[str]) -> None:
     agent.main(arguments)
 
 
-def _light_process(folder: Path, cpus: Sequence[int], *, is_isolated: bool = False) -> subprocess.Popen[bytes]:
-    return started(command("tests.slurm.light_agent", "worker", str(folder)), folder.parent, folder)
+def _light_process(folder: Path, scratch: Path, cpus: Sequence[int], **_: object) -> subprocess.Popen[bytes]:
+    return started(command("tests.slurm.light_agent", "worker", str(folder)), scratch, folder)
 
 
 def _work(folder: Path) -> None:

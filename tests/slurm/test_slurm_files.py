@@ -1,0 +1,39 @@
+"""The law of the user's files on nodes of Slurm, and Slurm from inside of a private tree."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.functional.test_user_files import check, needs_namespaces, users_of
+from tests.slurm.private_slurm import PrivateSlurm
+from tests.worker.test_isolation import isolated
+
+pytestmark = [pytest.mark.tf, pytest.mark.long, pytest.mark.slurm, pytest.mark.slow, needs_namespaces]
+
+# Its default shared folder is the current one, so a folder of ours lies below the working directory.
+ON_SLURM = ("--launcher", "slurm", "--queue-timeout", "60", "--slurm-nodes", "2", "--max-seconds", "15", "--probe-layouts", "1x1x1")
+
+
+@pytest.mark.parametrize("form", [("analyze", "data.py:input_fn"), ("python", "data.py")], ids=["target", "script"])
+def test_slurm_leaves_the_users_own_as_it_was(slurm: PrivateSlurm, tmp_path: Path, form: tuple[str, ...]) -> None:
+    with users_of(tmp_path, None) as users:
+        before = users.state()
+        options = (*ON_SLURM, "--no-measure-fixes", "--quiet")
+        found = users.run(*form, *options) if form[0] == "analyze" else users.run(*options, *form)
+        assert found.returncode == 0, found.stderr
+        check(users, before)
+    assert slurm.jobs() == ()
+
+
+def test_slurm_can_be_asked_from_inside(slurm: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "users").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code = """
+    import subprocess
+    assert here.level == "private copies", here
+    print(subprocess.run(["srun", "-N1", "-n1", "hostname"], check=True, capture_output=True, text=True, timeout=60).stdout)
+    """
+    assert isolated(code, folder=tmp_path) == os.uname().nodename
