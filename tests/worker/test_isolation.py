@@ -443,3 +443,23 @@ def test_a_file_of_several_gigabytes_opened_for_writing_fails_alone(tmp_path: Pa
     isolated(code, folder=tmp_path / "users")
     with (tmp_path / "large").open("rb") as file:
         assert file.read(4) == bytes(4)
+
+
+@pytest.mark.parametrize("is_users", [False, True], ids=["root", "user"])
+def test_a_cache_is_written_to_the_file_system_that_the_user_chose(users: Path, tmp_path: Path, is_users: bool) -> None:
+    """Its speed is measured, and its space is taken: a layer would be on another one."""
+    (users / "fast").mkdir()
+    nested = 'exec unshare --user --map-user=1234 --map-group=1234 -- "$@"' if is_users else 'exec "$@"'
+    mount = f'mount -t tmpfs none "{users}/fast" && export DEVICE=$(stat -c %d "{users}/fast") && {nested}'
+    code = f"""
+    import os
+    from pathlib import Path
+    folder = Path({str(tmp_path / "place")!r})
+    place = isolation.folder_beside("fast/cache", folder)
+    assert place.parent == Path("fast").absolute(), place
+    (place / "cache").write_text("x")
+    assert os.stat(place / "cache").st_dev == int(os.environ["DEVICE"]) != os.stat("fast").st_dev
+    assert isolation.folder_beside("fast/another", folder) == place
+    assert [link.readlink() for link in folder.glob(isolation.AWAY + "*")] == [place]
+    """
+    isolated(code, folder=tmp_path, mount=mount)
