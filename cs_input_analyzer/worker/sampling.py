@@ -148,7 +148,7 @@ class SamplingLoop:
         return tf.while_loop(goes_on, lambda index, before: self._take(iterator, index, before), start, parallel_iterations=1)
 
     def _take(self, iterator: Any, index: Any, before: Any) -> Any:
-        """Take one batch, and stamp it when all of it is there. If the clock was set back, the loop ends, and its caller goes on."""
+        """Take one batch, and stamp it when all of it is there. If the clock was set back, the loop ends; its caller goes on."""
         import tensorflow as tf
 
         element = iterator.get_next()
