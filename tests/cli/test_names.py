@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import cs_input_analyzer as csia
 from cs_input_analyzer import api
 from cs_input_analyzer.cli import main, original
 from cs_input_analyzer.engines import selection
+from cs_input_analyzer.engines.collecting import temporary_scratch
 from cs_input_analyzer.errors import TargetError, UsageError
 from cs_input_analyzer.report.to_json import load, to_json
 from tests.builders import make_analysis
@@ -87,6 +89,14 @@ def test_so_it_is_from_python(call: Callable[[], object], odd: Path) -> None:
         call()
     with pytest.raises(TargetError, match="is not UTF-8"):
         csia.analyze(f"{ODD}/d.py:input_fn")
+
+
+def test_so_is_such_a_folder_for_temporary_files(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(odd))
+    before = list(odd.iterdir())
+    with pytest.raises(UsageError, match="TMPDIR.*is not UTF-8"):
+        temporary_scratch()
+    assert list(odd.iterdir()) == before
 
 
 def test_files_of_such_names_are_read_and_written(
