@@ -94,7 +94,7 @@ def test_so_it_is_from_python(call: Callable[[], object], odd: Path) -> None:
 def test_so_is_such_a_folder_for_temporary_files(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(odd))
     before = list(odd.iterdir())
-    with pytest.raises(UsageError, match="TMPDIR.*is not UTF-8"):
+    with pytest.raises(UsageError, match=r"TMPDIR.*is not UTF-8"):
         temporary_scratch()
     assert list(odd.iterdir()) == before
 
