@@ -19,7 +19,7 @@ from cs_input_analyzer import __version__, records, report
 from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_options
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
-from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, TargetError, UsageError, typed
+from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, TargetError, UsageError, check_text, typed
 from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.masking import Secrets, hide_in, masked_command, masked_options
 from cs_input_analyzer.monitoring.in_process import Recommendation
@@ -526,8 +526,11 @@ def _check_importable(target: str) -> None:
 
 
 def _check_target(target: Any) -> None:
-    """Whether this is a function that can be handed over, or names a file that is there. Raises TargetError."""
+    """Check that this is a function that can be handed over, or names a file that is there. Raises TargetError."""
     if isinstance(target, str):
+        check_text("the target", target, TargetError)
+        with contextlib.suppress(FileNotFoundError):  # it was removed: who looks for files there says so
+            check_text("the current folder", os.getcwd(), TargetError)
         if capture.is_script(target):
             capture.parse_script(target)
         else:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, get_type_hints
 
-from cs_input_analyzer.errors import Mistakes, UsageError, typed
+from cs_input_analyzer.errors import Mistakes, UsageError, check_text, typed
 from cs_input_analyzer.planning.launch_lines import check_lines
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
@@ -88,6 +88,8 @@ def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
         if name in known and not (value is None and name in read):
             with mistakes:
                 read[name] = typed(keyword, readers.get(name, lambda value: value)(value), _hints()[name])
+                for part in read[name] if isinstance(read[name], tuple) else (read[name],):
+                    check_text(keyword, part if isinstance(part, str) else "")
     if read.get("current") is None:
         with mistakes:
             read["current"] = current_from(os.environ)

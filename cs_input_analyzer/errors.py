@@ -94,6 +94,15 @@ class Mistakes:
             raise together
 
 
+def check_text(what: str, name: str, kind: type[UsageError] = UsageError) -> None:
+    """Raise UsageError, or its `kind`, for a name that is not UTF-8: no saved run and no order to a worker can hold it.
+
+    Python has half a surrogate pair for each byte of such a name.
+    """
+    if any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise kind(f"{what} {name!a}: this name is not UTF-8, and no report can hold it; rename the file or the folder")
+
+
 def typed(name: str, value: Any, hint: Any) -> Any:
     """`value` where it is of that type; a path becomes its text, a number of numpy's one of Python's. Raises UsageError."""
     from pydantic import TypeAdapter, ValidationError

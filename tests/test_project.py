@@ -164,6 +164,16 @@ def test_no_relative_link_is_broken(root: Path) -> None:
     assert checked > 5
 
 
+def test_the_page_on_reliability_names_tests_that_are_there(root: Path) -> None:
+    missing = []
+    for row in (root / "docs" / "reliability.md").read_text(encoding="utf-8").splitlines():
+        files = [root / name for name in re.findall(r"`(tests/[\w/]+\.py)`", row)]
+        missing += [str(file) for file in files if not file.is_file()]
+        texts = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
+        missing += [name for name in re.findall(r"`(test_\w+)`", row) if not any(f"def {name}(" in text for text in texts)]
+    assert missing == []
+
+
 def heading_anchors(page: Path) -> set[str]:
     """The anchors that GitHub gives to headings: lower case, punctuation dropped, blanks to hyphens."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)

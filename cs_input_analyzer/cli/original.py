@@ -90,11 +90,12 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     output = Output.taken(choices)
     with found_wrong:
         choices["nodes"] = _nodes(available_nodes, choices)
-    choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
     if number is not None and number < 1:
         found_wrong.note(f"--capture {number}: candidates are counted from 1")
     with found_wrong:
         script = capture.from_command(words)
+    if script is not None:
+        choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
     options = options_of(None if script is None else script.target, None, (), choices)
     assert script is not None
     options = with_mode(options, script=(script.python,))

@@ -37,7 +37,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Interrupts:
-    """The first Ctrl-C, or Slurm's SIGTERM, or the SIGHUP of a lost connection, interrupts; while what was measured is being saved
+    """The first Ctrl-C, or Slurm's SIGTERM, or the SIGHUP of a lost connection, interrupts; while what was measured is reported
     the others are ignored, but for the third Ctrl-C, which ends this process: its workers die with it, and a guard tidies up."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _Interrupts:
         if number == signal.SIGINT:
             if self.seen.count(signal.SIGINT) > 2:
                 os._exit(EXIT_INTERRUPTED)
-            os.write(2, b"\ncs_input_analyzer: saving what was measured; a third Ctrl-C gives it up\n")
+            os.write(2, b"\ncs_input_analyzer: reporting what was measured; a third Ctrl-C gives it up\n")
 
 
 def ignore_late_signals() -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cs_input_analyzer.engines.bootstrap import MARK
+from cs_input_analyzer.errors import check_text
 from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
 from cs_input_analyzer.machines.counters import read_start
 from cs_input_analyzer.worker.isolation import AWAY, remove_tree
@@ -66,9 +67,10 @@ tidy "$2" "$5"
 
 class Scratch:
     """A new folder in `parent`, private to the user. `job_prefix`: its guard cancels the Slurm job of this name and the folder's
-    last letters (`job_name`). Raises OSError where there can be no folder."""
+    last letters (`job_name`). Raises OSError where there can be no folder, and UsageError if its name is not UTF-8."""
 
     def __init__(self, parent: Path, prefix: str = PREFIX, job_prefix: str = "") -> None:
+        check_text("the folder for temporary files (TMPDIR),", str(parent.resolve()))
         _sweep(parent, prefix)
         self.folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
         self.job_name = f"{job_prefix}{self.folder.name[-8:]}" if job_prefix else ""

@@ -18,6 +18,7 @@ from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.forking import ForkedProcess
 from cs_input_analyzer.engines.memory_watch import MemoryWatch
 from cs_input_analyzer.machines.counters import ProcessTree
+from cs_input_analyzer.machines.host import memory_here
 from cs_input_analyzer.worker.isolation import AWAY, Wanted
 from cs_input_analyzer.worker.journal import EventTail
 from cs_input_analyzer.worker.summary import Ending, Killed
@@ -163,7 +164,7 @@ class WorkerProcess:
 def memory_limit(asked_bytes: int | None, workers: int = 1) -> int:
     """Of each of so many workers: the user's limit, else an equal part of nearly all that is free now. The host must survive a
     pipeline that eats memory."""
-    free_bytes = int(psutil.virtual_memory().available * MEMORY_RATIO / workers)
+    free_bytes = int(memory_here().free_bytes * MEMORY_RATIO / workers)
     return min(asked_bytes or free_bytes, free_bytes)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import socket
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -19,6 +21,18 @@ from cs_input_analyzer.records import Host
 CGROUP = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 CPUS = Path("/sys/devices/system/cpu")
+# Of a control group of version 2, and of 1: its limit, its use, and how its file cache is called in `memory.stat`.
+_MEMORY_FILES = (
+    ("memory.max", "memory.current", r"(?:in)?active_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", r"total_(?:in)?active_file"),
+)
+
+
+class Memory(NamedTuple):
+    """What may still be taken, and all that there is."""
+
+    free_bytes: int
+    total_bytes: int
 
 
 def read_host(cpus: int | None = None) -> Host:
@@ -28,7 +42,7 @@ def read_host(cpus: int | None = None) -> Host:
         hostname=socket.gethostname(),
         cpus=os.cpu_count() or 1,
         cpu_model=_cpu_model(),
-        memory_bytes=psutil.virtual_memory().total,
+        memory_bytes=memory_here().total_bytes,
         cpu_budget=budget,
         cpu_budget_source=source,
         python_version=platform.python_version(),
@@ -83,6 +97,23 @@ def oom_kills(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> int:
         fields = dict(line.split() for line in _read(file).splitlines() if len(line.split()) == 2)
         total = max(total, int(fields.get("oom_kill", 0)))
     return total
+
+
+def memory_here(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> Memory:
+    """Return the memory of the host, or of the control group around us that leaves less.
+
+    The file cache of a group counts as free: the kernel drops it before it ends a process.
+    """
+    host = psutil.virtual_memory()
+    free, total = [int(host.available)], [int(host.total)]
+    for level in _group_levels("memory", _own_groups(groups), root):
+        for limit, used, cache in _MEMORY_FILES:
+            sizes = [_read(level / limit), _read(level / used)]
+            if all(map(str.isdigit, sizes)):  # not "max"
+                dropped = sum(map(int, re.findall(rf"^{cache} (\d+)$", _read(level / "memory.stat"), re.MULTILINE)))
+                free.append(max(0, int(sizes[0]) - int(sizes[1]) + dropped))
+                total.append(int(sizes[0]))
+    return Memory(free_bytes=min(free), total_bytes=min(total))
 
 
 def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> tuple[tuple[int, ...], ...]:

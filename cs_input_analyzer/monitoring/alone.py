@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import multimode
@@ -101,6 +100,7 @@ def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max
 
     from cs_input_analyzer.stats.steady_state import rate_of, steady_window
     from cs_input_analyzer.worker.sampling import SamplingLoop, counted_here
+    from cs_input_analyzer.worker.steady_clock import now_s
 
     iterator = iter(dataset)
     if samples.counted_in is not None:
@@ -109,8 +109,8 @@ def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max
     loop(iterator, 0, 0.0)  # traces it
     stamps_s: list[float] = []
     held: list[int] = []
-    began_cpu_s, until_s = CounterReader().read().cpu_s, time.time() + max_s
-    while time.time() < until_s:
+    began_cpu_s, until_s = CounterReader().read().cpu_s, now_s() + max_s
+    while now_s() < until_s:
         chunk = loop(iterator, until_s=until_s)
         stamps_s.extend(chunk.stamps_s)
         held.extend(chunk.samples if chunk.samples is not None else [samples.value or 1] * len(chunk.stamps_s))

@@ -44,7 +44,7 @@ def counter_for(batch: Any, batch_size: int | None) -> Count:
     if leading and (batch_size is None or (len(leading) == 1 and 0 < min(leading) < batch_size)):
         return _by_axis(shaped[0][0], 0, batch_size)
     declared = None if batch_size is None else float(batch_size)
-    if declared is not None and not shaped and isinstance(batch, list | tuple) and 0 < len(batch) <= declared:
+    if declared is not None and not shaped and isinstance(batch, list) and 0 < len(batch) <= declared:
         return lambda one: float(len(one))
     return lambda one: declared
 

@@ -16,8 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import psutil
-
+from cs_input_analyzer.machines.host import memory_here
 from cs_input_analyzer.pipeline.edits import deterministic, difference
 from cs_input_analyzer.worker.failures import named_message
 from cs_input_analyzer.worker.python_chance import fixed_draws
@@ -196,9 +195,9 @@ def _failed(who: str, elements: int, error: Exception) -> _Read:
 
 
 def is_memory_short(more_bytes: int = 0) -> bool:
-    """Whether the host has little memory left, or would have with so much more in use."""
-    memory = psutil.virtual_memory()
-    return bool(memory.available - more_bytes < LEAST_FREE_RATIO * memory.total)
+    """Return whether little memory is left here, or would be with so much more in use."""
+    memory = memory_here()
+    return memory.free_bytes - more_bytes < LEAST_FREE_RATIO * memory.total_bytes
 
 
 _END: Any = object()

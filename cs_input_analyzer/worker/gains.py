@@ -13,6 +13,7 @@ from cs_input_analyzer.records import FEWEST_ROUNDS, LEAST_GAIN, Estimate, is_cl
 from cs_input_analyzer.stats.estimates import paired_ratio
 from cs_input_analyzer.worker.failures import plain_message
 from cs_input_analyzer.worker.sampling import SamplingLoop
+from cs_input_analyzer.worker.steady_clock import now_s
 
 # A block should see so many.
 ELEMENTS_OF_BLOCK = 40
@@ -85,7 +86,7 @@ class Stopwatch:
 
     def _read(self, iterator: Any, elements: int | None, seconds: float) -> tuple[int, float]:
         """Elements read, and when the last of them came."""
-        chunk = self._loop(iterator, elements, time.time() + seconds)
+        chunk = self._loop(iterator, elements, now_s() + seconds)
         if chunk.error is not None or chunk.ended or not len(chunk.stamps_s):
             raise BlockError(plain_message(chunk.error) if chunk.error is not None else "it gives no elements")
         return len(chunk.stamps_s), float(chunk.stamps_s[-1])

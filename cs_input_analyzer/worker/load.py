@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from cs_input_analyzer.errors import TargetError, UsageError
+from cs_input_analyzer.errors import TargetError, UsageError, check_text
 from cs_input_analyzer.records import ContextUse, Mode
 from wafer_model.foreign import text_of, yaml_of
 
@@ -87,6 +87,7 @@ def parse_target(text: str) -> TargetName:
         path = Path(where).expanduser()
         if not path.is_file():
             raise TargetError(f"target {text!r}: there is no file {path} (looked from {Path.cwd()})")
+        check_text("the target's file", str(path.resolve()), TargetError)
         return TargetName(file=path.resolve(), module=None, attribute=attribute)
     if not all(part.isidentifier() for part in where.split(".")):
         raise TargetError(f"target {text!r}: {where!r} is neither a .py file nor a dotted module name")
@@ -299,6 +300,7 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
             raise UsageError(f"--params: {file} must hold a mapping at its top, not a {type(read).__name__}")
         params = read or {}
     for override in overrides:
+        check_text("--set", override)
         key, equals, text = override.partition("=")
         path = key.strip().split(".")
         if not equals or not all(path):

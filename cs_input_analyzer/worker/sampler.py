@@ -21,6 +21,7 @@ from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter, model_of
 from cs_input_analyzer.worker.sampling import SamplingLoop, harness_us_per_batch
 from cs_input_analyzer.worker.side_thread import SideThread
+from cs_input_analyzer.worker.steady_clock import now_s
 
 # A window in which fewer came, as each takes so long, goes on until they are there: with one there is no gap, and no rate. The
 # parent ends a worker at its deadline all the same.
@@ -94,7 +95,7 @@ class _Sampler:
     def begin(self) -> None:
         self.speed.start()
         self.given.fsspec.restart()
-        self.until_s = time.time() + self.given.max_window_s
+        self.until_s = now_s() + self.given.max_window_s
         self.loop.stop_at(self.until_s)
         self.side.start()
         self.side.note("reads", **asdict(reads_of(self.given.ops, self.side.meter.passed, {})))
@@ -111,7 +112,7 @@ class _Sampler:
             return "data_end"
         if self.side.is_precise:
             return "precision"
-        if time.time() >= self.until_s and self.side.batches >= FEWEST_BATCHES:
+        if now_s() >= self.until_s and self.side.batches >= FEWEST_BATCHES:
             return "budget"
         return None
 

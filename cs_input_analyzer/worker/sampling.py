@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.records import SamplesPerElement
+from cs_input_analyzer.worker.steady_clock import LEAST_JUMP_S, SteadyStamps, ahead_s, now_s
 
 CAPACITY = 1 << 16  # batches in one call of the loop; half a megabyte of stamps
 _BLOCK = 1 << 12  # stamps that one read takes out of the variable
@@ -27,7 +28,7 @@ DIGESTED_VALUES = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """Batches in the order of their arrival: seconds since the epoch, and samples (None where every batch holds the same)."""
+    """Batches in the order of their arrival: seconds on the steady clock, and samples (None where every batch holds the same)."""
 
     stamps_s: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int64] | None
@@ -59,14 +60,16 @@ class SamplingLoop:
         self._until_s = tf.Variable(math.inf, dtype=tf.float64, trainable=False)
         self._traced = tf.function(self._take_all)
         self._begin = self._read = 0
-        self._reading = threading.Lock()
+        self._stop_s = math.inf
+        self._steady = SteadyStamps()
+        self._reading, self._stopping = threading.Lock(), threading.Lock()
 
     def __call__(self, iterator: Any, batches: int | None = None, until_s: float | None = math.inf, *, fewest: int = 1) -> Chunk:
         """Take batches until `batches` have come, the time `until_s` has passed, the data end, or the memory for stamps is full.
 
         Args:
             batches: None is as many as the memory holds.
-            until_s: seconds since the epoch; None leaves the time that `stop_at` has set.
+            until_s: on the steady clock; None leaves the time that `stop_at` has set.
             fewest: batches that are asked for whatever the time.
         """
         import tensorflow as tf
@@ -78,21 +81,41 @@ class SamplingLoop:
             room = CAPACITY
         if until_s is not None:
             self.stop_at(until_s)
-        error, ended = None, False
         last = self._begin + min(room if batches is None else batches, room)
-        try:
-            self._traced(iterator, tf.constant(self._begin), tf.constant(last), tf.constant(self._begin + fewest))
-        except tf.errors.OutOfRangeError:
-            ended = True
-        except tf.errors.OpError as raised:
-            error = raised
-        left = self.arrived()
-        self._begin = self._read
-        return Chunk(stamps_s=left.stamps_s, samples=left.samples, ended=ended, error=error)
+        sure = tf.constant(self._begin + fewest)
+        parts: list[Arrivals] = []
+        error, ended, is_over = None, False, False
+        while not is_over:
+            try:
+                self._traced(iterator, tf.constant(self._begin), tf.constant(last), sure)
+            except tf.errors.OutOfRangeError:
+                ended = True
+            except tf.errors.OpError as raised:
+                error = raised
+            parts.append(self.arrived())
+            self._begin = self._read
+            is_over = ended or error is not None or self._begin >= last or self._is_time()
+        samples = [part.samples for part in parts if part.samples is not None]
+        return Chunk(
+            stamps_s=np.concatenate([part.stamps_s for part in parts]),
+            samples=np.concatenate(samples) if samples else None,
+            ended=ended,
+            error=error,
+        )
 
     def stop_at(self, until_s: float) -> None:
-        """Ask for no batch after this time, in seconds since the epoch. Another thread may call it while the loop runs."""
-        self._until_s.assign(until_s)
+        """Ask for no batch after this time on the steady clock. Another thread may call it while the loop runs."""
+        with self._stopping:
+            self._stop_s = until_s
+            self._until_s.assign(until_s + ahead_s())
+
+    def _is_time(self) -> bool:
+        """Return whether the loop has ended for its time; where the host's clock was set, tell it the time anew."""
+        with self._stopping:
+            if now_s() >= self._stop_s - LEAST_JUMP_S:
+                return True
+            self._until_s.assign(self._stop_s + ahead_s())
+            return False
 
     def arrived(self) -> Arrivals:
         """Return the batches that came since the last call. Another thread may call it while the loop runs."""
@@ -108,8 +131,9 @@ class SamplingLoop:
                 self._read += count
                 if count < len(block):
                     break
+            steady_s = self._steady.steady(np.concatenate(stamps_s) if stamps_s else np.empty(0))
         return Arrivals(
-            stamps_s=np.concatenate(stamps_s) if stamps_s else np.empty(0),
+            stamps_s=steady_s,
             samples=None if self._counted_in is None else np.concatenate([np.empty(0, np.int64), *samples]),
         )
 
@@ -121,10 +145,10 @@ class SamplingLoop:
             return tf.logical_and(index < last, is_time)
 
         start = [begin, tf.constant(-math.inf, tf.float64)]
-        return tf.while_loop(goes_on, lambda index, _: self._take(iterator, index), start, parallel_iterations=1)
+        return tf.while_loop(goes_on, lambda index, before: self._take(iterator, index, before), start, parallel_iterations=1)
 
-    def _take(self, iterator: Any, index: Any) -> Any:
-        """Take one batch, and stamp it when all of it is there."""
+    def _take(self, iterator: Any, index: Any, before: Any) -> Any:
+        """Take one batch, and stamp it when all of it is there. If the clock was set back, the loop ends; its caller goes on."""
         import tensorflow as tf
 
         element = iterator.get_next()
@@ -138,7 +162,7 @@ class SamplingLoop:
         with tf.control_dependencies(done):
             stamped = tf.raw_ops.ResourceScatterUpdate(resource=self._stamps.handle, indices=index, updates=now)
         with tf.control_dependencies([stamped]):
-            return index + 1, tf.identity(now)
+            return index + 1, tf.where(now < before, tf.constant(math.inf, tf.float64), now)
 
 
 def _slice_of(variable: Any, begin: int, end: int) -> Any:

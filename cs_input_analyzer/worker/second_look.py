@@ -22,6 +22,7 @@ from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
 from cs_input_analyzer.worker.failures import named_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
+from cs_input_analyzer.worker.steady_clock import now_s
 
 # Nothing is looked at where snapshots left less of the CPU than this, and saw all heavy ops.
 LEAST_RATIO = 0.1
@@ -150,7 +151,7 @@ def _cpu_s_per_element(part: Any, loop: SamplingLoop, seconds: float, harness_s:
         loop: traced for such elements on its first call.
         harness_s: what the loop itself costs each time.
     """
-    began_s, began_cpu_s = time.time(), time.process_time()
+    began_s, began_cpu_s = now_s(), time.process_time()
     iterator = iter(part.window(1, drop_remainder=True))
     came = loop(iterator, until_s=began_s + WARM_RATIO * seconds)
     count = len(came.stamps_s)
@@ -159,20 +160,20 @@ def _cpu_s_per_element(part: Any, loop: SamplingLoop, seconds: float, harness_s:
     first_s = float(came.stamps_s[0]) - began_s
     is_burst, has_ended = first_s > BURST_RATIO * seconds, came.ended
     if is_burst and not has_ended:
-        rest = loop(iterator, until_s=time.time() + max(seconds, first_s))
+        rest = loop(iterator, until_s=now_s() + max(seconds, first_s))
         count, has_ended = count + len(rest.stamps_s), rest.ended
         if not has_ended:
             return None
     if has_ended and (is_burst or count < TAKEN * LEAST_TIMES):
         return max(0.0, time.process_time() - began_cpu_s - harness_s * count) / count
-    each_s = (time.time() - began_s - first_s) / count
+    each_s = (now_s() - began_s - first_s) / count
     del iterator, came
     taken = int((1 - WARM_RATIO) * seconds / (LEAST_TIMES * each_s))
     taken = max(1, min(TAKEN, TAKEN_BYTES // max(1, bytes_of(next(iter(part)))), taken))
     iterator = iter((part.repeat() if has_ended else part).window(taken, drop_remainder=True))
-    loop(iterator, until_s=time.time() + WARM_RATIO * seconds)  # fills its buffers
+    loop(iterator, until_s=now_s() + WARM_RATIO * seconds)  # fills its buffers
     began_cpu_s = time.process_time()
-    came = loop(iterator, until_s=time.time() + (1 - WARM_RATIO) * seconds)
+    came = loop(iterator, until_s=now_s() + (1 - WARM_RATIO) * seconds)
     count = len(came.stamps_s)
     if came.error or not count:
         return None

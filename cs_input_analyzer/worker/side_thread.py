@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.stats.steady_state import steady_window
+from cs_input_analyzer.worker import steady_clock
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter, model_of, parsed
@@ -44,7 +45,7 @@ JOIN_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """A snapshot of the model, taken at `at_s` (epoch) from the iterator of pass `number`."""
+    """A snapshot of the model, taken at `at_s` of the steady clock from the iterator of pass `number`."""
 
     at_s: float
     number: int
@@ -105,7 +106,7 @@ class SideThread:
         if (model := model_of(self.iterator)) is not None:
             self.meter.add(model, self._number)
         self.is_filling = self.meter.is_filling_cache
-        self.journal.event("sampling", counters=asdict(self.counters.read()), at_s=time.time())
+        self.journal.event("sampling", counters=asdict(self.counters.read()), at_s=steady_clock.now_s())
         if self.is_filling:
             self.journal.event("cache_filling")
         self._thread.start()
@@ -203,7 +204,7 @@ class SideThread:
             self.batches += len(arrived.stamps_s)
 
     def _write(self, *, with_threads: bool) -> None:
-        counters, at_s = self.counters.read(threads=with_threads), time.time()
+        counters, at_s = self.counters.read(threads=with_threads), steady_clock.now_s()
         with self._lock:
             self._add(self.loop.arrived())
             unwritten, self._unwritten = self._unwritten, []
@@ -241,7 +242,7 @@ class SideThread:
             self._why_not_polled = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
             self.polls_costs = self.is_filling = False
             return None
-        return None if model is None else Poll(at_s=time.time(), number=self._number, model=model)
+        return None if model is None else Poll(at_s=steady_clock.now_s(), number=self._number, model=model)
 
     def _keep(self, poll: Poll | None) -> None:
         if poll is None:

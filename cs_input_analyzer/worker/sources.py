@@ -19,6 +19,7 @@ from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT, named_message, plain_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
+from cs_input_analyzer.worker.steady_clock import now_s
 
 # The readers alone: for so long, so many records at a time, so that the loop's own cost does not count.
 SOURCE_S = 1.0
@@ -127,7 +128,7 @@ def sample_readers(journal: JournalWriter, dataset: Any) -> None:
         source = source.repeat().batch(records).prefetch(2)
         loop, iterator = SamplingLoop(), iter(source)
         loop(iterator, 1)  # traces, and fills what is to be filled
-        read = loop(iterator, until_s=time.time() + SOURCE_S)
+        read = loop(iterator, until_s=now_s() + SOURCE_S)
         if read.error is not None or read.ended:
             return
     except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline

@@ -32,6 +32,7 @@ from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
 from cs_input_analyzer.worker.sampler import Sampling, sample
 from cs_input_analyzer.worker.sampling import bytes_of, digest_of, samples_in, shapes_of
+from cs_input_analyzer.worker.steady_clock import now_s
 
 # At most so long is spent on emptying or filling the cache before a window.
 CACHE_S = 10.0
@@ -79,7 +80,7 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
     if started is None or not window:
         return False
     iterator, samples = started
-    journal.event("go", at_s=time.time())
+    journal.event("go", at_s=now_s())
     window_s = float(window)
     sampling = Sampling(
         dataset=built.dataset,

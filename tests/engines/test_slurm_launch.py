@@ -72,6 +72,8 @@ def test_reasons_that_waiting_cures_and_does_not(reason: str) -> None:
     [
         ("slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "time limit"),
         ("srun: error: Node failure on n2", "node failed (n2)"),
+        ("srun: error: Task launch for StepId=2.0 failed on node n2: Communication connection failure", "does not answer (n2)"),
+        ("srun: error: Task launch for StepId=2.0 failed on node n2: Socket timed out on send/recv operation", "not answer (n2)"),
         ("slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE LOG ***", "node failed"),
         ("slurmstepd: error: Detected 1 oom_kill event in StepId=5.0. Some of the step tasks have been OOM Killed.", "memory"),
         ("slurmstepd: error: StepId=5.0 exceeded memory limit (2000 > 1500), being killed", "memory"),

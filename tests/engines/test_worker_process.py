@@ -227,7 +227,7 @@ def test_workers_of_a_launch_share_what_is_free(
 ) -> None:
     """What is free when they get their order: a launch before them may still have held it when they were started."""
     free = [100 * MEGABYTE]
-    monkeypatch.setattr(worker_process.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0]))
+    monkeypatch.setattr(worker_process.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0], total=free[0]))
     monkeypatch.setattr(local, "fresh_process", lambda folder, scratch, cpus, **_: shell(FAILS, str(folder)))
     with closing(LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, forks=False)) as launcher:
         handle = launcher.start(Layout.parse("1x2x1"))

@@ -18,6 +18,7 @@ import pytest
 
 from cs_input_analyzer.engines.scratch import Scratch
 from tests.functional.cases import refusal_of
+from tests.functional.memory_group import memory_group
 from tests.functional.running import BRIEF, FUNCTIONS, QUICK, Outcome, Stop, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.long]
@@ -136,6 +137,27 @@ def test_a_run_that_ends_early_saves_what_it_has_and_leaves_nothing(fault: Fault
     if moment == MEASURED and fault.saves and fault.codes == (130,):
         assert outcome.run["interrupted"] is True
         assert outcome.run["measurements"][0]["samples_per_s"]["estimate"] > 0
+
+
+@pytest.mark.parametrize("number", RUNS)
+@pytest.mark.parametrize("moment", TRIED)
+def test_the_kernel_ends_a_process_for_the_memory_of_the_group(moment: str, number: int, tmp_path: Path) -> None:
+    """Another program in the control group takes all that is left. The kernel ends the largest process, whichever that is."""
+    text, wait_s = MOMENTS[moment]
+    with memory_group() as group:
+        stop = Stop(strike=lambda command: group.fill(), text=text, wait_s=wait_s)
+        outcome = run_cli(("analyze", TARGET, *ARGUMENTS), tmp_path, stop=stop, program=BRIEF, within=group.within)
+        assert group.kills >= 1
+    judge(outcome, (*GOES_ON, -9))
+
+
+@pytest.mark.parametrize("number", RUNS)
+def test_a_worker_is_ended_before_the_kernel_does_it_for_the_memory_of_the_group(number: int, tmp_path: Path) -> None:
+    with memory_group() as group:
+        outcome = run_cli(("analyze", f"{FUNCTIONS}:eats_memory", *QUICK), tmp_path, program=BRIEF, within=group.within)
+        assert group.kills == 0
+    judge(outcome, (3,))
+    assert "more memory" in outcome.err
 
 
 def judge(outcome: Outcome, codes: Sequence[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from cs_input_analyzer.machines.host import (
     cgroup_quota_cpus,
     cpu_budget,
     cpu_sets,
+    memory_here,
     read_host,
     threads_per_core,
 )
@@ -75,6 +77,52 @@ def test_the_smallest_limit_decides(
 def test_more_cpus_than_there_are_is_refused(tmp_path: Path, cpus: int) -> None:
     with pytest.raises(UsageError, match="may use 8 CPUs"):
         cpu_budget(cpus, environ={}, cgroup=tmp_path, affinity=8)
+
+
+MEGABYTE = 2**20
+
+
+def limited(limit: int | str, used: int, cache: int, version: int = 2) -> dict[str, str]:
+    """Files of a group whose numbers are in megabytes."""
+    names = ("memory.max", "memory.current", "")
+    if version == 1:
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+    size = limit if isinstance(limit, str) else str(limit * MEGABYTE)
+    parts = {"anon": used, "inactive_file": cache // 2, "active_file": cache - cache // 2, "unevictable": 0}
+    stat = "".join(f"{names[2]}{name} {part * MEGABYTE}\n" for name, part in parts.items())
+    return {names[0]: f"{size}\n", names[1]: f"{used * MEGABYTE}\n", "memory.stat": stat}
+
+
+@pytest.mark.parametrize(
+    ("groups", "of_levels", "free", "total"),
+    [
+        ("", {}, 5000, 8000),
+        ("0::/\n", {"": limited("max", 100, 50)}, 5000, 8000),
+        ("0::/\n", {"": limited(3000, 1000, 400)}, 2400, 3000),
+        ("0::/\n", {"": limited(6000, 5900, 200)}, 300, 6000),
+        ("0::/\n", {"": limited(100, 400, 0)}, 0, 100),
+        ("0::/\n", {"": limited(7000, 100, 0)}, 5000, 7000),  # the host has less
+        ("0::/job/step\n", {"job": limited(2000, 1500, 0), "job/step": limited("max", 10, 0)}, 500, 2000),
+        ("4:memory:/job\n0::/\n", {"memory/job": limited(1000, 200, 100, version=1)}, 900, 1000),
+        ("4:memory:/job\n", {"memory/job": limited(2**43, 200, 100, version=1)}, 5000, 8000),  # what version 1 writes for none
+        ("0::/\n", {"": {"memory.max": "1000000\n"}}, 5000, 8000),  # what it holds is not told
+    ],
+)
+def test_memory_is_that_of_the_group_that_leaves_least(
+    groups: str,
+    of_levels: dict[str, dict[str, str]],
+    free: int,
+    total: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = SimpleNamespace(available=5000 * MEGABYTE, total=8000 * MEGABYTE)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: host)
+    put(tmp_path / "groups", groups)
+    for level, files in of_levels.items():
+        for name, text in files.items():
+            put(tmp_path / "cgroup" / level / name, text)
+    assert memory_here(tmp_path / "groups", tmp_path / "cgroup") == (free * MEGABYTE, total * MEGABYTE)
 
 
 def test_cpu_sets_lie_side_by_side_and_wrap_when_oversubscribed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,8 @@ def partly(shape: Any) -> Any:
         *((partly(shape), 16, partly(shape), 16) for shape in ((None, 4), None, 5)),
         (7, 32, 7, 32),
         (["a"] * 32, 32, ["a"] * 9, 9),
+        ((None, None), 32, (None, None), 32),  # components, no samples
+        ({}, 32, {}, 32),
         (7, None, 7, None),
         ((), None, (), None),
         (zeros(32, 4), 32, "not like the first", 32),

@@ -282,6 +282,85 @@ def test_what_cannot_be_measured_says_why(build: Callable[[], Any], is_measured:
     assert bool(found.missing) is not is_measured
 
 
+# --- odd batches ----------------------------------------------------------------------------------------------------------------
+
+
+def ragged_of(count: int) -> Any:
+    return tf.data.Dataset.range(1, count * BATCH + 1).map(lambda number: tf.range(number % 5)).ragged_batch(BATCH)
+
+
+def sparse_of(count: int) -> Any:
+    one = tf.sparse.SparseTensor([[3]], [1.0], [10])
+    return tf.data.Dataset.from_tensors(one).repeat(count * BATCH).batch(BATCH)
+
+
+def with_none(batch: Any) -> Any:
+    return batch, None, {"weight": None, "x": batch}
+
+
+ODD: dict[str, Callable[[int], Any]] = {
+    "ragged": ragged_of,
+    "sparse": sparse_of,
+    "None": lambda count: tf.data.Dataset.range(count * BATCH).batch(BATCH).map(with_none),
+    "dict": lambda count: tf.data.Dataset.zip({"a": {"b": ragged_of(count)}, "c": sparse_of(count)}),
+    "optional": lambda count: tf.data.Dataset.range(count).map(lambda number: tf.experimental.Optional.from_value(number)),
+    "dataset": lambda count: tf.data.Dataset.range(count * BATCH).window(BATCH),
+    "strings": lambda count: tf.data.Dataset.range(count * BATCH).map(tf.strings.as_string).batch(BATCH),
+}
+# Of no dataset, as TensorFlow makes none of them.
+PLAIN: dict[str, Callable[[int], Any]] = {
+    "only None": lambda count: [(None, None)] * count,
+    "empty dict": lambda count: [{}] * count,
+}
+# Their batches have no size of their own: the declared one counts.
+WITHOUT_SIZE = (*PLAIN, "optional", "dataset")
+
+
+@pytest.mark.parametrize("batch_size", [BATCH, None])
+@pytest.mark.parametrize("kind", [*ODD, *PLAIN])
+def test_a_loop_gets_odd_batches_as_they_are_and_they_are_counted(
+    kind: str, batch_size: int | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = {**ODD, **PLAIN}[kind](9)
+    monitor = csia.InputMonitor(dataset, batch_size, log_dir=tmp_path, log_every=2, console=None, environ={})
+    seen = list(monitor)
+    monitor.close()
+    assert caplog.records == []
+    assert len(seen) == len(list(dataset)) == 9
+    for batch, plain in zip(seen, dataset, strict=True):
+        tf.nest.assert_same_structure(batch, plain, expand_composites=True)
+    is_counted = batch_size is not None or kind not in WITHOUT_SIZE
+    assert monitor.summary().steps == 9
+    assert monitor.summary().samples == (9 * BATCH if is_counted else None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [*ODD, "short dict"])
+def test_a_fit_on_odd_batches_is_watched_and_trains_as_without(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Counts(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.steps = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+        def call(self, inputs: Any) -> Any:
+            return inputs
+
+        def train_step(self, data: Any) -> Any:
+            self.steps.assign_add(1.0)
+            return {"loss": self.steps}
+
+    dataset = ODD["dict" if kind == "short dict" else kind](12)
+    dataset = dataset.take(3) if kind == "short dict" else dataset
+    model, monitor = Counts(), silent(dataset=dataset, log_dir=tmp_path, measure_s=0.3)
+    model.compile(optimizer="sgd", jit_compile=False)
+    fit(model, monitor, dataset, epochs=2)
+    steps = 6 if kind == "short dict" else 24
+    assert int(model.steps.numpy()) == steps
+    assert monitor.summary().steps == steps
+    assert monitor.input_alone is not None
+    assert [record.message for record in caplog.records if "monitor" in record.message] == []
+
+
 # --- a loop of one's own ---------------------------------------------------------------------------------------------------------
 
 

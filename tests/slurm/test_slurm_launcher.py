@@ -19,11 +19,13 @@ import pytest
 
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
+from cs_input_analyzer.engines.slurm.step import JobStep
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.records import Layout, Options
 from tests.builders import make_cluster
 from tests.engines.launching import check_places, launched, plan_for
 from tests.functional.running import ran
+from tests.slurm.light_agent import BUILDING_S, IMPORTING_S
 from tests.slurm.private_slurm import PrivateSlurm
 from tests.waiting import PATIENCE_S, comes
 
@@ -73,12 +75,16 @@ def when(condition: Callable[[], bool], do: Callable[[], object]) -> threading.T
     return thread
 
 
+def journals_in(launcher: SlurmLauncher) -> list[bytes]:
+    """What the workers have written down so far."""
+    return [file.read_bytes() for file in launcher.folder.glob("step-*/worker-*/events.jsonl")]
+
+
 def samples(launcher: SlurmLauncher, workers: int) -> Callable[[], bool]:
     """Whether so many workers have sampled for a moment: a rate can be told of what they have written down."""
 
     def found() -> bool:
-        journals = [file.read_bytes() for file in launcher.folder.glob("step-*/worker-*/events.jsonl")]
-        return sum(text.count(b'"chunk"') > 8 for text in journals) >= workers
+        return sum(text.count(b'"chunk"') > 8 for text in journals_in(launcher)) >= workers
 
     return found
 
@@ -227,6 +233,73 @@ def test_a_node_that_dies_takes_only_its_own_workers_along(slurm: PrivateSlurm, 
     assert "n2" in second.message
     assert found.failure is None
     assert found.measurement.samples_per_s is not None
+    slurm.wait_for_idle()
+
+
+def when_told(monkeypatch: pytest.MonkeyPatch, do: str, then: Callable[[], object]) -> None:
+    """Does something before the tasks of a step get a message of this kind for the first time."""
+    tell, is_done = JobStep.tell, list[bool]()
+
+    def told(step: JobStep, what: str, **fields: object) -> None:
+        if what == do and not is_done:
+            is_done.append(True)
+            then()
+        tell(step, what, **fields)
+
+    monkeypatch.setattr(JobStep, "tell", told)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("node", ["n1", "n2"])
+@pytest.mark.parametrize(
+    "phase", ["importing", "before its order", "building", "before sampling", "sampling", "leaving", "collecting"]
+)
+def test_a_node_may_die_in_any_phase_of_a_launch(
+    slurm: PrivateSlurm, tmp_path: Path, light: None, monkeypatch: pytest.MonkeyPatch, phase: str, node: str
+) -> None:
+    """Its worker is lost, and the other one counts. What it had told of itself before that is kept."""
+    monkeypatch.setenv(IMPORTING_S, "3" if phase == "importing" else "0")
+    monkeypatch.setenv(BUILDING_S, "3" if phase == "building" else "0")
+    messages = {"before its order": "order", "before sampling": "go", "leaving": "leave", "collecting": "sum"}
+    watch = None
+    with launcher_on(slurm, tmp_path) as launcher:
+        if phase in messages:
+            when_told(monkeypatch, messages[phase], lambda: slurm.kill_node(node))
+        else:
+            begun = {
+                "importing": lambda: len(journals_in(launcher)) == 2,
+                "building": lambda: sum(b"imported" in text for text in journals_in(launcher)) == 2,
+                "sampling": samples(launcher, 2),
+            }[phase]
+            watch = when(begun, lambda: slurm.kill_node(node))
+        try:
+            found = launched(launcher, "endless", "2x1x1", min_window_s=6.0, max_window_s=6.0, target_error_ratio=1e-9)
+        finally:
+            if watch is not None:
+                watch.join()
+            slurm.start_node(node)
+    lost, kept = sorted(found.measurement.workers, key=lambda worker: worker.node != node)
+    assert (kept.status, kept.samples_per_s is not None) == ("done", True)
+    assert (lost.node, lost.status) == (node, "lost")
+    assert node in lost.message
+    assert (lost.samples_per_s is not None) == (phase in ("sampling", "leaving", "collecting"))
+    assert found.measurement.samples_per_s is not None
+    slurm.wait_for_idle()
+
+
+@pytest.mark.long
+def test_a_node_that_dies_while_the_nodes_are_looked_at_ends_it(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    def told(what: str) -> None:
+        if what == "checking the nodes":
+            slurm.kill_node("n2")
+
+    try:
+        with pytest.raises(LaunchError, match=r"cannot be used.*n2"):
+            started(tmp_path, told=told)
+    finally:
+        slurm.start_node("n2")
+    assert list(tmp_path.iterdir()) == []
+    assert comes(lambda: not slurm.jobs())
     slurm.wait_for_idle()
 
 

@@ -134,9 +134,10 @@ def _look(folder: Path, current: str, orders: _Orders) -> None:
     os.environ.pop("SLURM_CPUS_PER_TASK", None)  # it may be another component's
     host = replace(read_host(), threads_per_core=threads_per_core())  # of all of the node, not of the CPU that this look was given
     _say("here", node=_node(), host=asdict(host), problem=problem)
-    while orders.is_open:
+    while orders.is_open:  # until the slowest of the nodes has been looked at
         for _ in orders.poll(ALIVE_S):
             pass
+        _say("alive")
 
 
 class _Agent:

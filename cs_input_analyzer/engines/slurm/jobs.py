@@ -44,6 +44,7 @@ MEMORY = "Slurm ended a task for its memory"
 _CAUSES = (
     (r"DUE TO TIME LIMIT", "the time limit of the Slurm job was reached"),
     (r"DUE TO NODE FAILURE|Node failure on (?P<what>\S+)", "a node failed"),
+    (r"failed on node (?P<what>[^\s:]+): (Communication |Socket |Unable to contact |.*timed out)", "a node does not answer"),
     (r"DUE TO PREEMPTION", "Slurm gave the nodes to a more important job"),
     (r"oom[-_ ]kill|Out Of Memory|[Ee]xceeded (job|step|virtual)? ?memory limit|OUT_OF_MEMORY", MEMORY),
     (r"[Uu]nable to confirm allocation|Invalid job id|Job/step already completing", "the Slurm job is over"),

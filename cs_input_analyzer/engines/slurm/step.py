@@ -103,6 +103,10 @@ class JobStep:
         lines = [line.decode(errors="replace").rstrip() for line in self._errors]
         return cause_in(lines) or srun_complaint(lines)
 
+    def _with_complaint(self, problem: str) -> str:
+        complaint = self.complaint
+        return f"{problem}: {complaint}" if complaint else problem
+
     @property
     def is_over(self) -> bool:
         return self._process.poll() is not None and not self._readers[0].is_alive()
@@ -136,10 +140,9 @@ class JobStep:
                 continue
             if task.here is None:
                 if now_s - self.began_s > BEGIN_PATIENCE_S:
-                    said = f": {self.complaint}" if self.complaint else ""
-                    task.lost = f"Slurm did not start it within {BEGIN_PATIENCE_S:g} s{said}"
+                    task.lost = self._with_complaint(f"Slurm did not start it within {BEGIN_PATIENCE_S:g} s")
             elif now_s - task.last_word_s > self._silence_s:
-                task.lost = f"node {task.node} fell silent"
+                task.lost = self._with_complaint(f"node {task.node} fell silent")
 
     # --- messages to the tasks ---
 

@@ -88,12 +88,18 @@ def recorded_sources() -> Iterator[SourceLog]:
 
 
 def where_built() -> Source:
-    """The lines that the running code was called from; empty where TensorFlow acts on its own, whose stack maps the code that
-    AutoGraph generated back to the user's."""
+    """Return the lines that the running code was called from. They are empty if TensorFlow acts on its own.
+
+    TensorFlow's stack maps the code that AutoGraph generated back to the user's.
+    """
     from tensorflow.python.util import tf_stack
 
     library = None
-    for frame in reversed(tf_stack.extract_stack()):
+    try:
+        stack = list(tf_stack.extract_stack())
+    except RuntimeError:  # TensorFlow reads no stack with a path that is not UTF-8
+        return Source("", None)
+    for frame in reversed(stack):
         filename, lineno = _as_written(frame.filename, frame.lineno)
         if is_library(filename, _TENSORFLOW) or filename.startswith(_STDLIB):
             continue

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-import psutil
-
 from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, WorkPlan
 from cs_input_analyzer.errors import LaunchError
+from cs_input_analyzer.machines.host import memory_here
 from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import CacheChoice, Cluster, Host, LaunchPlan, Layout, Options, Storage
@@ -290,7 +289,7 @@ class Probing:
         began_s = self._launcher.now_s()
         for position, wanted in enumerate(order):
             workers += wanted.layout.tasks
-            if not waiting or workers * WORKER_RSS_BYTES < psutil.virtual_memory().available * WAITING_SHARE_RATIO:
+            if not waiting or workers * WORKER_RSS_BYTES < memory_here().free_bytes * WAITING_SHARE_RATIO:
                 waiting[position] = self._launcher.start(wanted.layout)
         if not self.results.measurements:
             self.seconds.has_started(self._launcher.now_s() - began_s)  # an engine may import before it forks

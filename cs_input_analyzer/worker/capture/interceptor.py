@@ -8,9 +8,11 @@ no step of a training, start no process and open no connection: what it tries of
 from __future__ import annotations
 
 import dis
+import functools
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,9 +31,24 @@ _ASKING = ("FOR_ITER", "SEND", "YIELD_FROM")
 _PROCESS_EVENTS = frozenset(
     ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "socket.connect")
 )
-_FILE_EVENTS = frozenset(
-    ("open", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod", "shutil.rmtree")
-)
+# Of those that change files: where the paths that they change stand among their arguments, each beside the place of the descriptor
+# of the folder that a relative path begins in. `open` tells none: see `_telling_of_folders`.
+_FILE_EVENTS: dict[str, tuple[tuple[int, int | None], ...]] = {
+    "open": ((0, None),),
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.link": ((1, 3),),
+    "os.mkdir": ((0, 2),),
+    "os.remove": ((0, 1),),
+    "os.removexattr": ((0, None),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.rmdir": ((0, 1),),
+    "os.setxattr": ((0, None),),
+    "os.symlink": ((1, 2),),
+    "os.truncate": ((0, None),),
+    "os.utime": ((0, 3),),
+    "shutil.rmtree": ((0, 1),),
+}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -105,7 +122,8 @@ class Interceptor:
         """Around the script."""
         _running.append(self)
         try:
-            yield
+            with _telling_of_folders():
+                yield
         finally:
             self.is_over = True
             _running.remove(self)
@@ -176,8 +194,66 @@ def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if event in _PROCESS_EVENTS:
         _running[-1].guard("start a process or open a connection")
-    elif event in _FILE_EVENTS and arguments and isinstance(arguments[0], str | bytes):
-        is_write = event != "open" or (isinstance(arguments[2], int) and arguments[2] & _WRITES)
-        path = os.path.abspath(os.fsdecode(arguments[0]))
-        if is_write and path != os.devnull and not path.startswith(_free):
-            _running[-1].written.setdefault(path)
+    elif event in _FILE_EVENTS and (event != "open" or (isinstance(arguments[2], int) and arguments[2] & _WRITES)):
+        for place, of_folder in _FILE_EVENTS[event]:
+            folder = _opening.folder if event == "open" else None
+            if of_folder is not None and len(arguments) > of_folder:
+                folder = arguments[of_folder]
+            _note_change(arguments[place], folder)
+
+
+def _note_change(named: Any, folder: Any) -> None:
+    """Add the file that is changed to those of the script that runs. An error in a hook would be the script's: nothing raises."""
+    try:
+        path = _path_of(named, folder)
+    except (OSError, TypeError, ValueError):  # a descriptor that is closed: what was asked for will fail, too
+        return
+    written = _running[-1].written
+    _opening.added = ""
+    if path != os.devnull and not f"{path}{os.sep}".startswith(_free) and path not in written:
+        written[path] = None
+        _opening.added = path
+
+
+def _path_of(named: Any, folder: Any) -> str:
+    """Return the path of a file, which may be named by its descriptor; `folder`: that of the folder where it begins."""
+    if isinstance(named, int):
+        return os.readlink(f"/proc/self/fd/{named}")
+    name = os.fsdecode(named)
+    if isinstance(folder, int) and folder >= 0 and not os.path.isabs(name):
+        name = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
+    return os.path.abspath(name)
+
+
+class _Opening(threading.local):
+    """In this thread: the descriptor of the folder that a file is opened in, and the path that the last event has added."""
+
+    folder: int | None = None
+    added: str = ""
+
+
+_opening = _Opening()
+
+
+@contextmanager
+def _telling_of_folders() -> Iterator[None]:
+    """While open, `os.open` tells the audit hook of its `dir_fd`, which Python's event does not hold."""
+    real = os.open
+
+    @functools.wraps(real)
+    def telling(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if dir_fd is not None and _running and _opening.added and _opening.added == os.path.abspath(os.fsdecode(path)):
+            _running[-1].written.pop(_opening.added, None)  # it is called by an opener of `open`, which took it for another file
+        _opening.folder = dir_fd
+        try:
+            return real(path, flags, mode, dir_fd=dir_fd)
+        finally:
+            _opening.folder = None
+
+    os.open = telling
+    os.supports_dir_fd.add(telling)
+    try:
+        yield
+    finally:
+        os.open = real
+        os.supports_dir_fd.discard(telling)

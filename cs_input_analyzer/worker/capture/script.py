@@ -21,7 +21,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.errors import TargetError, check_text
 from cs_input_analyzer.planning.train_command import is_python
 from cs_input_analyzer.worker.capture.entry_points import patched_entry_points, patched_one_shot_iterators
 from cs_input_analyzer.worker.capture.interceptor import Interceptor, Taken, audit
@@ -90,6 +90,8 @@ def parse_script(target: str) -> Script:
 def from_command(words: Sequence[str], number: int | None = None) -> Script:
     """Reads the words of a command, and checks that the script it names is there. Raises TargetError."""
     python, *rest = words
+    for word in words:
+        check_text("the script's command", word, TargetError)
     if not is_python(python):
         raise TargetError(f"{python!r} is not Python: write the command that trains, for example python run.py --mode=train")
     while rest and rest[0].startswith("-") and rest[0] != "-m":
@@ -108,6 +110,7 @@ def from_command(words: Sequence[str], number: int | None = None) -> Script:
         return Script(number=number, python=name, file=None, module=module, arguments=tuple(rest[2:]))
     if not Path(rest[0]).is_file():
         raise TargetError(f"{python} {rest[0]}: there is no file {rest[0]} (looked from {Path.cwd()})")
+    check_text("the script's file", os.path.realpath(rest[0]), TargetError)
     return Script(number=number, python=name, file=rest[0], module=None, arguments=tuple(rest[1:]))
 
 
