@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from cs_input_analyzer.machines.host import memory_here
 from cs_input_analyzer.machines.mounts import is_below
 from cs_input_analyzer.records import UserFiles
 from cs_input_analyzer.worker.isolation import kernel
@@ -148,7 +149,7 @@ class Tree:
         is_memory = mount is not None and mount.fstype == "tmpfs"  # shared memory stays memory
         if layers is None or is_memory or is_below(str(layers), path):
             if self._memory is None:
-                size = int(psutil.virtual_memory().available * MEMORY_RATIO)
+                size = int(memory_here().free_bytes * MEMORY_RATIO)
                 self._memory = Path(self._made_in_memory("memory", f",size={size}"))
             layers = self._memory
         self._count += 1
