@@ -257,7 +257,7 @@ def when_told(monkeypatch: pytest.MonkeyPatch, do: str, then: Callable[[], objec
 def test_a_node_may_die_in_any_phase_of_a_launch(
     slurm: PrivateSlurm, tmp_path: Path, light: None, monkeypatch: pytest.MonkeyPatch, phase: str, node: str
 ) -> None:
-    """Its worker is lost, and the other one counts. What it had told of itself before that is kept."""
+    """Its worker is lost, and the other one counts. What it had measured before that is kept."""
     monkeypatch.setenv(IMPORTING_S, "3" if phase == "importing" else "0")
     monkeypatch.setenv(BUILDING_S, "3" if phase == "building" else "0")
     messages = {"before its order": "order", "before sampling": "go", "leaving": "leave", "collecting": "sum"}
@@ -278,13 +278,20 @@ def test_a_node_may_die_in_any_phase_of_a_launch(
             if watch is not None:
                 watch.join()
             slurm.start_node(node)
-    lost, kept = sorted(found.measurement.workers, key=lambda worker: worker.node != node)
-    assert (kept.status, kept.samples_per_s is not None) == ("done", True)
-    assert (lost.node, lost.status) == (node, "lost")
-    assert node in lost.message
-    assert (lost.samples_per_s is not None) == (phase in ("sampling", "leaving", "collecting"))
-    assert found.measurement.samples_per_s is not None
     slurm.wait_for_idle()
+    lost, kept = sorted(found.measurement.workers, key=lambda worker: worker.node != node)
+    if kept.status == "lost" and phase in ("before its order", "before sampling"):
+        # Now and then srun gives up a whole step if it cannot pass a message on to one of its nodes.
+        assert kept.message.startswith("its step ended: ")
+        return
+    assert (kept.status, kept.samples_per_s is not None) == ("done", True), kept.message
+    # Once its worker is over, all that it measured is in the shared folder.
+    is_over = phase in ("leaving", "collecting")
+    assert lost.node == node
+    assert lost.status == "lost" or is_over
+    assert node in lost.message or lost.status == "done"
+    assert (lost.samples_per_s is not None) == (is_over or phase == "sampling")
+    assert found.measurement.samples_per_s is not None
 
 
 @pytest.mark.long
