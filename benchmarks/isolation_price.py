@@ -14,6 +14,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import contextlib
 import random
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,6 +117,7 @@ def main() -> None:
                     result[case] = {**bounds, "start_s": later_s[0] - later_s[1]}
                     interval = f"{bounds['low']:.3f} to {bounds['high']:.3f}"
                     rows.append((case, f"{bounds['ratio']:.3f}", interval, f"{later_s[0] - later_s[1]:+.2f}"))
+                    print(*rows[-1], sep="; ", file=sys.stderr, flush=True)
             finally:
                 for launcher in launchers.values():
                     launcher.close()

@@ -71,7 +71,12 @@ def refused_write(error: BaseException) -> str:
             f"{path} belongs to another user and gets no private copy: cs_input_analyzer refused this write. Write below the "
             "current folder instead, or let the code write for real by --on-own-files"
         )
-    if is_read_only and here.level == "read-only":
+    if is_read_only and here.level == "private copies":
+        return (
+            f"cs_input_analyzer refused to write {path}: the folder holds many small files, which are read as they are, so it is "
+            "read-only while batches are read. --on-own-files lets the code write for real"
+        )
+    if is_read_only:
         return (
             f"cs_input_analyzer refused to write {path}: private copies of your files cannot be had here ({here.why}), so they are "
             "read-only while the code runs. --on-own-files lets it write for real"

@@ -163,6 +163,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         build_s = time.monotonic() - began_s
         with graph.unreadable_named(dataset, log):
             files = graph.sized_files_of(dataset)
+        isolation.read_as_they_are(files)
         pipeline = graph.read_graph(
             dataset,
             log,

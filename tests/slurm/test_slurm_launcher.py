@@ -41,7 +41,8 @@ def started(folder: Path, *, silence_s: float = SILENCE_S, told: Any = lambda wh
     of_cluster = {"nodes": 4, "partition": "main", "excluded_nodes": ("wafer", "broken")}
     of_cluster |= {name: choices.pop(name) for name in tuple(choices) if name in of_cluster}
     asked = {"slurm_nodes": 2, "queue_timeout_s": 60.0, "shared_dir": str(folder), **choices}
-    return SlurmLauncher(Options(**asked), make_cluster(**of_cluster), silence_s=silence_s, on_status=told)
+    more = {name: asked.pop(name) for name in ("isolates",) if name in asked}
+    return SlurmLauncher(Options(**asked), make_cluster(**of_cluster), silence_s=silence_s, on_status=told, **more)
 
 
 @pytest.fixture

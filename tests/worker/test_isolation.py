@@ -463,3 +463,33 @@ def test_a_cache_is_written_to_the_file_system_that_the_user_chose(users: Path, 
     assert [link.readlink() for link in folder.glob(isolation.AWAY + "*")] == [place]
     """
     isolated(code, folder=tmp_path, mount=mount)
+
+
+@pytest.mark.parametrize("as_user", [None, 1234])
+def test_small_files_are_read_from_their_own_file_system(users: Path, tmp_path: Path, as_user: int | None) -> None:
+    """But not where the code has written beside them, and large ones cost nothing through a layer."""
+    for name in ("plain", "written", "large"):
+        (users / name).mkdir()
+        (users / name / "file").write_text("precious")
+    device = users.stat().st_dev
+    code = f"""
+    import os
+    open("written/index", "w").write("x")
+    large = [(os.path.abspath("large/file"), 1 << 30)]
+    isolation.read_as_they_are(large)
+    small = [(os.path.abspath(name + "/file"), 8) for name in ("plain", "written")]
+    isolation.read_as_they_are([*small, ("gs://bucket/file", 8)])
+    isolation.read_as_they_are(small)
+    assert [name for name in ("plain", "written", "large") if os.stat(name).st_dev == {device}] == ["plain"]
+    assert open("plain/file").read() == open("written/file").read() == "precious"
+    try:
+        open("plain/index", "w")
+    except OSError as error:
+        assert "small files" in __import__("cs_input_analyzer.worker.failures").worker.failures.refused_write(error), error
+    else:
+        raise AssertionError("it is real")
+    open("written/more", "w").write("x")
+    """
+    there = tree_of(users)
+    isolated(code, folder=tmp_path, as_user=as_user)
+    assert tree_of(users) == there

@@ -206,11 +206,19 @@ def test_work_that_is_over_between_two_batches_is_named(tmp_path: Path, place: s
         mapped = dataset.range(2000).map(lambda n: (n, work(n))).repeat()
         return mapped.group_by_window(lambda n, _: n % 4, lambda _, window: window.batch(4), window_size=4)
 
-    shares = looked_at(tmp_path, build)
-    # 0.9 and more on a quiet host; benchmarks.planted_costs measures how near.
-    assert shares["map"] == max(shares.values())
-    assert shares["map"] >= 0.4
-    assert shares.get(UNATTRIBUTED, 0.0) + shares.get("runtime", 0.0) <= 0.15
+    def is_named(shares: Mapping[str, float]) -> bool:
+        """0.9 and more on a quiet host; benchmarks.planted_costs measures how near."""
+        hidden = shares.get(UNATTRIBUTED, 0.0) + shares.get("runtime", 0.0)
+        return shares["map"] == max(shares.values()) and shares["map"] >= 0.4 and hidden <= 0.15
+
+    tried = []
+    for turn in range(4):  # window and look are a second apart: on a busy host other work may take the CPU in one of them
+        folder = tmp_path / str(turn)
+        folder.mkdir()
+        tried.append(looked_at(folder, build))
+        if is_named(tried[-1]):
+            return
+    raise AssertionError(tried)
 
 
 @pytest.mark.tf

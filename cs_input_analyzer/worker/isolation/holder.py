@@ -18,7 +18,7 @@ import stat
 import struct
 import tempfile
 import time
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -224,6 +224,8 @@ class _Holder:
         self._outside = self._inside = -1
         self._workers: set[socket.socket] = set()
         self._own: Path | None = None
+        self._tree: Tree | None = None
+        self._shown: set[str] = set()
         self._working = os.getcwd()
 
     def run(self, writer: int) -> NoReturn:
@@ -269,6 +271,7 @@ class _Holder:
             kept, given = (str(self._wanted.launch),), self._given
             tree = Tree(self._own, kept, self._working, given.level, has_own_processes=given.has_own_processes)
             tree.build()
+            self._tree = tree
             kernel.enter_root(tree.root)
             self._inside = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         finally:
@@ -309,8 +312,10 @@ class _Holder:
             if not request:
                 socket.send_fds(connection, [json.dumps(asdict(self._isolation())).encode()], self._namespaces)
                 self._workers.add(connection)
-            else:
+            elif "beside" in request:
                 connection.send(json.dumps(self._beside(Path(request["beside"]), Path(request["folder"]))).encode())
+            else:
+                connection.send(json.dumps(self._read(request["read"])).encode())
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return True
@@ -329,17 +334,34 @@ class _Holder:
         if place == folder:
             return str(folder)
         try:
-            tree = kernel.open_tree(str(place))
-            kernel.join(self._inside)
-            try:
-                place.mkdir(parents=True, exist_ok=True)
-                kernel.move_mount(tree, str(place))
-            finally:
-                kernel.join(self._outside)
-                os.close(tree)
+            self._show(str(place))
         except OSError:  # Linux before 5.2
             return str(folder)
         return str(place)
+
+    def _read(self, folders: Sequence[str]) -> list[str]:
+        """Show folders of data as they are, read-only; return those that are. Opening a file through a layer takes longer."""
+        for folder in folders:
+            is_new = folder not in self._shown and os.path.realpath(folder) == folder
+            if is_new and self._tree is not None and self._given.level == "private copies" and self._tree.is_as_it_was(folder):
+                with suppress(OSError):  # Linux before 5.2
+                    self._show(folder, is_read_only=True)
+                    self._shown.add(folder)
+        return sorted(self._shown)
+
+    def _show(self, path: str, *, is_read_only: bool = False) -> None:
+        """Show a real folder inside of the tree."""
+        tree = kernel.open_tree(path)
+        kernel.join(self._inside)
+        try:
+            os.makedirs(path, exist_ok=True)
+            kernel.move_mount(tree, path)
+            if is_read_only:
+                for mounted in (path, *(m.mountpoint for m in psutil.disk_partitions(all=True) if is_below(m.mountpoint, path))):
+                    kernel.make_read_only(mounted)
+        finally:
+            kernel.join(self._outside)
+            os.close(tree)
 
 
 def private_folder(path: Path, folder: Path) -> Path:

@@ -94,7 +94,8 @@ class Tree:
         self._temporary = [os.path.realpath(path) for path in TEMPORARY if os.path.isdir(path)]
         self.working = os.path.realpath(working)
         self._count = 0
-        self._overlaid: list[str] = []
+        self._uppers: dict[str, Path] = {}  # folder -> its upper layer
+        self._filled: set[Path] = set()  # folders of layers that we made
         # Trusted attributes, in which an overlay keeps what was removed, are not for user namespaces.
         self._is_superusers = kernel.is_first_user_namespace()
         self._options = "" if self._is_superusers else ",userxattr"
@@ -207,11 +208,11 @@ class Tree:
         work.mkdir()
         upper.chmod(stat.S_IMODE(os.stat(path).st_mode))
         if not self._is_superusers and path not in SYSTEMS_OWN:
-            _fill_with_folders_of_others(path, upper)
+            self._filled |= _fill_with_folders_of_others(path, upper)
         data = f"lowerdir={_quoted(path)},upperdir={_quoted(str(upper))},workdir={_quoted(str(work))}{self._options}"
         try:
             kernel.mount("overlay", self.root + path, "overlay", data=data)
-            self._overlaid.append(path)
+            self._uppers[path] = upper
         except OSError:
             if is_below(self.working, path):
                 raise
@@ -221,8 +222,16 @@ class Tree:
     def _hidden_working(self) -> list[str]:
         """Return the working directory where it lies in a folder of devices or sockets that is no copy."""
         is_kernels = any(is_below(self.working, path) for path in (PROC, SYS, DEV))
-        is_copied = any(is_below(self.working, path) for path in self._overlaid)
+        is_copied = any(is_below(self.working, path) for path in self._uppers)
         return [self.working] if is_kernels and not is_copied else []
+
+    def is_as_it_was(self, path: str) -> bool:
+        """Return whether a real folder is seen through a layer that holds nothing of it: nobody has written there."""
+        above = max((folder for folder in self._uppers if is_below(path, folder)), key=len, default=None)
+        if above is None or any(is_below(other, path) for other in (self.working, *self._kept)):
+            return False
+        layer = self._uppers[above] / os.path.relpath(path, above)
+        return not os.path.lexists(layer) or (layer in self._filled and not any(names for _, _, names in os.walk(layer)))
 
     # --- a folder that is made anew -------------------------------------------------------------------------------------------
 
@@ -352,9 +361,12 @@ def _of_others(*paths: str) -> list[str]:
     return [way for way in folders if os.stat(way).st_uid != os.getuid()]
 
 
-def _fill_with_folders_of_others(path: str, upper: Path) -> None:
-    """Make the folders of others below `path` in the upper layer, for the same reason: a user's own folder is often below one of
-    others, as /scratch/users/me is."""
+def _fill_with_folders_of_others(path: str, upper: Path) -> set[Path]:
+    """Make the folders of others below `path` in the upper layer, for the same reason; return them.
+
+    A user's own folder is often below one of others, as /scratch/users/me is.
+    """
+    made = set[Path]()
     deadline_s = time.monotonic() + FOLDERS_S
     queued = collections.deque([("", 0)])
     while queued and time.monotonic() < deadline_s:
@@ -372,5 +384,7 @@ def _fill_with_folders_of_others(path: str, upper: Path) -> None:
             name = os.path.join(inside, entry.name)
             (upper / name).mkdir()
             (upper / name).chmod(stat.S_IMODE(status.st_mode))
+            made.add(upper / name)
             if depth + 1 < DEPTH:
                 queued.append((name, depth + 1))
+    return made
