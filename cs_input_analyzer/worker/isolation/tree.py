@@ -94,8 +94,9 @@ class Tree:
         self._temporary = [os.path.realpath(path) for path in TEMPORARY if os.path.isdir(path)]
         self.working = os.path.realpath(working)
         self._count = 0
-        self._uppers: dict[str, Path] = {}  # folder -> its upper layer
-        self._filled: set[Path] = set()  # folders of layers that we made
+        # Folder -> a descriptor of its upper layer: one in memory has no path outside of the tree.
+        self._uppers: dict[str, int] = {}
+        self._filled: set[str] = set()  # real folders that we made in layers
         # Trusted attributes, in which an overlay keeps what was removed, are not for user namespaces.
         self._is_superusers = kernel.is_first_user_namespace()
         self._options = "" if self._is_superusers else ",userxattr"
@@ -212,7 +213,7 @@ class Tree:
         data = f"lowerdir={_quoted(path)},upperdir={_quoted(str(upper))},workdir={_quoted(str(work))}{self._options}"
         try:
             kernel.mount("overlay", self.root + path, "overlay", data=data)
-            self._uppers[path] = upper
+            self._uppers[path] = os.open(upper, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             if is_below(self.working, path):
                 raise
@@ -230,8 +231,12 @@ class Tree:
         above = max((folder for folder in self._uppers if is_below(path, folder)), key=len, default=None)
         if above is None or any(is_below(other, path) for other in (self.working, *self._kept)):
             return False
-        layer = self._uppers[above] / os.path.relpath(path, above)
-        return not os.path.lexists(layer) or (layer in self._filled and not any(names for _, _, names in os.walk(layer)))
+        layer = f"/proc/self/fd/{self._uppers[above]}"
+        for name in os.path.relpath(path, above).split("/"):
+            layer = os.path.join(layer, name)
+            if os.path.lexists(layer) and (not os.path.isdir(layer) or any(n.endswith(".opaque") for n in os.listxattr(layer))):
+                return False  # it was removed, and perhaps made again
+        return not os.path.lexists(layer) or (path in self._filled and not any(names for _, _, names in os.walk(layer)))
 
     # --- a folder that is made anew -------------------------------------------------------------------------------------------
 
@@ -361,12 +366,12 @@ def _of_others(*paths: str) -> list[str]:
     return [way for way in folders if os.stat(way).st_uid != os.getuid()]
 
 
-def _fill_with_folders_of_others(path: str, upper: Path) -> set[Path]:
+def _fill_with_folders_of_others(path: str, upper: Path) -> set[str]:
     """Make the folders of others below `path` in the upper layer, for the same reason; return them.
 
     A user's own folder is often below one of others, as /scratch/users/me is.
     """
-    made = set[Path]()
+    made = set[str]()
     deadline_s = time.monotonic() + FOLDERS_S
     queued = collections.deque([("", 0)])
     while queued and time.monotonic() < deadline_s:
@@ -384,7 +389,7 @@ def _fill_with_folders_of_others(path: str, upper: Path) -> set[Path]:
             name = os.path.join(inside, entry.name)
             (upper / name).mkdir()
             (upper / name).chmod(stat.S_IMODE(status.st_mode))
-            made.add(upper / name)
+            made.add(entry.path)
             if depth + 1 < DEPTH:
                 queued.append((name, depth + 1))
     return made
