@@ -73,8 +73,8 @@ def refused_write(error: BaseException) -> str:
         )
     if is_read_only and here.level == "private copies":
         return (
-            f"cs_input_analyzer refused to write {path}: the folder holds many small files, which are read as they are, so it is "
-            "read-only while batches are read. --on-own-files lets the code write for real"
+            f"cs_input_analyzer refused to write {path}: the folder holds data, which are read as they are, so it is read-only "
+            "while batches are read. --on-own-files lets the code write for real"
         )
     if is_read_only:
         return (

@@ -75,6 +75,7 @@ def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherite
 
 def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built, inherited_shared_bytes: int) -> bool:
     """The first batch, and the window as soon as the parent has said how long it is; False where there is nothing more to do."""
+    isolation.read_as_they_are([path for path, _ in built.files])
     started = _first_batch(journal, built)
     window = orders.readline() if started is not None else ""
     if started is None or not window:
@@ -163,7 +164,6 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         build_s = time.monotonic() - began_s
         with graph.unreadable_named(dataset, log):
             files = graph.sized_files_of(dataset)
-        isolation.read_as_they_are(files)
         pipeline = graph.read_graph(
             dataset,
             log,

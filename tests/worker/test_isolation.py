@@ -466,9 +466,9 @@ def test_a_cache_is_written_to_the_file_system_that_the_user_chose(users: Path, 
 
 
 @pytest.mark.parametrize("as_user", [None, 1234])
-def test_small_files_are_read_from_their_own_file_system(users: Path, tmp_path: Path, as_user: int | None) -> None:
-    """But not where the code has written beside them, and large ones cost nothing through a layer."""
-    for name in ("plain", "written", "large", "again/made"):
+def test_data_are_read_from_their_own_file_system(users: Path, tmp_path: Path, as_user: int | None) -> None:
+    """But not where the code has written beside them."""
+    for name in ("plain", "written", "again/made"):
         (users / name).mkdir(parents=True)
         (users / name / "file").write_text("precious")
     device = users.stat().st_dev
@@ -479,18 +479,16 @@ def test_small_files_are_read_from_their_own_file_system(users: Path, tmp_path: 
     shutil.rmtree("again")
     os.makedirs("again/made")
     open("again/made/file", "w").write("x")
-    large = [(os.path.abspath("large/file"), 1 << 30)]
-    isolation.read_as_they_are(large)
-    small = [(os.path.abspath(name + "/file"), 8) for name in ("plain", "written", "again/made")]
-    isolation.read_as_they_are([*small, ("gs://bucket/file", 8)])
-    isolation.read_as_they_are(small)
-    real = [name for name in ("plain", "written", "large", "again/made") if os.stat(name).st_dev == {device}]
+    data = [os.path.abspath(name + "/file") for name in ("plain", "written", "again/made")]
+    isolation.read_as_they_are([*data, "gs://bucket/file"])
+    isolation.read_as_they_are(data)
+    real = [name for name in ("plain", "written", "again/made") if os.stat(name).st_dev == {device}]
     assert real == ["plain"], real
     assert open("plain/file").read() == open("written/file").read() == "precious"
     try:
         open("plain/index", "w")
     except OSError as error:
-        assert "small files" in __import__("cs_input_analyzer.worker.failures").worker.failures.refused_write(error), error
+        assert "holds data" in __import__("cs_input_analyzer.worker.failures").worker.failures.refused_write(error), error
     else:
         raise AssertionError("it is real")
     open("written/more", "w").write("x")

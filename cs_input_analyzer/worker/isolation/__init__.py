@@ -36,8 +36,7 @@ __all__ = [
 # The stage of a failure: the user has not said that foreign code may run on their own files.
 NOT_ISOLATED = "isolation"
 
-# Files up to this mean size are small. Of more folders their common one is shown.
-SMALL_BYTES = 1 << 20
+# Of more folders of data their common one is shown.
 MOST_FOLDERS = 64
 SAMPLES = "sample_pipelines"
 _ROOT = Path(__file__).resolve().parents[3]
@@ -119,18 +118,14 @@ def folder_beside(path: str, folder: Path) -> Path:
         return folder
 
 
-def read_as_they_are(files: Sequence[tuple[str, int]]) -> None:
-    """Have folders of many small files read from their own file system: opening a file through a layer takes longer.
+def read_as_they_are(paths: Sequence[str]) -> None:
+    """Have the folders of these files read from their own file system: opening a file through a layer takes longer.
 
     Such a folder is read-only from then on. It stays behind the layer where the code has written to it.
-
-    Args:
-        files: paths and sizes.
     """
-    sizes = [size for path, size in files if "://" not in path]
-    if not _here.launch or not sizes or sum(sizes) > SMALL_BYTES * len(sizes):
+    folders = sorted({os.path.dirname(os.path.abspath(path)) for path in paths if "://" not in path})
+    if not _here.launch or not folders:
         return
-    folders = sorted({os.path.dirname(os.path.abspath(path)) for path, _ in files if "://" not in path})
     if len(folders) > MOST_FOLDERS:
         folders = [os.path.commonpath(folders)]
     with suppress(OSError, ValueError):
