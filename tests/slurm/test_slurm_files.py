@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.functional.test_user_files import check, needs_namespaces, users_of
+from tests.functional.running import ran
+from tests.functional.test_user_files import NO_OVERLAY, check, needs_namespaces, users_of
 from tests.slurm.private_slurm import PrivateSlurm
 from tests.worker.test_isolation import isolated
 
@@ -26,6 +29,19 @@ def test_slurm_leaves_the_users_own_as_it_was(slurm: PrivateSlurm, tmp_path: Pat
         assert found.returncode == 0, found.stderr
         check(users, before)
     assert slurm.jobs() == ()
+
+
+def test_without_overlays_nodes_give_a_full_answer(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(NO_OVERLAY)
+    (tmp_path / "data.py").write_text("import tensorflow as tf\n\ndef reads():\n    return tf.data.Dataset.range(10**9).batch(4)\n")
+    words = ("analyze", "data.py:reads", *ON_SLURM, "--no-measure-fixes", "--quiet", "--json", "run.json")
+    found = ran([sys.executable, "-m", "cs_input_analyzer", *words], tmp_path, PYTHONPATH=str(site))
+    assert found.returncode == 0, found.stderr
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["pipeline"]["user_files"] == "read-only"
+    assert run["recommendation"]["nodes"] >= 1
 
 
 def test_slurm_can_be_asked_from_inside(slurm: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,9 +168,7 @@ class Tree:
             for other in self._next_below(path):  # files that people write: /dev/shm, /home/me of an automounter
                 if self._mounts[other].fstype not in KERNELS:
                     self._place(other)
-        elif (
-            mount is not None and not os.path.isdir(path)
-        ) or self._level == "read-only":  # one file, as a container's /etc/resolv.conf
+        elif self._level == "read-only" or not os.path.isdir(path):  # a mount may be of one file: a container's /etc/resolv.conf
             self._read_only(path)
         elif path == "/" or (self._mounts_below(path) and not self._is_superusers):
             self._each_entry(path)
