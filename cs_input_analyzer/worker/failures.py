@@ -24,7 +24,11 @@ TRACEBACK_LIMIT = 8000
 FAULT, VERSION = "fault", "version"
 # The stage of a write that our isolation refuses: not the user's mistake either.
 REFUSED = "refused"
-_REFUSED_PATH = re.compile(r"(\S+); (?:Read-only file system|Value too large for defined data type)")
+# As TensorFlow writes it, and as Python does.
+_REFUSED_PATH = re.compile(
+    r"(?P<first>\S+); (?:Read-only file system|Value too large for defined data type)"
+    r"|\[Errno (?:30|75)\] [^:\n]*: '(?P<last>[^'\n]+)'"
+)
 _OURS = str(Path(__file__).parents[1]) + os.sep
 # Looking for a file that has changed takes at most so long.
 CHANGED_FILES_S = 1.0
@@ -63,7 +67,7 @@ def refused_write(error: BaseException) -> str:
     number = cause.errno if isinstance(cause, OSError) else None
     named = _REFUSED_PATH.search(str(error))
     path = os.fspath(cause.filename) if isinstance(cause, OSError) and isinstance(cause.filename, str) else ""
-    path = path or (named.group(1) if named else "")
+    path = path or ((named.group("first") or named.group("last")) if named else "")
     is_read_only = number == errno.EROFS or (named is not None and os.strerror(errno.EROFS) in str(error))
     is_others = number == errno.EOVERFLOW or (named is not None and os.strerror(errno.EOVERFLOW) in str(error))
     if is_others:

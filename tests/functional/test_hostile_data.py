@@ -124,7 +124,7 @@ CASES = (
         within=obeying_modes,
         holds=lambda outcome: data_error(outcome, FORBIDDEN),
     ),
-    hostile("a file shrinks", "shrinks", 0, *DATA, prepare=records(5000), holds=shrunk),
+    hostile("a file shrinks", "shrinks", 0, *DATA, "--on-own-files", prepare=records(5000), holds=shrunk),
     hostile("no /proc", "without_proc", 0, holds=without_what_proc_shows),
     hostile("the disk fills", "fills_the_disk", 0, holds=only_its_end_lost),
     hostile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def test_a_serial_map_ends_as_a_patch_in_a_worker_of_two_cpus(root: Path, tmp_pa
     fixes = outcome.run["fixes"]
     assert fixes["layout"] == {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": 2}
     if not fixes["codes"]:  # others had the second CPU
-        assert "too noisy to tell: CSI101" in outcome.out
+        assert re.search(r"too noisy to tell: CSI101|CSI101 gained at first", outcome.out), outcome.out
         return
     assert fixes["patch"]["proven"], fixes["patch"]
     assert "+" in fixes["patch"]["diff"]

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.functional.forty_things import OUTSIDE
+from tests.functional.forty_things import THINGS as THINGS_DONE
 from tests.functional.running import ran, tree_of
 from tests.worker.test_isolation import as_a_user, can_isolate
 
@@ -141,7 +142,9 @@ def users(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def check(users: Users, before: dict[str, object], *, things: int = 40) -> None:
     """Check the law, and that the function ran and could do nearly all inside."""
     assert users.told, "the input function never ran"
-    assert all(len(done) >= things for done in users.told), sorted(users.told[0])
+    # Workers of a launch share their copies: who comes second finds much of it gone.
+    most = max(users.told, key=len)
+    assert len(most) >= things, sorted(set(THINGS_DONE) - set(most))
     assert users.state() == before
 
 
