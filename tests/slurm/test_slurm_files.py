@@ -50,6 +50,7 @@ def test_slurm_can_be_asked_from_inside(slurm: PrivateSlurm, tmp_path: Path, mon
     code = """
     import subprocess
     assert here.level == "private copies", here
-    print(subprocess.run(["srun", "-N1", "-n1", "sh", "-c", "hostname; sleep 1"], check=True, capture_output=True, text=True, timeout=60).stdout)
+    words = ["srun", "-N1", "-n1", "hostname"]
+    print(subprocess.run(words, check=True, capture_output=True, text=True, timeout=60).stdout)
     """
     assert isolated(code, folder=tmp_path) == os.uname().nodename

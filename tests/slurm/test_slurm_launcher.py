@@ -198,7 +198,7 @@ def test_each_worker_has_its_own_place(slurm: PrivateSlurm, tmp_path: Path) -> N
     shared.mkdir()
     seen_in.mkdir()
     params = {"to": f"{seen_in}/", "batch_size": 4}
-    with launcher_on(slurm, shared) as launcher:
+    with launcher_on(slurm, shared, isolates=False) as launcher:
         found = launched(launcher, "tells_what_it_sees", "2x2x1", params_json=json.dumps(params), num_workers=6, max_window_s=2.0)
     measurement = found.measurement
     assert [(worker.index, worker.status, worker.message) for worker in measurement.workers] == [(i, "done", "") for i in range(4)]

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -104,6 +105,9 @@ def run_inside(wanted: Wanted, parent_pid: int, life: Callable[[], object]) -> N
     if _here.level != "own files":
         kernel.drop_capabilities(had & holder.KEPT_CAPABILITIES)
     life()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
     os._exit(0)
 
 
