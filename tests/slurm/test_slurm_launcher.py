@@ -251,11 +251,13 @@ def when_told(monkeypatch: pytest.MonkeyPatch, do: str, then: Callable[[], objec
     monkeypatch.setattr(JobStep, "tell", told)
 
 
+# All of them where FAULT_RUNS is set, as for the ends of a run: which messages srun passes on to a dead node differs.
+PHASES = ["importing", "before its order", "building", "before sampling", "sampling", "leaving", "collecting"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("place", [0, 1], ids=["first", "second"])
-@pytest.mark.parametrize(
-    "phase", ["importing", "before its order", "building", "before sampling", "sampling", "leaving", "collecting"]
-)
+@pytest.mark.parametrize("phase", PHASES if os.environ.get("FAULT_RUNS") else ["sampling"])
 def test_a_node_may_die_in_any_phase_of_a_launch(
     slurm: PrivateSlurm, tmp_path: Path, light: None, monkeypatch: pytest.MonkeyPatch, phase: str, place: int
 ) -> None:
