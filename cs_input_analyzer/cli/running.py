@@ -169,7 +169,7 @@ class OwnFiles:
     is_allowed: bool
 
     def ask(self, error: NotIsolatedError) -> None:
-        """Ask on a terminal, once for a target in a folder. Raise `error` where nobody says yes."""
+        """Ask on a terminal, once for a target in a folder. Raise `error` unless the user says yes."""
         key = f"{os.getcwd()}: {self.target}"
         remembered = Path(platformdirs.user_cache_dir("cs_input_analyzer"), "on_own_files.json")
         known: Any = []

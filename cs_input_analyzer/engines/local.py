@@ -46,7 +46,7 @@ class LocalLauncher:
     `close`.
 
     Args:
-        forks: whether workers are forked from one process that has imported TensorFlow; else each imports it by itself.
+        forks: whether one process imports TensorFlow and forks the workers; else each worker imports it.
         isolates: whether the workers of a launch have private copies of all files; else they write to the user's own.
         has_network: whether they have the real network.
         is_script: whether they run a user's script.
@@ -107,7 +107,7 @@ class LocalLauncher:
         return (0.0 if self._forks else FRESH_IMPORT_S) + FORK_S * workers
 
     def _process(self, folder: Path, cpus: Sequence[int], *, is_first: bool) -> subprocess.Popen[bytes] | ForkedProcess:
-        """Start a worker, forked from a process that has imported TensorFlow; where that cannot be had, it imports it by itself.
+        """Start a worker. Fork it from the process that imported TensorFlow, or let it import TensorFlow if there is none.
 
         The files of the launch are in the folder of its first worker, whose space is watched.
         """

@@ -29,7 +29,7 @@ _MEMORY_FILES = (
 
 
 class Memory(NamedTuple):
-    """What may still be taken, and all that there is."""
+    """Free and total memory."""
 
     free_bytes: int
     total_bytes: int
