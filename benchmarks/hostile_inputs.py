@@ -5,8 +5,8 @@ them, networks, clusters, params) are mutated: bytes change, pieces are cut, rep
 and tokens that readers stumble over are put in. Each input goes through the reader of its kind, each tenth through the command. An
 input has failed where that takes more than five seconds, more than 500 MB, or ends in anything but an answer or one line of ours.
 
-Of runs, each text that a stranger can choose is also set by itself (`hostile_texts`): these files can be read, so that all that is
-made of a run meets them. One of the formats, `plan` or `compare` is made of each.
+`hostile_texts` also changes one text of a saved run at a time. These files can be read, so every renderer meets the text. Each file
+goes through one format, `plan` or `compare`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ MASK = "***"
 # Letters of a command line: Linux starts no program with a longer argument. Splitting one takes the square of its length.
 LONGEST_COMMAND = 1 << 17
 
-# Words of a key that name a secret, whatever stands before them.
+# A key with one of these words names a secret. Any words may come before it.
 _SECRET = {
     *("password", "passwords", "passwd", "pwd", "passphrase", "passcode", "secret", "secrets", "credential", "credentials"),
     *("creds", "auth", "authorization", "bearer", "apikey", "apikeys", "apitoken", "authtoken", "authkey", "accesstoken"),
@@ -90,8 +90,8 @@ class Secrets:
     def hide(self, text: str, *, is_prose: bool = True) -> str:
         """Return the text without these values.
 
-        One that reads like a plain word is hidden in prose only, where it stands alone. Short ones are left, as they are part of
-        other words.
+        A value that reads like a plain word is hidden in prose only, and only as a whole word. Short values stay: they are parts
+        of other words.
         """
         for value in sorted(self.values, key=len, reverse=True):
             if len(value) < _SHORTEST_HIDDEN or value not in text:
