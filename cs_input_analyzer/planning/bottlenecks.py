@@ -265,11 +265,15 @@ def is_growing(drawn: Mapping[int, float]) -> bool:
 
 
 def _drawn_by(drawn: Mapping[int, float], streams: float) -> float:
-    """Bytes/s of so many streams: in proportion to the nearest fewer ones that were tried, but not above the nearest more."""
-    fewer = max((count for count in drawn if count <= streams), default=min(drawn))
-    more = min((count for count in drawn if count >= streams), default=None)
-    proportional = drawn[fewer] * streams / fewer
-    return proportional if more is None else min(proportional, drawn[more])
+    """Return the bytes/s of so many streams: in proportion to the nearest fewer ones, but not above the nearest more.
+
+    N streams draw at most N times the rate of one. A window below its share of a wider one was disturbed, so the share counts.
+    """
+    least = {count: max(rate * count / wider for wider, rate in drawn.items() if wider >= count) for count in drawn}
+    fewer = max((count for count in least if count <= streams), default=min(least))
+    more = min((count for count in least if count >= streams), default=None)
+    proportional = least[fewer] * streams / fewer
+    return proportional if more is None else min(proportional, least[more])
 
 
 def _fsspec(worker: _Worker, storage: Storage) -> Iterator[_Ceiling]:

@@ -254,6 +254,13 @@ def test_latency_is_what_the_readers_own_streams_draw_and_not_above_what_more_dr
     assert [station.samples_per_s for station in stations if station.kind == "storage latency"] == pytest.approx(expected)
 
 
+def test_a_window_below_its_share_of_a_wider_one_was_disturbed() -> None:
+    """N streams draw at most N times the rate of one; 1,100/s, which the pipeline draws, would refute the window of one stream."""
+    storage = reading({1: 800, 2: 2500, 4: 5000})
+    stations = found(FLAT, {"read": (1e-4, 0.0)}, rate=1100.0, storage=storage)
+    assert the(LATENCY, stations).samples_per_s == pytest.approx(1250)
+
+
 @pytest.mark.parametrize(
     ("width", "pool", "calls"), [(None, None, 1), (8, None, 4), (3, None, 3), (8, 6, 6), (8, 16, 8), (8, 0, 4)]
 )
