@@ -16,6 +16,7 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 from cs_input_analyzer.errors import Mistakes, UsageError, check_text, typed
+from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.planning.launch_lines import check_lines
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
@@ -65,6 +66,9 @@ def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     """The fields that were given and could be read."""
     known = {field.name for field in fields(Options)}
     unknown = sorted(set(choices) - known - set(SHORT))
+    for message in filter(None, (gone_message("option", name) for name in unknown)):
+        mistakes.note(message)
+    unknown = [name for name in unknown if gone_message("option", name) is None]
     with mistakes:
         if unknown:
             raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join(sorted({*SHORT, *known}))}")

@@ -17,7 +17,8 @@ from cs_input_analyzer import __version__
 from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, plan, report, rules, tune, validate, wafer
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED, ignore_late_signals
 from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide, print_on_stderr
-from cs_input_analyzer.errors import AnalyzerError, LaunchError
+from cs_input_analyzer.errors import AnalyzerError, LaunchError, UsageError
+from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.masking import hide_in, masked_words
 
 COMMANDS = (
@@ -44,6 +45,8 @@ EXIT_BROKEN_PIPE = 141
 class _Commands(click.Group):
     def resolve_command(self, context: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self.commands:
+            if message := gone_message("command", args[0]):
+                raise UsageError(message)
             original.check_begins_with_python(args)
         return super().resolve_command(context, args)
 

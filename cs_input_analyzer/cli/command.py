@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cs_input_analyzer.errors import Mistakes
+from cs_input_analyzer.gone import gone_message
 
 KEY = "cs_input_analyzer.mistakes"
 
@@ -40,7 +41,7 @@ class Command(click.Command):
                 place = next((at for at, word in enumerate(args) if word.partition("=")[0] == error.option_name), None)
                 if place is None:  # one of several letters behind one dash
                     raise
-                mistakes_of(ctx).note(error.format_message())
+                mistakes_of(ctx).note(gone_message("option", error.option_name) or error.format_message())
                 unknown += [word for word in args[place + 1 : place + 2] if "=" not in args[place] and not word.startswith("-")]
                 args = args[:place] + args[place + 1 :]
             except click.UsageError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,10 +12,18 @@ from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.gone import gone_message
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
     from cs_input_analyzer.report import Format
+
+
+class _FormatChoice(click.Choice[str]):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if message := gone_message("format", str(value)):
+            raise click.BadParameter(message, ctx, param)
+        return super().convert(value, param, ctx)
 
 
 @click.command(cls=Command)
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]),
+    type=_FormatChoice(["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]),
     help="By the ending of FILE when not given; console on the terminal.",
 )
 @shared.FULL
