@@ -18,7 +18,6 @@ from cs_input_analyzer.pipeline.samples import with_samples
 from cs_input_analyzer.records import Layout, PipelineGraph, ReadRate, SamplesPerElement, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
-from cs_input_analyzer.worker.soak import soak_of
 from cs_input_analyzer.worker.summary import (
     OVERUSED,
     Ending,
@@ -85,7 +84,6 @@ def launch_result(
         fsspec=fsspec_reads(first),
         is_interrupted=is_interrupted,
         outcomes=_outcomes(plan, first, ending),
-        soak=soak_of(first, layout, plan.max_window_s, workers[0].message) if plan.is_soak else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -351,38 +351,6 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SoakPoint:
-    """One moment of a soak: seconds since sampling began, memory held, blocks of Python's heap, and bytes that wait, by op."""
-
-    at_s: float
-    rss_bytes: int | None
-    python_blocks: int | None
-    buffered_bytes: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Soak:
-    """One worker, sampled for long to see what its memory does.
-
-    Attributes:
-        asked_s, seconds: how long it was to be, and was.
-        points: at equal distances.
-        rss_growth_bytes_per_min: slope of its memory after the first quarter; None for windows under a minute.
-        grown: the op whose buffer grew by a quarter or more of what the memory grew; `Python` where that was its heap; None where
-            the memory did not grow, or something else did.
-        ended: why it ended early; empty otherwise.
-    """
-
-    layout: Layout
-    asked_s: float
-    seconds: float
-    points: tuple[SoakPoint, ...]
-    rss_growth_bytes_per_min: float | None
-    grown: str | None
-    ended: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Station:
     """A resource that every sample of one worker passes, and the rate that it alone would allow (bottleneck law).
 
@@ -416,7 +384,6 @@ class Budget:
     probes_s: float = 0.0
     storage_s: float = 0.0
     fixes_s: float = 0.0
-    soak_s: float = 0.0
     total_s: float = 0.0
     not_measured: tuple[str, ...] = ()
 

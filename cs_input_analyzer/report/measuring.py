@@ -14,7 +14,6 @@ from cs_input_analyzer.records import (
     Noise,
     Options,
     Profile,
-    Soak,
     SteadyState,
     Storage,
     UserFiles,
@@ -73,23 +72,6 @@ def _files(files: FileSet) -> str:
     each = f"{format_bytes(files.smallest_bytes)} to {format_bytes(files.largest_bytes)} each"
     where = f", in {files.directory}" if files.directory else ""
     return f"{format_count(files.count)}, {format_bytes(files.bytes)} in all, {each}{where}"
-
-
-def soak_facts(soak: Soak | None) -> Pairs:
-    """What the memory of one worker did over a long time."""
-    if soak is None:
-        return ()
-    known = [point.rss_bytes for point in soak.points if point.rss_bytes is not None]
-    slope = soak.rss_growth_bytes_per_min
-    ended = f" of {format_seconds(soak.asked_s)}: {soak.ended}" if soak.ended else ""
-    return pairs(
-        (
-            ("followed", f"{format_seconds(soak.seconds)}{ended}, one worker of {soak.layout}"),
-            ("memory", f"{format_bytes(known[0])} to {format_bytes(known[-1])}" if known else ""),
-            ("grows by", f"{format_bytes(slope)} a minute" if slope is not None and slope > 0 else ""),
-            ("what grew", soak.grown or ""),
-        )
-    )
 
 
 def storage_facts(storage: Storage | None) -> Pairs:

@@ -37,7 +37,6 @@ class Sampling:
         target_error_ratio: half-width of the rate's interval at which sampling stops.
         files: paths and sizes when the pipeline was built.
         fsspec: what Python functions read besides.
-        want_heap: whether blocks of Python's heap are counted with each reading.
     """
 
     dataset: Any
@@ -51,7 +50,6 @@ class Sampling:
     files: Sequence[tuple[str, int]] = ()
     fsspec: FsspecWatch = field(default_factory=FsspecWatch)
     inherited_shared_bytes: int = 0
-    want_heap: bool = False
 
 
 def sample(journal: JournalWriter, given: Sampling) -> None:
@@ -84,7 +82,7 @@ class _Sampler:
             journal=self.journal,
             loop=self.loop,
             meter=CostMeter(ops=self.given.ops),
-            counters=CounterReader(speed=self.speed, heap=self.given.want_heap),
+            counters=CounterReader(speed=self.speed),
             polls_costs=self.given.want_costs,
             min_window_s=self.given.min_window_s,
             window_s=self.given.max_window_s,

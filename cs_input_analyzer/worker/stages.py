@@ -96,7 +96,6 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
         files=built.files,
         fsspec=built.fsspec,
         inherited_shared_bytes=inherited_shared_bytes,
-        want_heap=order.plan.is_soak,
     )
     sample(journal, sampling)
     return True

@@ -147,7 +147,6 @@ def test_each_chunk_has_its_counters(passes: Journal) -> None:
     times = [reading.at_s for reading in readings]
     assert None not in times
     assert times == sorted(time for time in times if time is not None)
-    assert all(reading.rss_bytes is not None and reading.rss_bytes > 0 for reading in readings)
     result = result_of(passes)
     assert result.pss_bytes > 50e6  # TensorFlow is in it
     assert 0.05 < result.noise.reference_ratio < 1.1
