@@ -22,7 +22,6 @@ from cs_input_analyzer.worker.summary import (
     OVERUSED,
     Ending,
     Killed,
-    fsspec_reads,
     measurement_of,
     profile_from,
     source_rate,
@@ -81,7 +80,6 @@ def launch_result(
         transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
         source_samples_per_s=source_rate(first, pipeline) if pipeline else None,
         store_reads=tuple(ReadRate(**read) for read in (first.last("store") or {"reads": ()})["reads"]),
-        fsspec=fsspec_reads(first),
         is_interrupted=is_interrupted,
         outcomes=_outcomes(plan, first, ending),
     )

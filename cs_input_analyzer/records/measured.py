@@ -8,7 +8,6 @@ from statistics import median
 from typing import Literal
 
 from cs_input_analyzer.records.machine import Layout, check_loop_s
-from cs_input_analyzer.records.pipeline import FileSet
 from wafer_model import Estimate
 
 STRAGGLER_RATIO = 0.9
@@ -310,22 +309,6 @@ class ReadRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FsspecReads:
-    """What Python functions of the pipeline read through fsspec, as a worker that was alone saw it.
-
-    Attributes:
-        files: those that were read while it ran: there may be more.
-        wait_s_per_sample: seconds that its threads waited for answers of the store, for one sample.
-        latency_s, read_bytes: medians of a read.
-    """
-
-    files: FileSet
-    wait_s_per_sample: float
-    latency_s: float
-    read_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """The file system under the pipeline, as seen from this host.
 
@@ -336,7 +319,6 @@ class Storage:
         evicted: whether `--cache cold` emptied that cache; None where it was not asked for, or the kernel does not say.
         reads: bandwidth and latency by streams, cold ones first.
         source_samples_per_s: ceiling of one worker's readers alone, the pipeline cut after them; None where not measured.
-        fsspec: what no op reads but a Python function; None where none did, through fsspec.
     """
 
     directory: str
@@ -347,7 +329,6 @@ class Storage:
     evicted: bool | None
     reads: tuple[ReadRate, ...]
     source_samples_per_s: Estimate | None = None
-    fsspec: FsspecReads | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

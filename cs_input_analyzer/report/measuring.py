@@ -9,7 +9,6 @@ from cs_input_analyzer.records import (
     Capture,
     Estimate,
     FileSet,
-    FsspecReads,
     Measurement,
     Noise,
     Options,
@@ -86,7 +85,6 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ("directory", storage.directory),
             ("file system", f"{storage.file_system or 'of unknown type'}, {reach[storage.is_shared]}"),
             ("dataset", format_bytes(storage.dataset_bytes)),
-            ("through fsspec", _through_fsspec(storage.fsspec)),
             ("page cache", cached),
             ("eviction", _eviction(storage)),
             (
@@ -97,15 +95,6 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ),
         )
     )
-
-
-def _through_fsspec(reads: FsspecReads | None) -> str:
-    """What Python functions read; how much more there is, nobody knows."""
-    if reads is None:
-        return ""
-    files = f"{counted(reads.files.count, 'file')} of {format_bytes(reads.files.bytes)} seen in {reads.files.directory}"
-    each = f"{format_seconds(reads.latency_s)} for a read of {format_bytes(reads.read_bytes)}"
-    return f"{files}; {each}; threads wait {format_seconds(reads.wait_s_per_sample)} for a sample"
 
 
 def _consequence(storage: Storage, held: float) -> str:

@@ -52,6 +52,7 @@ GONE: dict[tuple[str, ...], Any] = {
     ("options", "egress"): "measure",
     ("budget", "soak_s"): 600.0,
     ("capacity", "sending_cpu_s_per_sample"): 1e-6,
+    ("storage", "fsspec"): {"files": None, "wait_s_per_sample": 0.005, "latency_s": 0.03, "read_bytes": 2**20},
 }
 
 

@@ -139,12 +139,11 @@ class Probing:
         Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
         there is no time; what it is, and what the readers alone gave, is recorded all the same.
         """
-        paths, fsspec = [path for path, _ in self.results.files], self.results.fsspec
-        seen = fsspec.files if fsspec is not None and not paths else None
-        files = seen or (self.results.pipeline.files if self.results.pipeline else None)
-        if files is None or not (paths or seen):
+        paths = [path for path, _ in self.results.files]
+        files = self.results.pipeline.files if self.results.pipeline else None
+        if files is None or not paths:
             return
-        if files.store is not None or seen:
+        if files.store is not None:
             self.results.storage = Storage(
                 directory=files.directory or "",
                 file_system=files.store,
@@ -154,7 +153,6 @@ class Probing:
                 evicted=None,
                 reads=self.results.store_reads,
                 source_samples_per_s=self.results.source_samples_per_s,
-                fsspec=fsspec,
             )
             if not self.results.store_reads:
                 self.seconds.leave_out(f"the storage by itself: no file of {files.directory} could be read alone")
@@ -177,7 +175,7 @@ class Probing:
         if storage is not None:
             before = self.results.measurements[0].page_cache_ratio  # our own reads came after
             source = self.results.source_samples_per_s
-            self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source, fsspec=fsspec)
+            self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source)
 
     def measure_round(self, plan: LaunchPlan) -> bool:
         """One more round, in random order, on other files: the plan, and again the layouts it was compared with; False when time is

@@ -14,7 +14,6 @@ from cs_input_analyzer.records import (
     CacheChoice,
     CapacityModel,
     Estimate,
-    FsspecReads,
     Host,
     LaunchPlan,
     Layout,
@@ -54,7 +53,6 @@ class Results:
         self.storage: Storage | None = None
         self.source_samples_per_s: Estimate | None = None
         self.store_reads: tuple[ReadRate, ...] = ()
-        self.fsspec: FsspecReads | None = None
         self._profiles: list[tuple[Profile, Measurement]] = []
         self._saw_shard = False
         self._saved_model: CapacityModel | None = None
@@ -81,7 +79,6 @@ class Results:
         self.measurements.append(launched.measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
         self.store_reads = self.store_reads or launched.store_reads
-        self.fsspec = self.fsspec or launched.fsspec
         # Some functions shard only among several.
         self._saw_shard |= launched.pipeline is not None and deals_out_files(launched.pipeline.ops)
         if self.pipeline is None:
