@@ -102,13 +102,11 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
     if not order.is_first:
         return
     if order.plan.want_source:
-        from cs_input_analyzer.worker.sources import count_ignored, sample_readers, sample_store
+        from cs_input_analyzer.worker.sources import count_ignored, sample_readers
 
         if any(op.kind == "IgnoreErrors" and op.within is None for op in built.pipeline.ops):
             count_ignored(journal, built.dataset, built.pipeline.ops)
         sample_readers(journal, built.dataset)
-        if any("://" in path for path, _ in built.files[:1]):
-            sample_store(journal, built.files)
     if order.plan.candidates:
         from cs_input_analyzer.worker.fixes import try_fixes
 

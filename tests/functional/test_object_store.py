@@ -20,8 +20,7 @@ def test_files_of_a_store_are_listed_sized_and_read(tmp_path: Path) -> None:
     assert (files["count"], files["bytes"], files["directory"]) == (4, sum(sizes), "ram://bucket/train")
     assert (files["largest_bytes"], files["smallest_bytes"]) == (max(sizes), min(sizes))
     assert outcome.run["storage"]["file_system"] == "ram"
-    reads = outcome.run["storage"]["reads"]
-    assert [read["streams"] for read in reads] == [1, 2, 4]  # there are not enough files for more
-    assert all(read["bytes_per_s"] > 0 for read in reads)
+    assert outcome.run["storage"]["reads"] == []
+    assert any("ram://bucket/train is in an object store" in what for what in outcome.run["budget"]["not_measured"])
     assert outcome.run["measurements"][0]["samples_per_s"]["estimate"] > 0
     assert not any("was there when the pipeline was built" in line for line in outcome.out.splitlines())

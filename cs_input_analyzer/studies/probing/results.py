@@ -22,7 +22,6 @@ from cs_input_analyzer.records import (
     Options,
     PipelineGraph,
     Profile,
-    ReadRate,
     Scaling,
     Station,
     Storage,
@@ -52,7 +51,6 @@ class Results:
         self.files: tuple[tuple[str, int], ...] = ()
         self.storage: Storage | None = None
         self.source_samples_per_s: Estimate | None = None
-        self.store_reads: tuple[ReadRate, ...] = ()
         self._profiles: list[tuple[Profile, Measurement]] = []
         self._saw_shard = False
         self._saved_model: CapacityModel | None = None
@@ -78,7 +76,6 @@ class Results:
         """What a launch gave."""
         self.measurements.append(launched.measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
-        self.store_reads = self.store_reads or launched.store_reads
         # Some functions shard only among several.
         self._saw_shard |= launched.pipeline is not None and deals_out_files(launched.pipeline.ops)
         if self.pipeline is None:
