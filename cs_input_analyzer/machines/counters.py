@@ -34,7 +34,6 @@ class Counters:
         read_bytes: asked for by read calls (`rchar`), but for what was read to count; `physical_read_bytes`: fetched from storage.
         run_s, queued_s: time the threads alive now ran, and waited for a CPU (schedstat).
         host_cpu_s, host_steal_s: CPU time of the whole host, and what its hypervisor took.
-        at_s: when these were read, monotonic clock.
         switches: times that a thread gave up its CPU, or lost it; `preempted_switches`: lost it while it had work.
         own_cpus_s: time of the CPUs that this process may use, `own_cpus_busy_s` that in which they were not idle: for whomever
             they worked, or the hypervisor had them.
@@ -48,7 +47,6 @@ class Counters:
     queued_s: float | None
     host_cpu_s: float | None
     host_steal_s: float | None
-    at_s: float | None = None
     switches: int | None = None
     preempted_switches: int | None = None
     own_cpus_s: float | None = None
@@ -125,7 +123,6 @@ class CounterReader:
             queued_s=queued_s,
             host_cpu_s=host_cpu_s,
             host_steal_s=host_steal_s,
-            at_s=time.monotonic(),
             switches=own.ru_nvcsw + own.ru_nivcsw,
             preempted_switches=own.ru_nivcsw,
             own_cpus_s=own_cpus_s,

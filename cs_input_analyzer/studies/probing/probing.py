@@ -12,7 +12,7 @@ from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, Work
 from cs_input_analyzer.machines.host import memory_here
 from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import CacheChoice, Cluster, Host, LaunchPlan, Layout, Options, Storage
+from cs_input_analyzer.records import Cluster, Host, LaunchPlan, Layout, Options, Storage
 from cs_input_analyzer.studies.demand import has_demand
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
@@ -278,7 +278,6 @@ class Probing:
         launches_left: int,
         import_s: float = 0.0,
         longest_s: float = math.inf,
-        cache: CacheChoice | None = None,
     ) -> LaunchResult:
         began_s = self._launcher.now_s()
         layout, num_workers = launching.layout, wanted.num_workers
@@ -292,7 +291,7 @@ class Probing:
             self._work(
                 batch_size=self._options.batch_size,
                 has_demand=has_demand(self._options),
-                cache=cache or self.results.cache,
+                cache=self.results.cache,
                 role=self._role,
                 why=wanted.why,
                 want_source=self._role == "probe" and is_first,
