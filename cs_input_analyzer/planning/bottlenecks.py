@@ -381,8 +381,7 @@ def _storage_explains_reading(cause: _Ceiling, other: _Ceiling) -> bool:
     """Readers, and threads that mostly read, go as fast as the storage gives."""
     if cause.kind not in ("storage bandwidth", "storage latency"):
         return False
-    readers = (*reader_ops(other.members), *cause.members)
-    return other.kind == "readers" or (other.costliest is not None and other.costliest in readers)
+    return other.kind == "readers" or (other.costliest is not None and other.costliest in reader_ops(other.members))
 
 
 _EXPLANATIONS: tuple[Callable[[_Ceiling, _Ceiling], bool], ...] = (
