@@ -175,7 +175,7 @@ def reading_us(threads: int, readings: int = 200) -> tuple[float, float]:
     waiting = [threading.Thread(target=ended.wait) for _ in range(threads)]
     for thread in waiting:
         thread.start()
-    reader = CounterReader(heap=False)
+    reader = CounterReader()
     spent_us = []
     for with_threads in (True, False):
         reader.read(threads=with_threads)

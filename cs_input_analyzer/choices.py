@@ -23,18 +23,17 @@ from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
 from cs_input_analyzer.rules import check_codes
 from cs_input_analyzer.studies.demand import check_sources, with_mode
-from cs_input_analyzer.units import parse_duration, parse_estimate, parse_per_s, parse_seconds
+from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
 from wafer_model.systems import DTYPES
 
 # What the vendor's launcher takes where its options say nothing.
 SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
 MIN_SECONDS = 5.0
 MIN_START_S = 5.0
-MIN_SOAK_S = 5.0
 # Samples of a step: a thousand times as many as the largest batches that networks were trained with.
 MOST_BATCH_SAMPLES = 10**9
 # Keywords that are not the name of a field, and the field that they fill.
-SHORT = {"demand": "demand_samples_per_s", "step_time": "step_time_s", "soak": "soak_s"}
+SHORT = {"demand": "demand_samples_per_s", "step_time": "step_time_s"}
 
 
 def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
@@ -75,7 +74,6 @@ def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     readers: dict[str, Callable[[Any], Any]] = {
         "demand_samples_per_s": lambda value: parse_per_s(value) if isinstance(value, str) else value,
         "step_time_s": lambda value: parse_seconds(value) if isinstance(value, str) else value,
-        "soak_s": lambda value: parse_duration(value) if isinstance(value, str) else value,
         "node_speed_ratio": lambda value: parse_estimate(str(value)) if isinstance(value, str | numbers.Real) else value,
         "select": as_codes,
         "ignore": as_codes,
@@ -224,8 +222,6 @@ def _problems(options: Options) -> Iterator[str]:
         yield f"--headroom {options.headroom_ratio:g}: a ratio of the demand, for example 0.1 for 10 %"
     if not (math.isfinite(options.max_seconds) and options.max_seconds >= MIN_SECONDS):
         yield f"--max-seconds {options.max_seconds:g}: too short to measure anything; give {MIN_SECONDS:g} or more"
-    if options.soak_s is not None and not (math.isfinite(options.soak_s) and options.soak_s >= MIN_SOAK_S):
-        yield f"--soak {options.soak_s:g}: memory that grows shows in minutes; give {MIN_SOAK_S:g} s or more, for example 10m"
     if not (math.isfinite(options.start_timeout_s) and options.start_timeout_s >= MIN_START_S):
         yield f"--start-timeout {options.start_timeout_s:g}: importing TensorFlow alone takes seconds; give {MIN_START_S:g} or more"
     if not (math.isfinite(options.queue_timeout_s) and options.queue_timeout_s > 0):
@@ -242,8 +238,6 @@ def _contradictions(options: Options) -> Iterator[str]:
     if options.node_speed_ratio is not None and options.node_reference is not None:
         yield "--node-speed and --node-reference both say how fast a node's CPU is: give one of them"
     if options.launcher == "slurm":
-        if options.egress != "none":
-            yield ("--egress measure sends on this host, which does not measure with --launcher slurm: leave one of them out")
         return
     only: dict[str, Any] = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}
     if options.cluster != "slurm":

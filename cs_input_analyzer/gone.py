@@ -7,7 +7,14 @@ from typing import Literal
 
 Kind = Literal["option", "command", "format"]
 
-GONE: Mapping[Kind, Mapping[str, str]] = {"option": {}, "command": {}, "format": {}}
+GONE: Mapping[Kind, Mapping[str, str]] = {
+    "option": {
+        "--egress": "give --network-bandwidth: the link's limit follows from the bytes of a sample; leave --headroom for sending.",
+        "--soak": "run your script under `memray run --native` to see what grows; CSI213 names buffers that will not fit a node.",
+    },
+    "command": {},
+    "format": {},
+}
 """What to do instead, by the word that users type: `--soak`, `reference`, `log`."""
 
 

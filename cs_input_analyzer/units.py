@@ -61,12 +61,6 @@ def parse_seconds(text: str | float) -> float:
     return value * _SECONDS["s" if unit.startswith("sec") else "min" if unit.startswith("min") else unit]
 
 
-def parse_duration(text: str | float) -> float:
-    """As `parse_seconds`; `10m` are minutes, as nothing that takes so long is given in milliseconds. Raises UsageError."""
-    written = str(text).strip()
-    return parse_seconds(f"{written}in" if re.fullmatch(r"[0-9.]+m", written) else text)
-
-
 def _read(pattern: re.Pattern[str], text: str | float, what: str, examples: str) -> tuple[float, re.Match[str]]:
     """The number, `7000`, `7,000` or `1e3`, and what else the pattern found; a comma may only stand before three digits."""
     written = str(text)

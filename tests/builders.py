@@ -339,12 +339,6 @@ def make_read_rate(streams: int = 1, **overrides: Any) -> records.ReadRate:
     )
 
 
-def make_fsspec_reads(**overrides: Any) -> records.FsspecReads:
-    """A generator that has read some files of a bucket."""
-    files = make_files(count=12, bytes=12 * MIB, directory="s3://bucket/train")
-    return _make(records.FsspecReads, overrides, files=files, wait_s_per_sample=0.005, latency_s=0.03, read_bytes=MIB)
-
-
 # A network file system of which this host holds nearly everything in memory.
 make_storage = partial(
     records.Storage,

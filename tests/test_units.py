@@ -59,7 +59,6 @@ READ: dict[Callable[[str], float], dict[str | float, float]] = {
         "1h": 3600.0,
         60: 60.0,
     },
-    units.parse_duration: {"10m": 600.0, "1.5m": 90.0, "90": 90.0, "90s": 90.0, "2min": 120.0, "1h": 3600.0},
 }
 REFUSED: dict[Callable[[str], float], tuple[str | None, tuple[str | float, ...]]] = {
     units.parse_bytes: (
@@ -75,7 +74,6 @@ REFUSED: dict[Callable[[str], float], tuple[str | None, tuple[str | float, ...]]
     ),
     units.parse_per_s: ("7,000 or 7k", ("", "k", "7,00", "7,5", "7m", "7 apples", "7k/h", "0x10", "seven")),
     units.parse_seconds: ("160ms or 2min", ("", "s", "3 days", "0,16", "2m", "5s5", "soon")),
-    units.parse_duration: ("160ms or 2min", ("", "m", "ten m", "5m5")),
 }
 
 

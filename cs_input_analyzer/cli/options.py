@@ -214,19 +214,6 @@ MEASURE = (
         "cold",
         help="Page cache of the pipeline's own files before each window: left, filled, or emptied.",
     ),
-    one_of(
-        "--egress",
-        "none",
-        "measure",
-        help="Measure what serializing batches and writing them to a socket costs, and plan with it.",
-    ),
-    value(
-        "--soak",
-        "soak_s",
-        read=parsed(units.parse_duration),
-        metavar="10m",
-        help="Also follow the memory of one worker for so long, beside --max-seconds; names the op whose buffer grew.",
-    ),
     click.option(
         "--host-history/--no-host-history",
         default=True,

@@ -15,15 +15,13 @@ from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.scratch import Scratch
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.pipeline.samples import with_samples
-from cs_input_analyzer.records import Layout, PipelineGraph, ReadRate, SamplesPerElement, WorkerResult
+from cs_input_analyzer.records import Layout, PipelineGraph, SamplesPerElement, WorkerResult
 from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
-from cs_input_analyzer.worker.soak import soak_of
 from cs_input_analyzer.worker.summary import (
     OVERUSED,
     Ending,
     Killed,
-    fsspec_reads,
     measurement_of,
     profile_from,
     source_rate,
@@ -81,11 +79,8 @@ def launch_result(
         starting_s=starting_s,
         transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
         source_samples_per_s=source_rate(first, pipeline) if pipeline else None,
-        store_reads=tuple(ReadRate(**read) for read in (first.last("store") or {"reads": ()})["reads"]),
-        fsspec=fsspec_reads(first),
         is_interrupted=is_interrupted,
         outcomes=_outcomes(plan, first, ending),
-        soak=soak_of(first, layout, plan.max_window_s, workers[0].message) if plan.is_soak else None,
     )
 
 

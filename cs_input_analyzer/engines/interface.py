@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from cs_input_analyzer.records import Estimate, FsspecReads, Layout, Measurement, PipelineGraph, Profile, ReadRate, Soak
+from cs_input_analyzer.records import Estimate, Layout, Measurement, PipelineGraph, Profile
 from cs_input_analyzer.worker.fixes import Outcomes
 from cs_input_analyzer.worker.journal import WorkPlan
 
@@ -30,10 +30,7 @@ class LaunchResult:
     Attributes:
         files: paths and sizes of the files that the first worker's pipeline names, in order of their paths.
         starting_s: from the call of `run` until the workers had imported TensorFlow and built their pipelines.
-        store_reads: of an object store by itself, by streams.
-        fsspec: what Python functions of the first worker read through it; None where they read nothing so.
         is_interrupted: Ctrl-C ended it; what the workers had measured by then is here.
-        soak: what the memory of the first worker did, where the plan asks for it.
         outcomes: of the plan's candidates, in their order; None where an engine does not try them.
     """
 
@@ -45,11 +42,8 @@ class LaunchResult:
     starting_s: float
     transient_s: float
     source_samples_per_s: Estimate | None = None
-    store_reads: tuple[ReadRate, ...] = ()
-    fsspec: FsspecReads | None = None
     is_interrupted: bool = False
     outcomes: Outcomes | None = None
-    soak: Soak | None = None
 
 
 class LaunchHandle(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,13 +34,10 @@ class Counters:
         read_bytes: asked for by read calls (`rchar`), but for what was read to count; `physical_read_bytes`: fetched from storage.
         run_s, queued_s: time the threads alive now ran, and waited for a CPU (schedstat).
         host_cpu_s, host_steal_s: CPU time of the whole host, and what its hypervisor took.
-        rss_bytes: not a total but the memory held now.
-        at_s: when these were read, monotonic clock.
         switches: times that a thread gave up its CPU, or lost it; `preempted_switches`: lost it while it had work.
         own_cpus_s: time of the CPUs that this process may use, `own_cpus_busy_s` that in which they were not idle: for whomever
             they worked, or the hypervisor had them.
         reference_s: CPU time of all reference loops, of which there were `reference_loops`; None where none runs.
-        python_blocks: blocks of memory that Python's heap holds now.
     """
 
     cpu_s: float
@@ -51,15 +47,12 @@ class Counters:
     queued_s: float | None
     host_cpu_s: float | None
     host_steal_s: float | None
-    rss_bytes: int | None = None
-    at_s: float | None = None
     switches: int | None = None
     preempted_switches: int | None = None
     own_cpus_s: float | None = None
     own_cpus_busy_s: float | None = None
     reference_s: float | None = None
     reference_loops: int | None = None
-    python_blocks: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,13 +93,11 @@ class ProcessTree:
 class CounterReader:
     """Read this process's counters beside its work: some 0.1 ms, under 0.5 ms with 200 threads. Files of /proc stay open.
 
-    It remembers the child processes, so one reader belongs to one process. `speed`: the reference loop that runs in it. `heap`:
-    whether blocks of Python's heap are counted, which takes another 0.1 ms.
+    It remembers the child processes, so one reader belongs to one process. `speed`: the reference loop that runs in it.
     """
 
-    def __init__(self, speed: SpeedWatch | None = None, *, heap: bool = True) -> None:
+    def __init__(self, speed: SpeedWatch | None = None) -> None:
         self._speed = speed
-        self._heap = heap
         self._own_cpus = {b"cpu%d" % number for number in os.sched_getaffinity(0)}
         self._proc = str(PROC)
         self._tree = ProcessTree()
@@ -120,7 +111,6 @@ class CounterReader:
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         own_bytes = self._own_bytes  # what this reading itself takes is in the next one's total
         io = _key_values(self._text("self/io"))
-        statm = self._text("self/statm").split()
         run_s, queued_s = self._schedstat() if threads else (None, None)
         host_cpu_s, host_steal_s, own_cpus_s, own_cpus_busy_s = self._cpus()
         reference_s, loops = self._speed.total() if self._speed is not None else (None, None)
@@ -133,16 +123,12 @@ class CounterReader:
             queued_s=queued_s,
             host_cpu_s=host_cpu_s,
             host_steal_s=host_steal_s,
-            # Since Linux 6.2 exact only to some pages per CPU: good for a slope over a minute, not for a difference of megabytes.
-            rss_bytes=int(statm[1]) * resource.getpagesize() if len(statm) > 1 else None,
-            at_s=time.monotonic(),
             switches=own.ru_nvcsw + own.ru_nivcsw,
             preempted_switches=own.ru_nivcsw,
             own_cpus_s=own_cpus_s,
             own_cpus_busy_s=own_cpus_busy_s,
             reference_s=reference_s,
             reference_loops=loops,
-            python_blocks=sys.getallocatedblocks() if self._heap else None,
         )
 
     def close(self) -> None:

@@ -15,8 +15,8 @@ import statistics
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from cs_input_analyzer.machines.page_cache import opened
@@ -28,8 +28,6 @@ LARGEST_PIECE_BYTES = 64 << 20
 PIECE_STEP_BYTES = 4 << 20
 # Files whose beginnings tell what the others are like.
 LOOKED_AT = 8
-# Opens a file: the function that reads so many bytes at a place, and gives how many there were; None where it cannot be read.
-Reader = Callable[[str], AbstractContextManager[Callable[[int, int], int] | None]]
 # A read that takes longer than this past its window hangs; its thread is left behind, for no one can end it.
 HANG_S = 2.0
 
@@ -109,17 +107,8 @@ def pieces_of(sizes: Mapping[str, int], most_streams: int) -> tuple[Piece, ...]:
     return tuple(sorted(pieces, key=lambda piece: piece.offset))
 
 
-def read_window(
-    pieces: Sequence[Piece],
-    streams: int,
-    seconds: float,
-    state: CacheChoice,
-    reader: Reader | None = None,
-) -> Window:
-    """Reads with `streams` threads until the time is up or the data are. Gone, shortened and forbidden files are passed over.
-
-    `reader`: None is that of mounted file systems; it raises OSError where a read fails.
-    """
+def read_window(pieces: Sequence[Piece], streams: int, seconds: float, state: CacheChoice) -> Window:
+    """Read with `streams` threads until the time or the data end. Pass over files that are gone, shortened or forbidden."""
     if not 0 < streams <= len(pieces):
         return Window(rate=None, read=(), hangs=False)
     left = collections.deque(pieces)
@@ -134,7 +123,7 @@ def read_window(
                 piece = left.popleft()
             except IndexError:  # nothing is left
                 break
-            _read_piece(piece, reader or mounted, record, lambda: over.is_set() or time.monotonic() >= end_s)
+            _read_piece(piece, record, lambda: over.is_set() or time.monotonic() >= end_s)
         over.set()
         record.ended_s = time.monotonic()
 
@@ -153,20 +142,12 @@ def read_window(
     return Window(rate=_rate(records, streams, ended_s - began_s, state), read=read, hangs=hangs)
 
 
-@contextmanager
-def mounted(path: str) -> Iterator[Callable[[int, int], int] | None]:
-    """A `Reader` of mounted file systems."""
-    buffer = memoryview(bytearray(READ_BYTES))
-    with opened(path) as file:
-        yield None if file is None else lambda offset, length: os.preadv(file.fd, [buffer[:length]], offset)
-
-
-def _read_piece(piece: Piece, reader: Reader, record: _Stream, is_over: Callable[[], bool]) -> None:
-    done = 0
-    with suppress(OSError), reader(piece.path) as read:
-        while read is not None and done < piece.length and not is_over():
+def _read_piece(piece: Piece, record: _Stream, is_over: Callable[[], bool]) -> None:
+    done, buffer = 0, memoryview(bytearray(READ_BYTES))
+    with suppress(OSError), opened(piece.path) as file:
+        while file is not None and done < piece.length and not is_over():
             began_s = time.monotonic()
-            count = read(piece.offset + done, min(READ_BYTES, piece.length - done))
+            count = os.preadv(file.fd, [buffer[: piece.length - done]], piece.offset + done)
             if not count:  # the file has become shorter
                 break
             if not done:

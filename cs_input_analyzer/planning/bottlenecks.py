@@ -10,8 +10,7 @@ bottleneck, and the utilization law U = X · D / m says how near the worker come
     Python (GIL)        1 over the CPU time of a sample in all Python functions: they share the interpreter's lock
     readers             the file reading as it is written, measured alone
     storage bandwidth   bytes/s of the file system over the bytes of a sample
-    storage latency     bytes/s that the readers' own number of streams draws, where more streams would draw more; the calls of a
-                        Python function over the time that one waits for a store (fsspec)
+    storage latency     bytes/s that the readers' own number of streams draws, where more streams would draw more
     slowest shard       the slowest of several workers, when the accelerator takes batches in turn
 
 No ceiling is below what was measured: one that is so by a little is rounded up to it, one that is so by far is refuted and left
@@ -27,7 +26,6 @@ from dataclasses import dataclass
 
 from cs_input_analyzer.pipeline.folding import costliest
 from cs_input_analyzer.pipeline.op_kinds import THREADED
-from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, option
 from cs_input_analyzer.pipeline.threads import as_run, inside, python_ops, reader_ops, segments
 from cs_input_analyzer.planning.capacity.assumptions import CEILING_ERROR_RATIO, UNEVEN_RATIO
 from cs_input_analyzer.records import (
@@ -136,7 +134,7 @@ def _kept(worker: _Worker, measurement: Measurement, storage: Storage | None) ->
     cpu = _Ceiling(kind="CPU", samples_per_s=worker.cpus / worker.cpu_s_per_sample, servers=worker.cpus)
     found = [cpu, *_serial(worker), *_fixed(worker), *_python(worker)]
     if storage is not None:
-        found += [*_readers(worker, storage), *_storage(worker, storage, measurement), *_fsspec(worker, storage)]
+        found += [*_readers(worker, storage), *_storage(worker, storage, measurement)]
     most = [(one, one.samples_per_s * REFUTED_RATIOS.get(one.kind, CEILING_ERROR_RATIO)) for one in found]
     return [one for one, bound in most if math.isfinite(one.samples_per_s) and worker.samples_per_s <= bound]
 
@@ -276,18 +274,6 @@ def _drawn_by(drawn: Mapping[int, float], streams: float) -> float:
     return proportional if more is None else min(proportional, least[more])
 
 
-def _fsspec(worker: _Worker, storage: Storage) -> Iterator[_Ceiling]:
-    """Little's law with N calls of the Python function at a time, each of which waits W for the answers to a sample: X <= N / W.
-    TensorFlow calls Python functions on its pool, which has as many threads as CPUs unless an option says otherwise."""
-    readers = python_ops(worker.ops)
-    calls = _streams(worker, readers)
-    if storage.fsspec is not None and storage.fsspec.wait_s_per_sample > 0 and calls is not None:
-        pool = option(worker.ops, PRIVATE_THREADS)
-        calls = min(calls, pool if isinstance(pool, int) and pool > 0 else worker.cpus)
-        rate = calls / storage.fsspec.wait_s_per_sample
-        yield _Ceiling(kind="storage latency", samples_per_s=rate, op=readers[0], members=readers, servers=calls)
-
-
 def _streams(worker: _Worker, readers: Sequence[Op]) -> float | None:
     """Reads that are outstanding at a time: 1 where files are read one after the other; None where it is not known."""
     if len(readers) != 1:
@@ -395,8 +381,7 @@ def _storage_explains_reading(cause: _Ceiling, other: _Ceiling) -> bool:
     """Readers, and threads that mostly read, go as fast as the storage gives."""
     if cause.kind not in ("storage bandwidth", "storage latency"):
         return False
-    readers = (*reader_ops(other.members), *cause.members)
-    return other.kind == "readers" or (other.costliest is not None and other.costliest in readers)
+    return other.kind == "readers" or (other.costliest is not None and other.costliest in reader_ops(other.members))
 
 
 _EXPLANATIONS: tuple[Callable[[_Ceiling, _Ceiling], bool], ...] = (

@@ -22,31 +22,33 @@ MOST_BATCH_RESULTS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """What an op holds. `full_bytes` is None where AUTOTUNE decides how much that is, up to its budget of memory."""
+    """What an op holds, and what it holds when it is full."""
 
     op: Op
     held_bytes: float
-    full_bytes: float | None
+    full_bytes: float
 
     @property
     def growth_bytes(self) -> float:
-        return max(0.0, (self.full_bytes or 0.0) - self.held_bytes)
+        return max(0.0, self.full_bytes - self.held_bytes)
 
 
 def buffers_of(case: Case) -> tuple[Buffer, ...]:
-    """Those whose elements have a known size, in the order of the pipeline; of file names none is worth counting."""
+    """Return the buffers whose elements have a known size, in the order of the pipeline.
+
+    Buffers of file names are too small to count. How much AUTOTUNE gives a buffer is not known.
+    """
     found = []
     for op in case.pipeline.ops:
         row = cost_of(op, case.profile)
         held = (row.buffered_elements if row is not None else None) or 0.0
         sizes = (op.parameters.get("buffer_size"), op.parameters.get("num_parallel_calls"))
-        is_tuned = "AUTOTUNE" in sizes and held > 0
         is_limited = op.kind in KEEPERS or (op.kind in _HOLDING and any(isinstance(size, int) and size > 0 for size in sizes))
-        if op.within is not None or not (is_tuned or is_limited):
+        if op.within is not None or not is_limited:
             continue
         each = element_bytes(op, case)
-        full = _full_bytes(op, each, case) if each is not None and is_limited else None
-        if each is not None and (full is not None or is_tuned) and not reads_names_only(op, case.pipeline.ops):
+        full = _full_bytes(op, each, case) if each is not None else None
+        if each is not None and full is not None and not reads_names_only(op, case.pipeline.ops):
             found.append(Buffer(op=op, held_bytes=held * each, full_bytes=full))
     return tuple(found)
 

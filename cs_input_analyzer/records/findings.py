@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cs_input_analyzer.records.machine import Cluster, Host, Layout
-from cs_input_analyzer.records.measured import Measurement, Profile, Soak, Station, Storage
+from cs_input_analyzer.records.measured import Measurement, Profile, Station, Storage
 from cs_input_analyzer.records.model import CapacityModel
 from cs_input_analyzer.records.pipeline import Edit, PipelineGraph, Scalar
 from cs_input_analyzer.records.plan import Alternative, LaunchPlan
@@ -47,7 +47,6 @@ class Case:
     stations: tuple[Station, ...] = ()
     capacity: CapacityModel | None = None
     training: Training = Training()
-    soak: Soak | None = None
     demand_samples_per_s: float | None = None
 
 

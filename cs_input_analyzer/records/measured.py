@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
 from cs_input_analyzer.records.machine import Layout, check_loop_s
-from cs_input_analyzer.records.pipeline import FileSet
 from wafer_model import Estimate
 
 STRAGGLER_RATIO = 0.9
@@ -310,22 +309,6 @@ class ReadRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FsspecReads:
-    """What Python functions of the pipeline read through fsspec, as a worker that was alone saw it.
-
-    Attributes:
-        files: those that were read while it ran: there may be more.
-        wait_s_per_sample: seconds that its threads waited for answers of the store, for one sample.
-        latency_s, read_bytes: medians of a read.
-    """
-
-    files: FileSet
-    wait_s_per_sample: float
-    latency_s: float
-    read_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
     """The file system under the pipeline, as seen from this host.
 
@@ -336,7 +319,6 @@ class Storage:
         evicted: whether `--cache cold` emptied that cache; None where it was not asked for, or the kernel does not say.
         reads: bandwidth and latency by streams, cold ones first.
         source_samples_per_s: ceiling of one worker's readers alone, the pipeline cut after them; None where not measured.
-        fsspec: what no op reads but a Python function; None where none did, through fsspec.
     """
 
     directory: str
@@ -347,39 +329,6 @@ class Storage:
     evicted: bool | None
     reads: tuple[ReadRate, ...]
     source_samples_per_s: Estimate | None = None
-    fsspec: FsspecReads | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoakPoint:
-    """One moment of a soak: seconds since sampling began, memory held, blocks of Python's heap, and bytes that wait, by op."""
-
-    at_s: float
-    rss_bytes: int | None
-    python_blocks: int | None
-    buffered_bytes: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Soak:
-    """One worker, sampled for long to see what its memory does.
-
-    Attributes:
-        asked_s, seconds: how long it was to be, and was.
-        points: at equal distances.
-        rss_growth_bytes_per_min: slope of its memory after the first quarter; None for windows under a minute.
-        grown: the op whose buffer grew by a quarter or more of what the memory grew; `Python` where that was its heap; None where
-            the memory did not grow, or something else did.
-        ended: why it ended early; empty otherwise.
-    """
-
-    layout: Layout
-    asked_s: float
-    seconds: float
-    points: tuple[SoakPoint, ...]
-    rss_growth_bytes_per_min: float | None
-    grown: str | None
-    ended: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,7 +365,6 @@ class Budget:
     probes_s: float = 0.0
     storage_s: float = 0.0
     fixes_s: float = 0.0
-    soak_s: float = 0.0
     total_s: float = 0.0
     not_measured: tuple[str, ...] = ()
 

@@ -82,7 +82,6 @@ class CapacityModel:
             not know it.
         host_ratio: what launches on the measuring host get of its quiet level, at which all other rates here are: of CPUs that
             nobody else uses, and that run as fast as they can. 1 in runs of versions that did not know it.
-        sending_cpu_s_per_sample: CPU that sending a sample takes, which is in all rates here; 0 where it was not measured.
     """
 
     workers: tuple[WorkerPoint, ...]
@@ -106,7 +105,6 @@ class CapacityModel:
     launch_spread_ratio: float = 0.0
     run_spread_ratio: float = 0.0
     host_ratio: Estimate = AS_QUIET
-    sending_cpu_s_per_sample: float = 0.0
 
     @property
     def largest_cpus_probed(self) -> int:

@@ -15,7 +15,6 @@ from cs_input_analyzer.records.measured import (
     Measurement,
     Profile,
     Scaling,
-    Soak,
     Station,
     Storage,
     others_ratio,
@@ -29,7 +28,6 @@ SCHEMA_VERSION = 1
 # TensorFlow's import takes a minute from a cold network file system, and building may list many files.
 START_TIMEOUT_S = 300.0
 Feed = Literal["round-robin", "first-come"]
-Egress = Literal["none", "measure"]
 VerdictName = Literal["input_bound", "balanced", "accelerator_bound", "unknown"]
 CaptureKind = Literal["train", "fit", "distribute", "loop", "peek", "evaluate", "predict"]
 
@@ -120,13 +118,11 @@ class Options:
     headroom_ratio: float = 0.1
     max_seconds: float = 60.0
     start_timeout_s: float = START_TIMEOUT_S
-    soak_s: float | None = None
     target_error_ratio: float = 0.02
     probe_layouts: tuple[Layout, ...] = ()
     cpus: int | None = None
     cache: CacheChoice = "as-is"
     host_history: bool = True
-    egress: Egress = "none"
     launcher: Launcher = "local"
     worker_memory_bytes: int | None = None
     measure_fixes: bool = True
@@ -214,7 +210,6 @@ class Analysis:
     `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
     `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
     `functions`: the function table of the input function; empty in runs saved before it was made.
-    `soak`: what the memory of one worker did over `--soak`; None where that was not asked for.
     `parent`: the run whose measurements these are, where nothing was measured for this one; None where it measured.
     """
 
@@ -249,7 +244,6 @@ class Analysis:
     capture: Capture | None = None
     parent: Parent | None = None
     functions: tuple[FunctionUse, ...] = ()
-    soak: Soak | None = None
 
     @property
     def is_planned_as_measured(self) -> bool:

@@ -9,12 +9,10 @@ from cs_input_analyzer.records import (
     Capture,
     Estimate,
     FileSet,
-    FsspecReads,
     Measurement,
     Noise,
     Options,
     Profile,
-    Soak,
     SteadyState,
     Storage,
     UserFiles,
@@ -75,23 +73,6 @@ def _files(files: FileSet) -> str:
     return f"{format_count(files.count)}, {format_bytes(files.bytes)} in all, {each}{where}"
 
 
-def soak_facts(soak: Soak | None) -> Pairs:
-    """What the memory of one worker did over a long time."""
-    if soak is None:
-        return ()
-    known = [point.rss_bytes for point in soak.points if point.rss_bytes is not None]
-    slope = soak.rss_growth_bytes_per_min
-    ended = f" of {format_seconds(soak.asked_s)}: {soak.ended}" if soak.ended else ""
-    return pairs(
-        (
-            ("followed", f"{format_seconds(soak.seconds)}{ended}, one worker of {soak.layout}"),
-            ("memory", f"{format_bytes(known[0])} to {format_bytes(known[-1])}" if known else ""),
-            ("grows by", f"{format_bytes(slope)} a minute" if slope is not None and slope > 0 else ""),
-            ("what grew", soak.grown or ""),
-        )
-    )
-
-
 def storage_facts(storage: Storage | None) -> Pairs:
     """What the files lie on, and whether the rates are those of the storage or of the page cache."""
     if storage is None:
@@ -104,7 +85,6 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ("directory", storage.directory),
             ("file system", f"{storage.file_system or 'of unknown type'}, {reach[storage.is_shared]}"),
             ("dataset", format_bytes(storage.dataset_bytes)),
-            ("through fsspec", _through_fsspec(storage.fsspec)),
             ("page cache", cached),
             ("eviction", _eviction(storage)),
             (
@@ -115,15 +95,6 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ),
         )
     )
-
-
-def _through_fsspec(reads: FsspecReads | None) -> str:
-    """What Python functions read; how much more there is, nobody knows."""
-    if reads is None:
-        return ""
-    files = f"{counted(reads.files.count, 'file')} of {format_bytes(reads.files.bytes)} seen in {reads.files.directory}"
-    each = f"{format_seconds(reads.latency_s)} for a read of {format_bytes(reads.read_bytes)}"
-    return f"{files}; {each}; threads wait {format_seconds(reads.wait_s_per_sample)} for a sample"
 
 
 def _consequence(storage: Storage, held: float) -> str:

@@ -14,7 +14,6 @@ from cs_input_analyzer.units import (
     format_estimate,
     format_rate,
     format_ratio,
-    format_seconds,
 )
 
 # What a limit's name means, where it does not say so itself.
@@ -48,19 +47,10 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
             ("limited by", LIMITS.get(plan.limited_by, plan.limited_by)),
             ("why", plan.why),
             ("input workers", _input_workers(plan)),
-            ("sending", _sending(analysis)),
             ("storage", STORAGE[plan.storage]),
             ("extrapolation", _extrapolation(plan, analysis)),
         )
     )
-
-
-def _sending(analysis: Analysis) -> str | None:
-    model = analysis.capacity
-    if model is None or not model.sending_cpu_s_per_sample:
-        return None
-    of = "" if model.bytes_out_per_sample is None else f", {format_bytes(model.bytes_out_per_sample)}"
-    return f"{format_seconds(model.sending_cpu_s_per_sample)} of CPU a sample{of}: in the rates of the plan"
 
 
 def _demand_met(plan: LaunchPlan, options: Options) -> str:
@@ -233,6 +223,4 @@ def unknowns(analysis: Analysis, run_file: str) -> Pairs:
         found.append(("--node-speed R", "how fast a CPU of a node is beside one of this host"))
     if cluster.threads_per_core is None:
         found.append(("--threads-per-core N", "whether two CPUs of a node share one core"))
-    if analysis.options.egress == "none" and analysis.options.launcher == "local":
-        found.append(("--egress measure", "what sending its batches costs a worker"))
     return pairs(found)

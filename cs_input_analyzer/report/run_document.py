@@ -178,7 +178,6 @@ def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ..
             charts.get("batch-gaps"),
         ),
         section("workers", of_each.title if of_each is not None else "", of_each),
-        section("soak", "Memory over a long time", Facts(pairs=measuring.soak_facts(analysis.soak))),
         section(
             "nodes",
             "Several nodes" if has_nodes else "The engine",

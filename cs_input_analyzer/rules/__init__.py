@@ -57,7 +57,6 @@ _CODES = (
     ("CSI107", order.order_forced),
     ("CSI108", order.late_filter),
     ("CSI110", maps.random_calls_in_parallel),
-    ("CSI111", readers.python_waits_for_store),
     ("CSI201", order.prefetch_missing),
     ("CSI202", caches.cache_missing),
     ("CSI203", caches.file_cache_redirected),
@@ -101,6 +100,7 @@ _CODES = (
 # Rules of release 0.1 and of its successors that are no more, for one release: code -> name, why.
 _GONE: Mapping[str, tuple[str, str]] = {
     "CSI109": ("tiny-maps", "what joining small maps gains was within the error of what was measured; CSI106 batches first"),
+    "CSI111": ("python-waits-for-store", "fetch several files together in the function, or interleave several generators"),
     "CSI313": ("from-service", "analyze the input function without distribute(...) to see the pipeline of a tf.data service"),
     "CSI406": ("read-buffer-size", "where reads wait, CSI103, CSI104 and CSI105 read more files at a time"),
     "CSI408": ("keras-layers-in-map", "the cost of a map is in the table of ops, whatever its function calls"),

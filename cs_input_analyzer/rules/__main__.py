@@ -28,7 +28,6 @@ KEPT_FOR = {
     "CSI107": "seen: basenji, BERT, TF-Ranking",
     "CSI108": "seen: opennmt",
     "CSI110": "seen: spleeter; wrong training",
-    "CSI111": "storage",
     "CSI201": "an accelerator",
     "CSI202": "seen: tensorflow#18784",
     "CSI203": "the hours after the window",

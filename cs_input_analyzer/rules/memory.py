@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from cs_input_analyzer.planning.buffers import Buffer, buffers_of
+from cs_input_analyzer.planning.buffers import buffers_of
 from cs_input_analyzer.planning.evidence import finding, free_bytes_per_node
 from cs_input_analyzer.records import Case, Finding
-from cs_input_analyzer.units import format_bytes, format_seconds
+from cs_input_analyzer.units import format_bytes
 
 LARGE_BYTES = 32 * 2**20
 # From this share of a node's memory on, arrays of all tasks of a node are worth a warning.
@@ -40,33 +40,22 @@ def arrays_in_graph(case: Case) -> Iterator[Finding]:
         yield finding(op, message, fix, evidence, is_warning=of_node >= NODE_RATIO * room)
 
 
-# Memory that would be gone within so many minutes at the measured growth is worth a warning.
-SOON_MIN = 60.0
-
-
 def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
     """The buffers of the tasks of a node may grow until its memory is gone, and the kernel ends a worker.
 
     A `shuffle`, a `prefetch` and a `cache` in memory fill as training goes on, in every task of the node: a run of a minute ends
-    long before that. Buffers that AUTOTUNE sizes may grow up to its budget of memory, which is half of what was free when the
-    process began, and each of the tasks of a node believes to have that half for itself.
+    long before that.
 
     Fix: a smaller buffer; `shuffle` before what decodes, or of file names or keys instead of samples; `cache` to a file, or before
-    the decoding. For AUTOTUNE, `options.autotune.ram_budget`: the message gives what a task may have.
+    the decoding.
 
-    A warning where what is measured, and what the buffers still take until they are full, exceeds the memory of a node; and where
-    memory grew so fast over a `--soak` that a node has none left
-    within an hour.
+    A warning if the measured memory and the growth of the buffers together exceed the memory of a node.
 
-    Silent where the full buffers fit, and where the size of elements is not known.
+    Silent where the full buffers fit, and where the size of elements is not known. AUTOTUNE sizes buffers on its own: those do not
+    count.
     """
     tasks, room = (case.plan.tasks_per_node if case.plan else 1), case.cluster.memory_bytes_per_node
     buffers = buffers_of(case)
-    found = [*_full(case, buffers, tasks, room), *_growing(case, buffers, tasks, room)]
-    yield from found[:1]
-
-
-def _full(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Iterator[Finding]:
     need = room - free_bytes_per_node(case) + tasks * sum(buffer.growth_bytes for buffer in buffers)
     if need <= room or not buffers:
         return
@@ -79,19 +68,3 @@ def _full(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Itera
         fix += ", shuffle before what decodes, or shuffle file names"
     evidence = {"held_bytes": round(worst.held_bytes), "full_bytes": worst.full_bytes, "bytes_per_node_when_full": round(need)}
     yield finding(worst.op, message, fix, evidence, is_warning=True)
-
-
-def _growing(case: Case, buffers: Sequence[Buffer], tasks: int, room: int) -> Iterator[Finding]:
-    if case.soak is None:
-        return
-    slope, free = case.soak.rss_growth_bytes_per_min or 0.0, free_bytes_per_node(case)
-    grown = next((buffer for buffer in buffers if buffer.op.name == case.soak.grown), None)
-    if slope * tasks * SOON_MIN <= free or (grown is not None and grown.full_bytes is not None):  # it ends where that one is full
-        return
-    cause = f"; {grown.op.name}, which AUTOTUNE sizes, holds {format_bytes(grown.held_bytes)}" if grown else ""
-    message = f"the memory of a worker grows by {format_bytes(slope)} a minute, over {format_seconds(case.soak.seconds)}{cause}"
-    fix = "look for what Python keeps: lists that grow, closures over elements"
-    if grown:
-        fix = f"set options.autotune.ram_budget to {int(free) // 2 // tasks} or less (half of what the tasks leave)"
-    evidence = {"held_bytes": grown.held_bytes if grown else None, "free_bytes_per_node": round(free)}
-    yield finding(grown.op if grown else None, message, fix, evidence, is_warning=True)

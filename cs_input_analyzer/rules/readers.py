@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.folding import folding_of, joint_of
 from cs_input_analyzer.pipeline.lineage import freeing_shuffle, upstream
 from cs_input_analyzer.pipeline.op_traits import (
-    PRIVATE_THREADS,
     cost_of,
     has_written_cycle,
     is_made_by_reader,
@@ -16,10 +14,8 @@ from cs_input_analyzer.pipeline.op_traits import (
     reader_call,
 )
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.pipeline.threads import inside, python_ops, reader_ops
+from cs_input_analyzer.pipeline.threads import inside, reader_ops
 from cs_input_analyzer.planning.evidence import (
-    MOST_READS,
-    PAST_THE_KNEE_RATIO,
     PAYING_RATIO,
     READING,
     bottleneck,
@@ -28,16 +24,13 @@ from cs_input_analyzer.planning.evidence import (
     is_idle,
     reads_at_once,
     share_of,
-    station_of,
     widest_cpus,
 )
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
-from cs_input_analyzer.units import counted, format_bytes, format_seconds
+from cs_input_analyzer.units import counted
 
 # Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.
 ENOUGH_READERS = 4
-# Calls that wait for so much of their time hold the worker back, whatever else they do.
-WAITS_RATIO = 0.5
 # What TensorFlow takes by itself: a cycle so long that its threads (one for the file, two for those ahead) are as many as CPUs.
 THREADS_PER_FILE = 3
 
@@ -112,35 +105,6 @@ def _reads_now(op: Op, cycle: int, case: Case) -> float:
         cost = cost_of(op, case.profile)
         calls = cost.parallelism if cost is not None and cost.parallelism else cycle
     return max(1.0, min(cycle, calls) if cycle > 0 else calls)
-
-
-def python_waits_for_store(case: Case) -> Iterator[Finding]:
-    """A Python function reads from a store through fsspec, and mostly waits for its answers.
-
-    Each call has one read outstanding, and TensorFlow makes at most as many calls of Python functions at a time as the task has
-    CPUs: an `interleave` of many generators waits like a single one, unless `options.threading.private_threadpool_size` gives it
-    threads. Waiting needs no CPU.
-
-    Fix: fetch the next files together in the function (`fs.cat(paths)`), or interleave several generators, each over its part of
-    the files, in a private pool of as many threads. How many is worked out from what a sample waits and what the CPUs could take
-    (Little's law). More tasks with one CPU each wait side by side, too, and the plan counts on that.
-
-    Silent where nothing is read through fsspec, and where the function's calls wait for less than half of the time.
-    """
-    seen, slow = case.storage.fsspec if case.storage is not None else None, station_of(case, ("storage latency",))
-    op = next((op for op in python_ops(case.pipeline.ops) if slow is not None and op.name == slow.op), None)
-    others = [station.samples_per_s for station in case.stations if station.kind in ("CPU", "Python (GIL)")]
-    if seen is None or slow is None or op is None or not others or slow.utilization_ratio < WAITS_RATIO:
-        return
-    now = max(1, round(slow.samples_per_s * seen.wait_s_per_sample))
-    reads = min(MOST_READS, math.ceil(PAST_THE_KNEE_RATIO * min(others) * seen.wait_s_per_sample))
-    if reads < PAYING_RATIO * now:
-        return
-    each = f"{format_seconds(seen.latency_s)} for a read of {format_bytes(seen.read_bytes)}, {now} at a time"
-    message = f"{op.name} mostly waits for {seen.files.directory}: {each}; {reads} would keep the CPUs busy"
-    fix = f"fetch {reads} files together in it (fs.cat), or interleave {reads} of it with options.{PRIVATE_THREADS} = {reads}"
-    evidence = {"wait_s_per_sample": seen.wait_s_per_sample, "reads_at_once_now": now, "reads_at_once": reads}
-    yield finding(op, message, fix, evidence, is_warning=True)
 
 
 def flat_map_over_files(case: Case) -> Iterator[Finding]:

@@ -117,7 +117,6 @@ def _measure(job: Job, probing: Probing) -> None:
     if not any(finding.edits or finding.after for finding in findings_of(job, probing.results, None).findings):
         probing.seconds.keep_nothing_for_fixes()
     probing.measure_storage()
-    probing.measure_egress()
     probing.measure_next_probes(job.cluster)
     for _ in range(MAX_ROUNDS):
         plan = _plan(job, probing)
@@ -127,7 +126,6 @@ def _measure(job: Job, probing: Probing) -> None:
             break
     if plan is not None:
         probing.measure_nodes(plan)
-    probing.measure_soak(plan)
 
 
 def _plan(job: Job, probing: Probing, fixes: Fixes | None = None) -> LaunchPlan | None:
@@ -232,7 +230,6 @@ def _assemble(
         interrupted=is_interrupted,
         ignored_count=ignored_count,
         scaling=results.scaling(),
-        soak=results.soak,
         functions=function_table(results.pipeline, tried.findings, is_sharded=results.is_sharded),
     )
 
@@ -298,7 +295,6 @@ def _case(job: Job, results: Results, plan: LaunchPlan | None) -> Case:
         storage=results.storage,
         stations=results.stations(),
         capacity=results.model(),
-        soak=results.soak,
         demand_samples_per_s=job.consumption.samples_per_s.estimate if job.consumption is not None else None,
         training=training_of(params_from_json(options.params_json or "null"), options.dtype if options.wafer else None),
     )

@@ -105,7 +105,6 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
 
 def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
     """One for each layout that was launched with all its workers at least once, in the order of the choice."""
-    measurements = capacity.with_sending(measurements, model.sending_cpu_s_per_sample)
     plan = trial.run.recommendation
     for layout in choice.layouts:
         is_all = plan is not None and layout == plan.streaming

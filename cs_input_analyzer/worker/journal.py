@@ -52,7 +52,6 @@ class WorkPlan:
         look_s: seconds for which the first worker may run parts of the pipeline, where its window left CPU that belongs to no op.
         candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
         input_context: whether one is given to a function that has None for it by default.
-        is_soak: whether what the memory of the first worker did is asked for.
         stand_ins: packages to stand in for where they are not installed.
         batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
         role, why: of the measurement: what it is for, and what this layout is to show.
@@ -77,7 +76,6 @@ class WorkPlan:
     want_source: bool = False
     candidates: tuple[Candidate, ...] = ()
     fixes_s: float = 0.0
-    is_soak: bool = False
     input_context: bool = False
     begin_ratio: float = 0.0
     stand_ins: tuple[str, ...] = ()

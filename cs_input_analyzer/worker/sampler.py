@@ -16,7 +16,6 @@ from cs_input_analyzer.machines.reference import SpeedWatch, undisturbed_s
 from cs_input_analyzer.records import Op, SamplesPerElement, StopReason
 from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
 from cs_input_analyzer.worker.failures import element_error
-from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter, model_of
 from cs_input_analyzer.worker.sampling import SamplingLoop, harness_us_per_batch
@@ -36,8 +35,6 @@ class Sampling:
         iterator: its first element may have been taken.
         target_error_ratio: half-width of the rate's interval at which sampling stops.
         files: paths and sizes when the pipeline was built.
-        fsspec: what Python functions read besides.
-        want_heap: whether blocks of Python's heap are counted with each reading.
     """
 
     dataset: Any
@@ -49,9 +46,7 @@ class Sampling:
     target_error_ratio: float = 0.0
     want_costs: bool = True
     files: Sequence[tuple[str, int]] = ()
-    fsspec: FsspecWatch = field(default_factory=FsspecWatch)
     inherited_shared_bytes: int = 0
-    want_heap: bool = False
 
 
 def sample(journal: JournalWriter, given: Sampling) -> None:
@@ -84,7 +79,7 @@ class _Sampler:
             journal=self.journal,
             loop=self.loop,
             meter=CostMeter(ops=self.given.ops),
-            counters=CounterReader(speed=self.speed, heap=self.given.want_heap),
+            counters=CounterReader(speed=self.speed),
             polls_costs=self.given.want_costs,
             min_window_s=self.given.min_window_s,
             window_s=self.given.max_window_s,
@@ -94,7 +89,6 @@ class _Sampler:
 
     def begin(self) -> None:
         self.speed.start()
-        self.given.fsspec.restart()
         self.until_s = now_s() + self.given.max_window_s
         self.loop.stop_at(self.until_s)
         self.side.start()
@@ -123,8 +117,6 @@ class _Sampler:
         self.journal.event("reference", undisturbed_s=undisturbed_s(self.speed.loops_s()))
         looks = _looks(self.given.dataset, self.given.ops)
         self.journal.event("reads", **asdict(reads_of(self.given.ops, meter.passed, looks)))
-        if (summary := self.given.fsspec.summary()) is not None:
-            self.journal.event("fsspec", **summary)
         self.journal.event("memory", **asdict(read_memory(self.given.inherited_shared_bytes)))
         if self.given.want_costs:
             self.side.write_costs(harness_us_per_batch() if stopped_by != "error" else None)

@@ -1,19 +1,14 @@
-"""Runs the readers of the pipeline without all that follows, and reads the files of a store by themselves: ceilings that no change
-behind them can lift."""
+"""Run the readers of the pipeline without all that follows: a ceiling that no change behind them can lift."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cs_input_analyzer.machines.page_cache import evenly
-from cs_input_analyzer.machines.raw_reads import Reader, pieces_of, read_window
-from cs_input_analyzer.machines.storage import STREAMS
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT, named_message, plain_message
@@ -25,36 +20,6 @@ from cs_input_analyzer.worker.steady_clock import now_s
 SOURCE_S = 1.0
 SOURCE_BATCH = 64
 SOURCE_BATCH_BYTES = 64 << 20
-# A store by itself: for so long with each number of streams, so many of its files.
-STORE_S = 0.4
-STORE_FILES = 64
-
-
-def sample_store(journal: JournalWriter, files: Sequence[tuple[str, int]], reader: Reader | None = None) -> None:
-    """Reads files of a store by themselves, with more and more streams; writes down each one's rate. `reader`: None is
-    TensorFlow's."""
-    sizes = {path: size for path, size in evenly(files, STORE_FILES) if size}
-    pieces = pieces_of(sizes, max(STREAMS))
-    windows = (read_window(pieces, count, STORE_S, "as-is", reader or _by_tensorflow) for count in STREAMS)
-    journal.event("store", reads=[asdict(window.rate) for window in windows if window.rate is not None])
-
-
-@contextmanager
-def _by_tensorflow(path: str) -> Iterator[Callable[[int, int], int]]:
-    import tensorflow as tf
-
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-
-            def read(offset: int, length: int) -> int:
-                if file.tell() != offset:
-                    file.seek(offset)
-                return len(file.read(length))
-
-            yield read
-    except tf.errors.OpError as error:
-        raise OSError(error.message) from error
-
 
 # Elements before an `ignore_errors` that are looked at: all together for at most so long, and a hang is left behind after it.
 IGNORED_LOOK, IGNORED_S, PATIENCE_S = 10_000, 1.0, 1.0

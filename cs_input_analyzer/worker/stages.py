@@ -25,7 +25,6 @@ from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, Samples
 from cs_input_analyzer.worker import capture, isolation, load
 from cs_input_analyzer.worker.failures import lacking_costs, report_failure
 from cs_input_analyzer.worker.file_order import begun_at
-from cs_input_analyzer.worker.fsspec_watch import FsspecWatch
 from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
 from cs_input_analyzer.worker.left_out import devices_left_out
 from cs_input_analyzer.worker.process import end_forked_child
@@ -43,15 +42,13 @@ LISTED_FILES = 100_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Built:
     """What the user's input function gave. `samples`: of an element, by the graph; `count`: the same, with the shapes of the first
-    element, and it raises UsageError for a demand that does not fit; `files`: paths and sizes; `fsspec`: what its Python functions
-    read besides."""
+    element, and it raises UsageError for a demand that does not fit; `files`: paths and sizes."""
 
     dataset: Any
     pipeline: PipelineGraph
     samples: SamplesPerElement
     count: Callable[[Any], SamplesPerElement]
     files: Sequence[tuple[str, int]]
-    fsspec: FsspecWatch
     built_s: float
 
 
@@ -94,9 +91,7 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
         target_error_ratio=order.plan.target_error_ratio,
         want_costs=order.is_first,
         files=built.files,
-        fsspec=built.fsspec,
         inherited_shared_bytes=inherited_shared_bytes,
-        want_heap=order.plan.is_soak,
     )
     sample(journal, sampling)
     return True
@@ -107,15 +102,11 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
     if not order.is_first:
         return
     if order.plan.want_source:
-        from cs_input_analyzer.worker.sources import count_ignored, sample_readers, sample_store
+        from cs_input_analyzer.worker.sources import count_ignored, sample_readers
 
         if any(op.kind == "IgnoreErrors" and op.within is None for op in built.pipeline.ops):
             count_ignored(journal, built.dataset, built.pipeline.ops)
         sample_readers(journal, built.dataset)
-        if any("://" in path for path, _ in built.files[:1]):
-            sample_store(journal, built.files)
-        elif built.fsspec.files:
-            sample_store(journal, built.fsspec.sizes, built.fsspec.reader)
     if order.plan.candidates:
         from cs_input_analyzer.worker.fixes import try_fixes
 
@@ -146,7 +137,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
     own_pid = os.getpid()
     began_s = time.monotonic()
     stage = "build" if capture.is_script(order.plan.target) else "import"
-    uses, fsspec = list[ContextUse](), FsspecWatch()
+    uses = list[ContextUse]()
     journal.event("loading")
     try:
         with (
@@ -158,7 +149,6 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             found = _found(order)
             stage = "build"
             journal.event("building")
-            fsspec.watch()
             dataset = load.build_dataset(found, _call_of(order), uses.append)
         end_forked_child(own_pid)
         build_s = time.monotonic() - began_s
@@ -197,7 +187,6 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         samples=samples,
         count=partial(_counted, order, pipeline),
         files=files,
-        fsspec=fsspec,
         built_s=time.monotonic(),
     )
 
@@ -280,7 +269,6 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
     """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, and how to count the elements that come;
     None when there was none."""
     began_s = time.monotonic()
-    built.fsspec.watch()
     try:
         iterator = iter(built.dataset)
         first = next(iterator)
@@ -291,7 +279,6 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
         report_failure(journal, "first_batch", error)
         return None
     first_batch_s = time.monotonic() - began_s
-    built.fsspec.watch()  # functions import, too
     try:
         samples = built.count(first)
     except UsageError as error:

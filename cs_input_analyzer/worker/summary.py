@@ -16,8 +16,6 @@ from cs_input_analyzer.planning.capacity.quiet import kept_ratio
 from cs_input_analyzer.records import (
     CacheChoice,
     Estimate,
-    FileSet,
-    FsspecReads,
     IgnoredErrors,
     Layout,
     Measurement,
@@ -218,19 +216,6 @@ def _visits(
     return fair, visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
 
 
-def fsspec_reads(journal: Journal) -> FsspecReads | None:
-    """What Python functions read through fsspec; None where they read nothing so."""
-    seen, samples = journal.last("fsspec"), _all_samples(journal)
-    if seen is None or not samples:
-        return None
-    return FsspecReads(
-        files=FileSet(**seen["files"]),
-        wait_s_per_sample=seen["waited_s"] / samples,
-        latency_s=seen["latency_s"],
-        read_bytes=seen["read_bytes"],
-    )
-
-
 def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
     """Return the ceiling of the readers alone, in samples/s.
 
@@ -277,7 +262,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
         batches_per_s=1 / window.gap_s.estimate,
         cpu_s_per_sample=(end.cpu_s - begin.cpu_s) / samples if samples else None,
         batch_gap_s=batch_gap(gaps),
-        bytes_read_per_sample=_bytes_read_per_sample(journal, per_batch, read_bytes, samples),
+        bytes_read_per_sample=bytes_per_sample(Reads(**journal.said("reads")), per_batch, read_bytes, samples),
         physical_bytes_read_per_sample=physical_bytes / samples if physical_bytes is not None and samples else None,
         bytes_out_per_sample=bytes_out,
         steady_state=SteadyState(
@@ -376,13 +361,6 @@ def _buffered_bytes(journal: Journal) -> int | None:
     if not costs or not costs["seen"]:
         return None
     return sum(max(0, int(counts["buffered_bytes"])) for counts in costs["seen"].values())  # its count can fall below 0
-
-
-def _bytes_read_per_sample(journal: Journal, per_batch: float, counted_bytes: float | None, samples: float) -> float | None:
-    """Bytes of files, and those that came through fsspec, which the kernel does not count as reads of files."""
-    of_files = bytes_per_sample(Reads(**journal.said("reads")), per_batch, counted_bytes, samples)
-    fsspec, every = journal.last("fsspec"), _all_samples(journal)
-    return of_files if fsspec is None or not every else (of_files or 0.0) + fsspec["bytes"] / every
 
 
 def _difference(begin: float | None, end: float | None) -> float | None:

@@ -130,7 +130,6 @@ LINES: dict[tuple[str, ...], str] = {
     (*ANALYZE, "--current", "2x8"): "NODESxTASKSxCPUS",
     (*ANALYZE, "--current", "1x1x1,2x2x2"): "--current takes one layout",
     (*ANALYZE, "--node-speed", "1.2"): "--node-speed sets nodes apart from this host",
-    (*ANALYZE, "--soak", "1s"): "--soak 1: memory that grows shows in minutes",
     (*ANALYZE, "--probe-layouts", "2x1x1"): "this host is one node",
     (*ANALYZE, "--cpus", "0"): "--cpus 0",
     (*ANALYZE, "--stand-in", "a b"): "--stand-in 'a b'",

@@ -142,12 +142,9 @@ def test_a_first_pass_that_does_not_end_is_told(tmp_path: Path) -> None:
 
 
 def test_each_chunk_has_its_counters(passes: Journal) -> None:
-    readings = [counters for _, counters in passes.readings()]
-    assert len(readings) == len(events(passes, "chunk")) + 1
-    times = [reading.at_s for reading in readings]
-    assert None not in times
-    assert times == sorted(time for time in times if time is not None)
-    assert all(reading.rss_bytes is not None and reading.rss_bytes > 0 for reading in readings)
+    times = [at_s for at_s, _ in passes.readings()]
+    assert len(times) == len(events(passes, "chunk")) + 1
+    assert times == sorted(times)
     result = result_of(passes)
     assert result.pss_bytes > 50e6  # TensorFlow is in it
     assert 0.05 < result.noise.reference_ratio < 1.1

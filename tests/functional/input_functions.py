@@ -86,20 +86,6 @@ def reads_records(params: dict[str, Any]) -> Any:
     return tf.data.TFRecordDataset(tf.io.gfile.glob(f"{params['folder']}/*.tfrecord")).batch(2)
 
 
-def generates_from_a_store(params: dict[str, Any]) -> Any:
-    def generate() -> Any:
-        import fsspec
-
-        while True:
-            for number in range(params["files"]):
-                with fsspec.open(f"{params['address']}/train/part-{number}.bin?signature=1", "rb") as file:
-                    content = file.read()
-                size = len(content) // params["samples"]
-                yield from (content[start : start + size] for start in range(0, len(content), size))
-
-    return Dataset.from_generator(generate, output_signature=tf.TensorSpec((), tf.string)).batch(16)
-
-
 def raises() -> Any:
     return Dataset.range(10).map(_picky)
 

@@ -44,7 +44,6 @@ def test_what_a_process_does_shows_in_its_totals_and_they_never_fall(tmp_path: P
     for thread in waiting:
         thread.start()
     file.read_bytes()
-    held = bytearray(b"x") * 200_000_000
     sum(range(2_000_000))
     for _ in range(50):
         time.sleep(0.0005)
@@ -57,9 +56,7 @@ def test_what_a_process_does_shows_in_its_totals_and_they_never_fall(tmp_path: P
     for name in ("run_s", "host_cpu_s", "host_steal_s", "own_cpus_busy_s"):
         assert known[name] >= getattr(before, name), name
     assert after.cpu_s > before.cpu_s
-    assert after.at_s > before.at_s
     assert 3_000_000 <= after.read_bytes - before.read_bytes < 3_200_000
-    assert 150e6 < after.rss_bytes - before.rss_bytes < 250e6 < 2 * len(held)
     assert after.switches - before.switches >= 50
     assert 0 <= after.preempted_switches - before.preempted_switches <= after.switches - before.switches
 
@@ -118,10 +115,10 @@ def test_a_later_child_is_found_at_the_next_search(monkeypatch: pytest.MonkeyPat
 # --- what cannot be read ------------------------------------------------------------------------------------------------------
 
 
-NOT_OF_PROC = {"cpu_s", "at_s", "python_blocks", "switches", "preempted_switches"}
+NOT_OF_PROC = {"cpu_s", "switches", "preempted_switches"}
 
 
-GARBAGE = {"stat": "cpu garbage\n", "self/io": "rchar\n: 5\n", "self/statm": "12\n", "self/task/1/schedstat": "\n"}
+GARBAGE = {"stat": "cpu garbage\n", "self/io": "rchar\n: 5\n", "self/task/1/schedstat": "\n"}
 
 
 @pytest.mark.parametrize("files", [{}, GARBAGE], ids=["unreadable", "garbage"])

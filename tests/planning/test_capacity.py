@@ -757,28 +757,3 @@ def test_what_two_factors_have_in_common_cancels() -> None:
     assert rate.estimate == pytest.approx(500, rel=0.01)
     kept = model.contention[0].kept_ratio.relative_half_width_ratio
     assert rate.relative_half_width_ratio < 0.8 * kept
-
-
-# --- sending -----------------------------------------------------------------------------------------------------------------
-
-
-@given(st.floats(1, 1e6), st.integers(1, 8), st.floats(0, 1), st.floats(0, 1e-3))
-def test_a_worker_that_sends_has_its_cpus_in_turns_with_the_pipeline(rate: float, cpus: int, busy: float, cost_s: float) -> None:
-    launch = make_measurement(f"1x1x{cpus}", workers=(make_worker(rate, cpu_s_per_sample=busy * cpus / rate),))
-    (sent,) = capacity.with_sending([launch], cost_s)[0].workers
-    assert sent.samples_per_s.estimate <= rate * (1 + 1e-9)
-    assert sent.samples_per_s.estimate * sent.cpu_s_per_sample <= cpus * (1 + 1e-9)  # no more CPUs than it has
-    # A worker that keeps its CPUs busy keeps them as busy.
-    if busy == 1:
-        assert sent.samples_per_s.estimate * sent.cpu_s_per_sample == pytest.approx(cpus)
-
-
-def test_sending_is_in_the_rates_of_the_model_and_in_none_where_it_was_not_measured() -> None:
-    lost = make_measurement("1x1x1", workers=(make_worker(None),), samples_per_s=None)
-    launch = make_measurement("1x1x1", workers=(make_worker(1000.0, bytes_out_per_sample=500_000.0),))
-    plain, sending = (capacity.fit(make_graph(), [launch, lost], 1, per_byte) for per_byte in (0.0, 1e-9))
-    assert (plain.workers[0].samples_per_s.estimate, plain.sending_cpu_s_per_sample) == (1000.0, 0)
-    assert 0 < sending.sending_cpu_s_per_sample <= 5e-4
-    sent = capacity.with_sending([launch, lost], 5e-4)
-    assert [one.samples_per_s and one.samples_per_s.estimate for one in sent] == [pytest.approx(1000 / 1.5), None]
-    assert sending.workers[0].samples_per_s.estimate == pytest.approx(1000 / (1 + 1000 * sending.sending_cpu_s_per_sample))

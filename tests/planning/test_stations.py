@@ -15,7 +15,6 @@ from cs_input_analyzer.planning.capacity.assumptions import CEILING_ERROR_RATIO
 from cs_input_analyzer.records import Estimate, Measurement, Op, Profile, Station, Storage
 from tests.builders import (
     make_capacity_model,
-    make_fsspec_reads,
     make_graph,
     make_layout,
     make_measurement,
@@ -259,22 +258,6 @@ def test_a_window_below_its_share_of_a_wider_one_was_disturbed() -> None:
     storage = reading({1: 800, 2: 2500, 4: 5000})
     stations = found(FLAT, {"read": (1e-4, 0.0)}, rate=1100.0, storage=storage)
     assert the(LATENCY, stations).samples_per_s == pytest.approx(1250)
-
-
-@pytest.mark.parametrize(
-    ("width", "pool", "calls"), [(None, None, 1), (8, None, 4), (3, None, 3), (8, 6, 6), (8, 16, 8), (8, 0, 4)]
-)
-def test_calls_of_python_that_wait_for_a_store_are_as_many_as_the_pool_has_threads(
-    width: int | None, pool: int | None, calls: int
-) -> None:
-    generator = op("from_generator", "Generator", within="make")
-    holder = op("make", "ParallelInterleave", cycle_length=width, num_parallel_calls=width) if width else op("make", "FlatMap")
-    options = (op("options", "Options", **{"threading.private_threadpool_size": pool}),) if pool is not None else ()
-    storage = reading({}, fsspec=make_fsspec_reads(wait_s_per_sample=0.01))
-    times = {"from_generator": (1e-4, 0.0)}
-    stations = found((generator, holder, *options), times, cpus=4, rate=50.0, storage=storage)
-    assert the(LATENCY, stations).samples_per_s == pytest.approx(calls / 0.01)
-    assert the(LATENCY, stations).op == "from_generator"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import cs_input_analyzer as csia
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.report import FORMATS, render
+from tests.builders import make_analysis, make_capacity_model
 
 # Written by the code of 2026-11-21 before there were a capacity model, stations and samples per element; traces cut to be short.
 FILE = Path(__file__).with_name("run_0.1.0.json")
@@ -42,6 +43,31 @@ def test_what_it_lacks_is_missing() -> None:
     seen = ("measurements.", "profile.", "storage.", "budget.")
     made_up = {name for name, value in lacks.items() if name.startswith(seen) and value not in (None, (), "", False)}
     assert made_up == set()
+
+
+# Fields that runs of version 0.2 have, by their place.
+GONE: dict[tuple[str, ...], Any] = {
+    ("soak",): {"asked_s": 600.0, "seconds": 600.0, "points": [], "grown": "shuffle"},
+    ("options", "soak_s"): 600.0,
+    ("options", "egress"): "measure",
+    ("budget", "soak_s"): 600.0,
+    ("capacity", "sending_cpu_s_per_sample"): 1e-6,
+    ("storage", "fsspec"): {"files": None, "wait_s_per_sample": 0.005, "latency_s": 0.03, "read_bytes": 2**20},
+}
+
+
+def test_fields_that_are_gone_are_ignored(tmp_path: Path) -> None:
+    text = render(make_analysis(capacity=make_capacity_model()), "json")
+    (tmp_path / "run.json").write_text(text)
+    saved = json.loads(text)
+    for (*parents, name), value in GONE.items():
+        place = saved
+        for parent in parents:
+            place = place[parent]
+        assert name not in place
+        place[name] = value
+    (tmp_path / "older.json").write_text(json.dumps(saved))
+    assert csia.load_analysis(tmp_path / "older.json") == csia.load_analysis(tmp_path / "run.json")
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -9,7 +9,7 @@ import pytest
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.planning.evidence import reads_at_once, samples_of_worker
-from cs_input_analyzer.records import Case, IgnoredErrors, Measurement, Noise, Op, Soak, Training, WorkerResult
+from cs_input_analyzer.records import Case, IgnoredErrors, Measurement, Noise, Op, Training, WorkerResult
 from tests.builders import (
     GIB,
     make_alternative,
@@ -208,18 +208,6 @@ def holding(*ops: Op, tasks: int = 4, held: float = 0.0, used: int = 4 * GIB, **
     return replace(case, profile=make_profile(ops=tuple(rows)), **overrides)
 
 
-def after_soak(grown: str | None, *ops: Op, per_min: float = 2.0 * GIB) -> Case:
-    soak = Soak(
-        layout=make_measurement("1x1x2").layout,
-        asked_s=600.0,
-        seconds=600.0,
-        points=(),
-        rss_growth_bytes_per_min=per_min,
-        grown=grown,
-    )
-    return holding(*(ops or (shuffle(1000), batch(), prefetch())), held=10, soak=soak)
-
-
 def dividing(policy: int | None, *, files: int | None = 2, ops: tuple[Op, ...] = ()) -> Case:
     said = {} if policy is None else {"distribute__auto_shard_policy": policy}
     source = reading() if files is not None else (op("Range", "range"),)
@@ -358,25 +346,18 @@ ROWS: Rows = {
         ("", noisy(0.0, others=0.09)),
         ("", make_case(measurements=(), plan=None)),
     ],
-    # A buffer that will not fit is named with what it holds now and when full; growth that no full buffer explains with its cause.
+    # A buffer that will not fit is named with what it holds now and when full.
     "buffers-exceed-memory": [
         (
             says("warning", op="shuffle", message="in each of 4 tasks", fix="file names", evidence=FULL),
             holding(shuffle(100_000), batch(), prefetch(), held=1000),
         ),
         ("warning", holding(mapped(JPEG, num_parallel_calls=100_000), batch())),
-        (  # half of what the tasks leave
-            says("warning", op="prefetch", message="over 10 min 00 s; prefetch, which", fix=f"to {124 * GIB // 2 // 4} or less"),
-            after_soak("prefetch"),
-        ),
-        (says("warning", op=None, message="over 10 min", fix="Python"), after_soak("Python")),
         ("", holding(shuffle(50_000), batch(), prefetch())),
         # Calls of samples: of 16 batches at most results wait.
         ("", holding(op("MapAndBatch", "map_and_batch", num_parallel_calls=100_000, batch_size=256))),
         ("", holding(shuffle(100_000), batch(), held=100_000)),  # what was measured holds it all
         ("", holding(op("Shuffle", "shuffle"), batch())),
-        ("", after_soak("shuffle")),  # it ends where that one is full
-        ("", after_soak(None, per_min=-1.0 * GIB)),
         ("", case_of(*reading(), shuffle(10**9), mapped(JPEG), batch(), measurements=UNREAD)),  # of records, size unknown
         ("", holding(cache(), repeat(), shuffle(1000), batch(), prefetch())),  # how many samples there are is not known
     ],

@@ -14,13 +14,11 @@ from tests.builders import (
     GIB,
     make_case,
     make_cluster,
-    make_fsspec_reads,
     make_graph,
     make_measurement,
     make_plan,
     make_station,
     make_steady_state,
-    make_storage,
 )
 from tests.rules.lines import (
     CAST,
@@ -381,17 +379,6 @@ def opened_ahead(is_moot: bool, case: Case) -> tuple[Expected, Case]:
     return said | says(after=f"ds = files.interleave(tf.data.TFRecordDataset, {cycle}num_parallel_calls=tf.data.AUTOTUNE)"), case
 
 
-def from_store(wait_s: float, ceiling: float = 2_000.0, op_name: str | None = "from_generator") -> Case:
-    """A generator whose calls wait so long for each sample of a store that one draws 200; its lock would allow `ceiling`."""
-    reads = make_fsspec_reads(wait_s_per_sample=wait_s)
-    stations = (
-        make_station("storage latency", op=op_name, samples_per_s=1 / wait_s, utilization_ratio=200 * wait_s),
-        make_station("Python (GIL)", op="from_generator", samples_per_s=ceiling, utilization_ratio=200 / ceiling),
-        make_station("CPU", op=None, samples_per_s=2 * ceiling, utilization_ratio=100 / ceiling),
-    )
-    return case_of(*GENERATOR, *TAIL, stations=stations, storage=make_storage(fsspec=reads))
-
-
 @pytest.mark.parametrize(("drawn", "ceiling", "number"), [(200, 2_400, 24), (200, 100_000, 64), (100, 150, 3)])
 def test_reads_that_only_wait_get_as_many_at_once_as_keep_the_cpus_busy(drawn: float, ceiling: float, number: int) -> None:
     for rule, case in (("flat-map-over-files", flat(MIXED)), ("sequential-reads", list_reader(MIXED))):
@@ -659,20 +646,6 @@ ROWS: Rows = {
         ("", case_of(*flat().pipeline.ops, op("TextLine", "lines"), op("Zip", "zip"))),  # whose files are whose is not known
         ("", batched()),
         ("", after_a_reader()),
-    ],
-    # Twice as many reads at once as would keep the lock busy; silent where calls wait for less than half of the time.
-    "python-waits-for-store": [
-        (
-            says("warning", op="from_generator", message="s3://bucket/train", fix="20", evidence={"reads_at_once": 20}),
-            from_store(0.005),
-        ),
-        (says("warning", evidence={"reads_at_once": 64}), from_store(0.005, ceiling=90_000)),
-        (says("warning", evidence={"reads_at_once_now": 1}), from_store(0.0026)),
-        ("", from_store(0.0024)),
-        ("", from_store(0.005, ceiling=50)),
-        ("", from_store(0.005, op_name="batch")),
-        ("", replace(from_store(0.005), storage=None)),
-        ("", replace(from_store(0.005), stations=())),
     ],
     "sequential-reads": [
         *((severity, held_back(list_reader(), *station)) for severity, station in BY_READING),

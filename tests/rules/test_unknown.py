@@ -53,7 +53,7 @@ def _unknown_rows(case: Case, **known: Any) -> Profile:
 def unmeasured(case: Case) -> Case:
     """Nothing was measured, and no plan was made of it."""
     launches = tuple(map(_unknown_launch, case.measurements))
-    unknown: dict[str, Any] = dict.fromkeys(("profile", "storage", "capacity", "soak", "demand_samples_per_s"))
+    unknown: dict[str, Any] = dict.fromkeys(("profile", "storage", "capacity", "demand_samples_per_s"))
     return replace(case, measurements=launches, stations=(), **unknown)
 
 

@@ -18,7 +18,7 @@ predict from it, `probes` names the layouts to measure, `scaling` finds the ceil
 
 from __future__ import annotations
 
-from cs_input_analyzer.planning.capacity.fitting import fit, with_sending
+from cs_input_analyzer.planning.capacity.fitting import fit
 from cs_input_analyzer.planning.capacity.prediction import dataset_bytes_per_node, predict
 from cs_input_analyzer.planning.capacity.probes import first_probes, next_probe
 from cs_input_analyzer.planning.capacity.quiet import (
@@ -44,5 +44,4 @@ __all__ = [
     "scaling_of",
     "slowed_log",
     "with_known_loops",
-    "with_sending",
 ]

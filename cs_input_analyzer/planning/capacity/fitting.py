@@ -43,7 +43,6 @@ from cs_input_analyzer.stats.estimates import (
     estimate_of_draws,
     log_error,
     standard_error,
-    total,
 )
 
 SIGNIFICANT_DIGITS = 6
@@ -116,9 +115,7 @@ LEAST_SHARE_RATIO = 0.5
 LONE_SEED, TOGETHER_SEED, SHARD_SEED = 1, 2, 3
 
 
-def fit(
-    pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int, sending_cpu_s_per_byte: float = 0.0
-) -> CapacityModel:
+def fit(pipeline: PipelineGraph, measurements: Sequence[Measurement], host_cpus: int) -> CapacityModel:
     """The capacity model of one pipeline from probes of one host, at that host's quiet level.
 
     Lone workers (layouts 1x1xC) give the rate at C CPUs, over fresh processes; workers that ran together (1xTxC) give the
@@ -128,15 +125,12 @@ def fit(
 
     Args:
         host_cpus: CPUs of the measuring host that the workers could use.
-        sending_cpu_s_per_byte: what sending a batch costs, which no probe did.
 
     Raises:
         UsageError: no probe holds the rate of a worker that ran alone.
     """
     measured = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process"]
-    quiet = at_quiet_level(measured)
-    sending_s = sending_cpu_s_per_byte * (_mean(w.bytes_out_per_sample for m in measured for w in m.workers) or 0.0)
-    probes = with_sending(quiet, sending_s)
+    probes = at_quiet_level(measured)
     whole = [m for m in probes if m.num_workers <= m.layout.tasks]
     on_shards = [m for m in probes if m.num_workers > m.layout.tasks and m.measured_workers]
     on_shards = [m for m in on_shards if m.num_workers == on_shards[-1].num_workers]
@@ -155,32 +149,7 @@ def fit(
         else:
             slowest = min(model.slowest_ratio, slowest)
             model = replace(model, shard_ratio=ratio, shard_replicates=stored(values), slowest_ratio=slowest)
-    return replace(
-        model,
-        whole_slowest_ratio=whole_slowest_ratio,
-        host_ratio=host_ratio(measured, quiet),
-        sending_cpu_s_per_sample=sending_s,
-    )
-
-
-def with_sending(measurements: Sequence[Measurement], cpu_s_per_sample: float) -> tuple[Measurement, ...]:
-    """The same launches as if their workers had sent what they made: their CPUs do that in turns with the pipeline."""
-    if cpu_s_per_sample == 0:
-        return tuple(measurements)
-
-    def sent(worker: WorkerResult, cpus: int) -> WorkerResult:
-        rate, cost = worker.samples_per_s, worker.cpu_s_per_sample
-        if rate is None:
-            return worker
-        slower = rate.scaled(1 / (1 + rate.estimate * cpu_s_per_sample / cpus))
-        return replace(worker, samples_per_s=slower, cpu_s_per_sample=None if cost is None else cost + cpu_s_per_sample)
-
-    def launch_of(launch: Measurement) -> Measurement:
-        workers = tuple(sent(worker, launch.layout.cpus_per_task) for worker in launch.workers)
-        rates = [worker.samples_per_s for worker in workers if worker.samples_per_s is not None]
-        return replace(launch, workers=workers, samples_per_s=total(rates) if rates else None)
-
-    return tuple(map(launch_of, measurements))
+    return replace(model, whole_slowest_ratio=whole_slowest_ratio, host_ratio=host_ratio(measured, probes))
 
 
 def _fit(pipeline: PipelineGraph, probes: Sequence[Measurement], host_cpus: int) -> CapacityModel:

@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, WorkPlan
-from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.host import memory_here
 from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.records import CacheChoice, Cluster, Host, LaunchPlan, Layout, Options, Storage
+from cs_input_analyzer.records import Cluster, Host, LaunchPlan, Layout, Options, Storage
 from cs_input_analyzer.studies.demand import has_demand
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
@@ -26,9 +25,8 @@ from cs_input_analyzer.studies.probing.seconds import (
     Seconds,
     shortest_round_s,
 )
-from cs_input_analyzer.units import format_rate, format_seconds
+from cs_input_analyzer.units import format_rate
 from cs_input_analyzer.worker.capture import is_script
-from cs_input_analyzer.worker.egress import sending_cpu_s_per_byte
 from cs_input_analyzer.worker.journal import Candidate
 
 # A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
@@ -141,12 +139,11 @@ class Probing:
         Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
         there is no time; what it is, and what the readers alone gave, is recorded all the same.
         """
-        paths, fsspec = [path for path, _ in self.results.files], self.results.fsspec
-        seen = fsspec.files if fsspec is not None and not paths else None
-        files = seen or (self.results.pipeline.files if self.results.pipeline else None)
-        if files is None or not (paths or seen):
+        paths = [path for path, _ in self.results.files]
+        files = self.results.pipeline.files if self.results.pipeline else None
+        if files is None or not paths:
             return
-        if files.store is not None or seen:
+        if files.store is not None:
             self.results.storage = Storage(
                 directory=files.directory or "",
                 file_system=files.store,
@@ -154,12 +151,10 @@ class Probing:
                 dataset_bytes=files.bytes,
                 cached_ratio=None,
                 evicted=None,
-                reads=self.results.store_reads,
+                reads=(),
                 source_samples_per_s=self.results.source_samples_per_s,
-                fsspec=fsspec,
             )
-            if not self.results.store_reads:
-                self.seconds.leave_out(f"the storage by itself: no file of {files.directory} could be read alone")
+            self.seconds.leave_out(f"the storage by itself: {files.directory} is in an object store")
             return
         began_s = self._launcher.now_s()
         is_here = self._options.launcher == "local"
@@ -179,20 +174,7 @@ class Probing:
         if storage is not None:
             before = self.results.measurements[0].page_cache_ratio  # our own reads came after
             source = self.results.source_samples_per_s
-            self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source, fsspec=fsspec)
-
-    def measure_egress(self) -> None:
-        """What sending elements of the pipeline's size costs, where that was asked for."""
-        sizes = [w.bytes_out_per_sample for m in self.results.measurements for w in m.workers if w.bytes_out_per_sample]
-        if self._options.egress == "none" or not sizes or self.results.pipeline is None:
-            return
-        self._report("sending elements to a socket of this host")
-        counted = self.results.pipeline.samples_per_element
-        samples = counted.value if counted is not None and counted.value else 1
-        try:
-            self.results.sending_cpu_s_per_byte = sending_cpu_s_per_byte(round(sizes[0] * samples))
-        except LaunchError as error:
-            self.seconds.leave_out(str(error))
+            self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source)
 
     def measure_round(self, plan: LaunchPlan) -> bool:
         """One more round, in random order, on other files: the plan, and again the layouts it was compared with; False when time is
@@ -233,28 +215,6 @@ class Probing:
             if len(wanted) > 1 and missing and self.seconds.suffice_for(f"the storage from 1 to {self._launcher.nodes} nodes"):
                 self._run_all([probe_of(layout, "how the storage that nodes share holds out") for layout in missing])
 
-    def measure_soak(self, plan: LaunchPlan | None) -> None:
-        """One worker of the planned size, sampled for as long as `--soak` says, beside the budget: what its memory does."""
-        asked_s = self._options.soak_s
-        if asked_s is None:
-            return
-        began_s = self._launcher.now_s()
-        cpus = min(plan.cpus_per_task if plan else 1, self.results.cpu_budget)
-        self._report(f"following the memory of one worker for {format_seconds(asked_s)}")
-        launched = self._run_alone(
-            Layout(nodes=1, tasks_per_node=1, cpus_per_task=cpus),
-            asked_s,
-            batch_size=self._options.batch_size,
-            deadline_s=began_s + asked_s + self._options.start_timeout_s,
-            is_soak=True,
-        )
-        self.results.soak = launched.soak
-        self.seconds.soak_s += self._launcher.now_s() - began_s
-        if launched.soak is None:
-            self.seconds.leave_out("the soak: its worker gave no batch")
-        if launched.is_interrupted:
-            raise KeyboardInterrupt
-
     def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout) -> LaunchResult | None:
         """One fresh worker that tries fixes side by side in what is left of the time; None where that is too little.
 
@@ -264,13 +224,19 @@ class Probing:
         if fixes_s < LEAST_FIXES_S:
             return None
         self._report(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
-        launched = self._run_alone(
-            layout,
-            FIXES_WINDOW_S,
-            batch_size=None,
-            deadline_s=self.seconds.deadline_s,
-            candidates=tuple(candidates),
-            fixes_s=fixes_s,
+        launched = self._launcher.run(
+            self._launcher.start(layout),
+            self._work(
+                batch_size=None,
+                cache="as-is",
+                num_workers=1,
+                worker_indices=(0,),
+                min_window_s=FIXES_WINDOW_S,
+                max_window_s=FIXES_WINDOW_S,
+                deadline_s=self.seconds.deadline_s,
+                candidates=tuple(candidates),
+                fixes_s=fixes_s,
+            ),
         )
         self.seconds.fixes_s += self._launcher.now_s() - began_s
         return launched
@@ -312,7 +278,6 @@ class Probing:
         launches_left: int,
         import_s: float = 0.0,
         longest_s: float = math.inf,
-        cache: CacheChoice | None = None,
     ) -> LaunchResult:
         began_s = self._launcher.now_s()
         layout, num_workers = launching.layout, wanted.num_workers
@@ -326,7 +291,7 @@ class Probing:
             self._work(
                 batch_size=self._options.batch_size,
                 has_demand=has_demand(self._options),
-                cache=cache or self.results.cache,
+                cache=self.results.cache,
                 role=self._role,
                 why=wanted.why,
                 want_source=self._role == "probe" and is_first,
@@ -357,11 +322,6 @@ class Probing:
         """Return the time for a second look at what ops cost: the first time that one worker of this size runs alone."""
         is_new = all(m.layout != layout for m in self.results.measurements)
         return self.seconds.look_s if self._role == "probe" and layout.tasks == 1 and is_new else 0.0
-
-    def _run_alone(self, layout: Layout, window_s: float, **work: Any) -> LaunchResult:
-        """One fresh worker with a window of just this length, of which nothing is kept."""
-        work |= {"cache": "as-is", "num_workers": 1, "worker_indices": (0,), "min_window_s": window_s, "max_window_s": window_s}
-        return self._launcher.run(self._launcher.start(layout), self._work(**work))
 
     def _work(self, **of_this_launch: Any) -> WorkPlan:
         """What workers are to do: what is alike in all launches of this run, and what is of this one."""

@@ -14,7 +14,6 @@ from cs_input_analyzer.records import (
     CacheChoice,
     CapacityModel,
     Estimate,
-    FsspecReads,
     Host,
     LaunchPlan,
     Layout,
@@ -23,9 +22,7 @@ from cs_input_analyzer.records import (
     Options,
     PipelineGraph,
     Profile,
-    ReadRate,
     Scaling,
-    Soak,
     Station,
     Storage,
 )
@@ -53,11 +50,7 @@ class Results:
         self.pipeline: PipelineGraph | None = None
         self.files: tuple[tuple[str, int], ...] = ()
         self.storage: Storage | None = None
-        self.soak: Soak | None = None
         self.source_samples_per_s: Estimate | None = None
-        self.store_reads: tuple[ReadRate, ...] = ()
-        self.fsspec: FsspecReads | None = None
-        self.sending_cpu_s_per_byte = 0.0
         self._profiles: list[tuple[Profile, Measurement]] = []
         self._saw_shard = False
         self._saved_model: CapacityModel | None = None
@@ -70,7 +63,6 @@ class Results:
         results = cls(run.options, run.host)
         results.measurements = [m for m in run.measurements if m.role == "probe"]
         results.pipeline, results.storage = run.pipeline, run.storage
-        results.soak = run.soak
         results.cache = run.options.cache if run.recommendation is None else run.recommendation.cache_state
         # A run of an older version has a `shard` of records as one of files in its capacity model.
         is_seen = not run.pipeline.is_sharded and run.capacity is not None and run.capacity.is_sharded
@@ -84,8 +76,6 @@ class Results:
         """What a launch gave."""
         self.measurements.append(launched.measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
-        self.store_reads = self.store_reads or launched.store_reads
-        self.fsspec = self.fsspec or launched.fsspec
         # Some functions shard only among several.
         self._saw_shard |= launched.pipeline is not None and deals_out_files(launched.pipeline.ops)
         if self.pipeline is None:
@@ -131,7 +121,7 @@ class Results:
 
     def fit(self) -> CapacityModel:
         """The capacity model of all that was measured so far, without the ceilings of the stations; fitted once for each state."""
-        state = (len(self.measurements), self.cache, self.storage, self.sending_cpu_s_per_byte)
+        state = (len(self.measurements), self.cache, self.storage)
         if self._fitted is None or self._fitted[0] != state:
             self._fitted = state, self._fit()
         return self._fitted[1]
@@ -175,7 +165,7 @@ class Results:
 
     def _fit(self) -> CapacityModel:
         assert self.pipeline is not None
-        model = capacity.fit(self.pipeline, self._compared(self.alike), self.cpu_budget, self.sending_cpu_s_per_byte)
+        model = capacity.fit(self.pipeline, self._compared(self.alike), self.cpu_budget)
         profile = self.profile_of(None)
         moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
         return replace(

@@ -43,14 +43,13 @@ FIXES_WINDOW_S = 0.5
 
 class Seconds:
     """The budget of `--max-seconds`, on the launcher's clock. `transient_s` to `fixes_s` is what was spent; who spends it adds it.
-    A soak has its own time, `soak_s`, beside it.
 
     The budget is for measuring: until the workers of the first launch have built their pipelines its clock stands still. What later
     launches take to start is part of it, as they are more than an answer needs.
     """
 
     def __init__(self, options: Options, launcher: Launcher, *, is_tuning: bool = False) -> None:
-        self.transient_s = self.probes_s = self.storage_s = self.fixes_s = self.soak_s = 0.0
+        self.transient_s = self.probes_s = self.storage_s = self.fixes_s = 0.0
         self._total_s = options.max_seconds
         self._wants_fixes = options.measure_fixes
         self._share_ratio = TUNING_SHARE_RATIO if is_tuning else FIXES_SHARE_RATIO
@@ -64,7 +63,7 @@ class Seconds:
     @property
     def deadline_s(self) -> float:
         """Of everything, on the launcher's clock."""
-        return self._began_s + self._starting_s + self._total_s + self.soak_s
+        return self._began_s + self._starting_s + self._total_s
 
     @property
     def probes_deadline_s(self) -> float:
@@ -98,7 +97,7 @@ class Seconds:
 
     @property
     def spent_ratio(self) -> float:
-        return min(1.0, (self._launcher.now_s() - self._began_s - self._starting_s - self.soak_s) / self._total_s)
+        return min(1.0, (self._launcher.now_s() - self._began_s - self._starting_s) / self._total_s)
 
     def has_started(self, seconds: float) -> None:
         """So long was spent on starting the first launch."""
@@ -157,7 +156,6 @@ class Seconds:
             probes_s=max(0.0, self.probes_s - self.transient_s),
             storage_s=self.storage_s,
             fixes_s=self.fixes_s,
-            soak_s=self.soak_s,
             total_s=self._launcher.now_s() - self._began_s,
             not_measured=tuple(self._not_measured),
         )
