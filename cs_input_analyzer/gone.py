@@ -7,7 +7,11 @@ from typing import Literal
 
 Kind = Literal["option", "command", "format"]
 
-GONE: Mapping[Kind, Mapping[str, str]] = {"option": {}, "command": {}, "format": {}}
+GONE: Mapping[Kind, Mapping[str, str]] = {
+    "option": {"--system-file": "the wafers are CS-1, CS-2 and CS-3; give the rate of another one by --demand."},
+    "command": {},
+    "format": {},
+}
 """What to do instead, by the word that users type: `--soak`, `reference`, `log`."""
 
 
