@@ -8,14 +8,14 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
 from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
-from cs_input_analyzer.engines import LaunchResult, WorkPlan
-from cs_input_analyzer.engines.local import LocalLauncher, LocalLaunchHandle
+from cs_input_analyzer.engines import Launcher, LaunchResult, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines.local import LocalLaunchHandle
 from cs_input_analyzer.records import CacheChoice, Layout
 from cs_input_analyzer.studies.probing.seconds import LEAST_BATCHES
 from sample_pipelines import SAMPLES, write_sample
@@ -28,16 +28,8 @@ GROUP = Path("/sys/fs/cgroup/cpu")
 PERIOD_US = 20_000
 
 
-class Engine(Protocol):
-    """What launches have in common, on this host and by Slurm."""
-
-    def start(self, layout: Layout, /) -> Any: ...
-    def run(self, handle: Any, plan: WorkPlan, /) -> LaunchResult: ...
-    def now_s(self) -> float: ...
-
-
 def launched(
-    engine: Engine,
+    launcher: Launcher,
     target: str,
     params: dict[str, Any] | None,
     layout: str,
@@ -49,7 +41,7 @@ def launched(
 ) -> LaunchResult:
     """Launch a target and sample it for `window_s`; `longest_s`: for as long at most, until its rate is known well enough."""
     shape = Layout.parse(layout)
-    handle = engine.start(shape)
+    handle = launcher.start(shape)
     plan = WorkPlan(
         target=target,
         pickled=None,
@@ -61,11 +53,11 @@ def launched(
         target_error_ratio=0.0 if longest_s is None else 0.5,
         min_window_s=window_s,
         max_window_s=longest_s or window_s,
-        deadline_s=engine.now_s() + PATIENCE_S,
+        deadline_s=launcher.now_s() + PATIENCE_S,
         cache=cache,
         stand_ins=stand_ins,
     )
-    return engine.run(handle, plan)
+    return launcher.run(handle, plan)
 
 
 def enough_s(seen: LaunchResult) -> float:

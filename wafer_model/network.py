@@ -83,7 +83,7 @@ class Block:
     working_elements: int
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: totals are kept, for a fit asks for them thousands of times
+@dataclass(frozen=True, kw_only=True)  # no slots: totals are kept, for a calibration asks for them again and again
 class Network:
     """Layers in order, and what one sample looks like.
 
