@@ -192,7 +192,7 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
     decoder = replace(encoder, norms=3, cross=True)
     blocks = _blocks(depth, encoder, queries=sequence_length, name="encoder")
     blocks += _blocks(depth, decoder, queries=target_length, keys=sequence_length, name="decoder")
-    heads = [
+    last = [
         normalization("encoder.norm", hidden, positions=sequence_length, bias=False, kind="rms_norm"),
         normalization("decoder.norm", hidden, positions=target_length, bias=False, kind="rms_norm"),
         bare_parameters("relative_positions", 2 * T5_BUCKETS * heads),
@@ -206,7 +206,7 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
         attention_masks=(sequence_length + target_length, "float"),
     )
     words = embedding("words", T5_VOCABULARY, hidden, positions=sequence_length + target_length)
-    return _network(f"t5_{size}", [words], blocks, heads, inputs, sequence_length)
+    return _network(f"t5_{size}", [words], blocks, last, inputs, sequence_length)
 
 
 def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int = 1000) -> Network:
