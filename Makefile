@@ -64,7 +64,7 @@ check: $(DEV_STAMP) ## Lint, format check, types, import directions
 	$(BIN)/lint-imports
 
 .PHONY: occasion
-occasion: $(TEST_STAMP) ## Measure how launches that are alike differ today (benchmarks/occasion): commit the file it adds
+occasion: $(TEST_STAMP) ## Measure how launches that are alike differ today (benchmarks/occasion): commit the file it appends to
 	$(BIN)/python -m benchmarks.occasion measure $(ARGS)
 
 .PHONY: format

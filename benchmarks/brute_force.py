@@ -25,18 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.launching import CPUS, WINDOW_S, QuotaLauncher, can_set_quotas, enough_s, launched, pipelines
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from benchmarks.prediction_error import (
-    CPUS,
-    TRIALS,
-    WINDOW_S,
-    QuotaLauncher,
-    Trial,
-    can_set_quotas,
-    enough_s,
-    launched,
-    pipelines,
-)
+from benchmarks.prediction_error import TRIALS, Trial
 from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.engines.local import LocalLaunchHandle
 from cs_input_analyzer.planning import capacity
@@ -169,16 +160,15 @@ def main() -> None:
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
     draw, table, results = random.Random(options.seed), [], []
     trials: list[Trial] = []
-    with pipelines(options.only) as every:
-        for name, target, params in every:
-            found = run(name, target, params, options.again, draw)
-            trials.append(found.pop("trial"))
-            results.append(found)
-            ratios = [found["pick_over_best"], found["old_over_best"]]
-            shown = [f"{ratio['ratio']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" for ratio in ratios]
-            choices = (found["best"], found["pick"], shown[0], found["old"], shown[1])
-            table.append((name, str(found["feasible"]), *choices, f"{found['time_ratio'] * 100:.0f} %"))
-            save(options.json, {"results": results, "trials": TRIALS.dump_python(tuple(trials), mode="json")})
+    for name, target, params in pipelines(options.only):
+        found = run(name, target, params, options.again, draw)
+        trials.append(found.pop("trial"))
+        results.append(found)
+        ratios = [found["pick_over_best"], found["old_over_best"]]
+        shown = [f"{ratio['ratio']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" for ratio in ratios]
+        choices = (found["best"], found["pick"], shown[0], found["old"], shown[1])
+        table.append((name, str(found["feasible"]), *choices, f"{found['time_ratio'] * 100:.0f} %"))
+        save(options.json, {"results": results, "trials": TRIALS.dump_python(tuple(trials), mode="json")})
     columns = ("pipeline", "layouts", "best of grid", "pick", "pick / best", "old pick", "old / best", "time")
     show("The pick against brute force, measured again interleaved; time of the probes over that of the grid", columns, table)
 

@@ -7,16 +7,14 @@ it, to see whether memory grows with the size; `floor` is a log of a few lines.
 
 from __future__ import annotations
 
-import json
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from benchmarks.in_process import fresh, tell
 from benchmarks.paired import arguments, save, show
 
 TARGET_S_PER_GB = 10.0
@@ -73,14 +71,8 @@ def write(path: Path, lines: Iterator[str], size: int) -> int:
     return written
 
 
-def read_alone(path: Path) -> dict[str, float]:
-    """Seconds and peak memory of one reading, in a process of its own."""
-    answer = subprocess.run([sys.executable, "-m", __spec__.name, "--read", str(path)], check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(answer.stdout)
-    return found
-
-
 def read_here(path: Path) -> None:
+    """Tell the seconds and the peak memory of one reading in this process."""
     from cs_input_analyzer.run_logs import inspect_run
 
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
@@ -89,16 +81,8 @@ def read_here(path: Path) -> None:
     steady = found.rates.steady_samples_per_s
     rate = steady.estimate if steady is not None else 0.0
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(
-        json.dumps(
-            {
-                "seconds": seconds,
-                "cpu_s": cpu_s,
-                "peak_bytes": peak_bytes,
-                "rate_error_ratio": abs(rate * GAP_S / (BATCH * 100) - 1),
-            }
-        )
-    )
+    error = abs(rate * GAP_S / (BATCH * 100) - 1)
+    tell({"seconds": seconds, "cpu_s": cpu_s, "peak_bytes": peak_bytes, "rate_error_ratio": error})
 
 
 def main() -> None:
@@ -110,12 +94,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.log"
         write(path, steps(), 1)
-        floor = read_alone(path)["peak_bytes"]
+        floor = fresh("benchmarks.inspect_run", "--read", str(path))["peak_bytes"]
         for name, lines in LOGS.items():
             write(path, lines(), options.megabytes * 100_000)
-            tenth = read_alone(path)
+            tenth = fresh("benchmarks.inspect_run", "--read", str(path))
             size = write(path, lines(), options.megabytes * 1_000_000)
-            whole = read_alone(path)
+            whole = fresh("benchmarks.inspect_run", "--read", str(path))
             per_gb = whole["seconds"] / size * 1e9
             result[name] = {"bytes": size, "whole": whole, "tenth": tenth, "seconds_per_gb": per_gb}
             rows.append(

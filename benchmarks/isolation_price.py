@@ -22,8 +22,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks import slowfs
+from benchmarks.launching import launched
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from benchmarks.prediction_error import launched
 from cs_input_analyzer.engines.local import LocalLauncher
 
 TARGETS = {"rate": 0.98, "start": 0.3}

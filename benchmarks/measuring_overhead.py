@@ -30,14 +30,11 @@ import numpy as np
 import tensorflow as tf
 import yaml
 
+from benchmarks.in_process import bare_loop, built, sampled
 from benchmarks.paired import arguments, ratio_bounds, save, show
 from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.machines.reference import WATCH_EVERY_S, SpeedWatch
-from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.records import SamplesPerElement
-from cs_input_analyzer.worker import load
-from cs_input_analyzer.worker.journal import JournalWriter, read_journal
-from cs_input_analyzer.worker.sampler import Sampling, sample
 from cs_input_analyzer.worker.sampling import SamplingLoop
 from cs_input_analyzer.worker.side_thread import SideThread
 from sample_pipelines import find, write_sample
@@ -45,19 +42,6 @@ from sample_pipelines import find, write_sample
 TARGETS = {"wall time": 3.0, "CPU time": 1.0}
 # Batches of a half, with those that are drained before it, over those that count.
 DRAINED_RATIO = 1.4
-
-
-def bare_loop(iterator: Any) -> Any:
-    @tf.function
-    def loop(batches: Any) -> Any:
-        def body(index: Any) -> Any:
-            element = iterator.get_next()
-            with tf.control_dependencies(tf.nest.flatten(element)):
-                return index + 1
-
-        return tf.while_loop(lambda index: index < batches, body, [tf.constant(0)], parallel_iterations=1)
-
-    return loop
 
 
 def generator() -> Any:
@@ -95,27 +79,20 @@ PASSES = {"slices": 50}
 MADE_HERE: dict[str, Callable[[], Any]] = {"generator": generator, "py_function": py_function, "slices": slices}
 
 
-def built(name: str, folder: str) -> tuple[Any, Any]:
+def pipeline_of(name: str, folder: str) -> tuple[Any, Any]:
     """Return a dataset and its ops."""
-    with graph.recorded_sources() as log:
-        if name in MADE_HERE:
-            dataset = MADE_HERE[name]()
-        else:
-            params = yaml.safe_load(write_sample(name, folder).read_text())
-            call = load.Call(params=params, mode="train", num_workers=1, worker_index=0)
-            dataset = load.build_dataset(load.find_object(load.parse_target(find(name).target)), call)
-    return dataset, graph.read_graph(dataset, log, target=name).ops
+    if name in MADE_HERE:
+        dataset, read = built(MADE_HERE[name], {})
+    else:
+        dataset, read = built(find(name).target, yaml.safe_load(write_sample(name, folder).read_text()))
+    return dataset, read.ops
 
 
 def measured(dataset: Any, iterator: Any, ops: Any, seconds: float, batches: int | None = None) -> tuple[float, float]:
     """Return wall and CPU seconds per batch while the worker's own sampling runs: of its last `batches`, or three quarters."""
     with tempfile.TemporaryDirectory() as folder:
         counted = SamplesPerElement(value=1, source="made so")
-        sampling = Sampling(
-            dataset=dataset, iterator=iterator, ops=ops, samples=counted, min_window_s=seconds, max_window_s=seconds
-        )
-        sample(JournalWriter(Path(folder)), sampling)
-        journal = read_journal(Path(folder))
+        journal, _ = sampled(Path(folder), dataset, iterator, ops, counted, seconds)
     stamps = journal.stamps_s[-1 - min(batches or len(journal.stamps_s) * 3 // 4, len(journal.stamps_s) - 1) :]
     times, cpu_s = zip(
         *((at_s, counters.cpu_s + (counters.reference_s or 0.0)) for at_s, counters in journal.readings()), strict=True
@@ -200,7 +177,7 @@ def main() -> None:
     rows, result, part_rows = [], dict[str, object](), []
     for name in options.samples.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            dataset, ops = built(name, folder)
+            dataset, ops = pipeline_of(name, folder)
             iterator = iter(dataset)
             loop = bare_loop(iterator)
             loop(tf.constant(20))

@@ -1,6 +1,6 @@
 """Does a measurement say today what it says tomorrow? What several hours measured, each against all others; nothing is measured.
 
-    python -m benchmarks.other_hours                        # the occasions of benchmarks/occasion/data
+    python -m benchmarks.other_hours                        # the saved occasions of benchmarks/occasion
     python -m benchmarks.other_hours run_1.json run_2.json  # saved runs of one pipeline on one host
 
 The launches of each hour are fitted anew, by the model as it is now. Plans: of each hour for 20 demands, from half a worker's worth
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +24,8 @@ from typing import Any
 import numpy as np
 
 import cs_input_analyzer as csia
-from benchmarks.occasion.measuring import DATA
 from benchmarks.occasion.report import Spread, around, worker_of
+from benchmarks.occasion.saved import DATA, saved
 from benchmarks.paired import middle, save, show
 from cs_input_analyzer.machines.cluster import this_host
 from cs_input_analyzer.planning import capacity
@@ -82,15 +81,14 @@ def of_runs(runs: Sequence[csia.Analysis]) -> list[Hour]:
     return [fitted(run.pipeline, run.measurements, run.host, is_sharded=run.capacity.is_sharded) for run in runs if run.capacity]
 
 
-def of_occasions(folder: Path, most_others_ratio: float) -> Iterator[tuple[str, list[Hour]]]:
+def of_occasions(path: Path, most_others_ratio: float) -> Iterator[tuple[str, list[Hour]]]:
     """By pipeline and host, in the order of time; only occasions with the reference loop beside, in which others had no more of the
     CPUs, and at least two of a host.
 
     As the product does, each hour knows the fastest loops that earlier ones saw, and what their launches got of the quiet level.
     """
     hosts: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for path in sorted(folder.glob("*.json")):
-        data = json.loads(path.read_text())
+    for data in saved(path):
         if "loop_us" in data["columns"] and (data["others_ratio"] or 0.0) <= most_others_ratio:
             hosts[f"{data['cpu_model']}, started as {data['boot_id'][:4]}"].append(data)
     for name, several in hosts.items():

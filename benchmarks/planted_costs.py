@@ -9,15 +9,13 @@ process's own CPU moves by more or less than the plant. `process beyond` is that
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.in_process import fresh, sampled, tell, worker_of
 from benchmarks.paired import arguments, middle, save, show
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
@@ -80,8 +78,7 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
     from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.records import SamplesPerElement
     from cs_input_analyzer.studies.probing.seconds import LOOK_S
-    from cs_input_analyzer.worker.journal import JournalWriter, read_journal
-    from cs_input_analyzer.worker.sampler import Sampling, sample
+    from cs_input_analyzer.worker.journal import read_journal
     from cs_input_analyzer.worker.second_look import look_again
 
     with graph.recorded_sources() as log:
@@ -91,14 +88,9 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
     iterator = iter(dataset)
     next(iterator)
     with tempfile.TemporaryDirectory() as folder:
-        writer = JournalWriter(Path(folder))
-        writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=BATCH)
         counted = SamplesPerElement(value=BATCH, source="made so")
-        sampling = Sampling(
-            dataset=dataset, iterator=iterator, ops=read.ops, samples=counted, min_window_s=seconds, max_window_s=seconds
-        )
-        sample(writer, sampling)
-        profile = profile_of(read_journal(Path(folder)), read)
+        journal, writer = sampled(Path(folder), dataset, iterator, read.ops, counted, seconds)
+        profile = profile_of(journal, read)
         look_again(writer, dataset, read.ops, profile, LOOK_S)
         profile = profile_of(read_journal(Path(folder)), read)
     opening = ("ParallelInterleave", "FlatMap")  # their functions hold the planted op, too
@@ -115,11 +107,10 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
 def profile_of(journal: Any, read: Any) -> Any:
     """Return the profile of what a worker wrote in this process."""
     from cs_input_analyzer.records import Layout
-    from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
+    from cs_input_analyzer.worker.summary import profile_from
 
-    worker = worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
     layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=len(os.sched_getaffinity(0)))
-    profile = profile_from(journal, layout, read, worker)
+    profile = profile_from(journal, layout, read, worker_of(journal))
     assert profile is not None
     return profile
 
@@ -162,23 +153,13 @@ def main() -> None:
         here=(int, 0, "1: run on this process's CPUs and print JSON; used by the benchmark itself"),
     )
     if options.here:
-        print("RESULT " + json.dumps(run_here(options.us, options.rounds, options.seconds, options.places.split(";"))))
+        tell(run_here(options.us, options.rounds, options.seconds, options.places.split(";")))
         return
     rows, result = [], {}
     for cpus in ("0", "0,1")[: min(2, len(os.sched_getaffinity(0)))]:
-        command = ["taskset", "-c", cpus, sys.executable, "-m", "benchmarks.planted_costs", "--here", "1"]
-        command += [
-            "--us",
-            str(options.us),
-            "--rounds",
-            str(options.rounds),
-            "--seconds",
-            str(options.seconds),
-            "--places",
-            options.places,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT ")).removeprefix("RESULT "))
+        asked = {"us": options.us, "rounds": options.rounds, "seconds": options.seconds, "places": options.places, "here": 1}
+        words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+        found = fresh("benchmarks.planted_costs", *words, cpus=cpus)
         for place, row in found.items():
             error = row["moved_us"] / row["truth_us"] - 1
             verdict = "yes" if abs(error) <= 0.1 and row["largest_other_op_ratio"] <= 0.05 else "no"

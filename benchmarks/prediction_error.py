@@ -17,44 +17,32 @@ import os
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import contextlib
 import json
 import math
 import random
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 from pydantic import TypeAdapter
 from scipy import stats
 
 import cs_input_analyzer as csia
-from benchmarks import slowfs
-from benchmarks.known_truth.suite import CASES, files_of
+from benchmarks.launching import CPUS, QUOTA_CPUS, QuotaLauncher, can_set_quotas, enough_s, launched, pipelines
 from benchmarks.paired import arguments, save, show
-from cs_input_analyzer.engines import LaunchResult, WorkPlan
-from cs_input_analyzer.engines.local import LocalLauncher, LocalLaunchHandle
+from cs_input_analyzer.engines.local import LocalLauncher
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.worker import model_error_log
-from cs_input_analyzer.records import CacheChoice, CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
-from cs_input_analyzer.studies.probing.seconds import LEAST_BATCHES
-from sample_pipelines import SAMPLES, write_sample
+from cs_input_analyzer.records import CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
 
-CPUS = 2
-WINDOW_S = 2.5
 # Fresh launches of probed layouts.
 NATIVE_PROBES = {"1x1x1": 3, "1x1x2": 3, "1x2x1": 2}
 NATIVE = {"1x1x1": 1, "1x1x2": 1, "1x2x1": 1}
 QUOTA_PROBES = {"1x1x1": 3, "1x4x1": 2}
 QUOTA = {"1x2x1": 2, "1x3x1": 2, "1x6x1": 2, "1x8x1": 2}
-QUOTA_CPUS = 8
-GROUP = Path("/sys/fs/cgroup/cpu")
-PERIOD_US = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,94 +84,6 @@ class Trial:
 
 
 TRIALS = TypeAdapter(tuple[Trial, ...])
-
-
-class QuotaLauncher(LocalLauncher):
-    """Workers that get a fraction of a CPU each, from their order on: importing would take too long."""
-
-    cpus_per_worker = CPUS / QUOTA_CPUS
-
-    def run(self, handle: Any, plan: WorkPlan) -> LaunchResult:
-        assert isinstance(handle, LocalLaunchHandle)
-        self._wait(handle.processes, ("imported", "failed"), plan.deadline_s)
-        with contextlib.ExitStack() as groups:
-            for number, process in enumerate(handle.processes):
-                groups.enter_context(_quota(f"csia_quota_{os.getpid()}_{number}", process._process.pid, self.cpus_per_worker))
-            return super().run(handle, plan)
-
-
-@contextlib.contextmanager
-def _quota(name: str, pid: int, cpus: float) -> Iterator[None]:
-    folder = GROUP / name
-    folder.mkdir()
-    try:
-        (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (folder / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * cpus)))
-        (folder / "cgroup.procs").write_text(str(pid))
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-
-
-def can_set_quotas() -> bool:
-    try:
-        with _quota(f"csia_quota_{os.getpid()}_try", os.getpid(), float(CPUS)):
-            (GROUP / "cgroup.procs").write_text(str(os.getpid()))
-    except OSError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def pipelines(only: str) -> Iterator[Iterator[tuple[str, str, dict[str, Any]]]]:
-    """Name, target and params of each; the data are there while it is looked at."""
-
-    def every() -> Iterator[tuple[str, str, dict[str, Any]]]:
-        wanted = only.split(",") if only else None
-        for sample in SAMPLES:
-            if wanted is None or sample.name in wanted:
-                with tempfile.TemporaryDirectory() as folder:
-                    yield sample.name, sample.target, yaml.safe_load(write_sample(sample.name, folder).read_text())
-        for case in CASES:
-            if (wanted is None or case.name.partition(",")[0] in wanted) and not (case.slow and slowfs.missing()):
-                with files_of(case) as params:
-                    yield case.name, case.target, params
-
-    yield every()
-
-
-def enough_s(seen: LaunchResult) -> float:
-    """A window that holds as many batches of the slowest worker as an analysis asks for: fewer may all have lain in buffers."""
-    gaps_s = [1 / worker.batches_per_s for worker in seen.measurement.measured_workers if worker.batches_per_s]
-    return max([WINDOW_S, *(LEAST_BATCHES * gap_s for gap_s in gaps_s)])
-
-
-def launched(
-    launcher: LocalLauncher,
-    target: str,
-    params: dict[str, Any],
-    layout: str,
-    cache: CacheChoice = "as-is",
-    window_s: float = WINDOW_S,
-) -> LaunchResult:
-    where = Layout.parse(layout)
-    handle = launcher.start(where)
-    plan = WorkPlan(
-        target=target,
-        pickled=None,
-        params_json=json.dumps(params),
-        mode="train",
-        batch_size=None,
-        num_workers=where.tasks,
-        worker_indices=tuple(range(where.tasks)),
-        target_error_ratio=0.0,
-        min_window_s=window_s,
-        max_window_s=window_s,
-        deadline_s=launcher.now_s() + 120,
-        cache=cache,
-    )
-    return launcher.run(handle, plan)
 
 
 def predicted(model: CapacityModel, layout: str, cpus: int) -> Prediction:
@@ -389,17 +289,16 @@ def main() -> None:
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
     draw, failed = random.Random(options.seed), []
     trials: list[Trial] = []
-    with pipelines(options.only) as every:
-        for name, target, params in every:
-            try:
-                if options.native:
-                    trials.append(tried(name, LocalLauncher(CPUS), target, params, NATIVE_PROBES, NATIVE, CPUS, draw))
-                if options.quota and can_set_quotas():
-                    quarter = f"{name}, quarter CPUs"
-                    trials.append(tried(quarter, QuotaLauncher(CPUS), target, params, QUOTA_PROBES, QUOTA, QUOTA_CPUS, draw))
-            except csia.AnalyzerError as error:  # one that fails is named, and the others count
-                failed.append(f"{name}: {error}")
-            save(options.json, {"trials": TRIALS.dump_python(tuple(trials), mode="json"), "failed": failed})
+    for name, target, params in pipelines(options.only):
+        try:
+            if options.native:
+                trials.append(tried(name, LocalLauncher(CPUS), target, params, NATIVE_PROBES, NATIVE, CPUS, draw))
+            if options.quota and can_set_quotas():
+                quarter = f"{name}, quarter CPUs"
+                trials.append(tried(quarter, QuotaLauncher(CPUS), target, params, QUOTA_PROBES, QUOTA, QUOTA_CPUS, draw))
+        except csia.AnalyzerError as error:  # one that fails is named, and the others count
+            failed.append(f"{name}: {error}")
+        save(options.json, {"trials": TRIALS.dump_python(tuple(trials), mode="json"), "failed": failed})
     rows = [row for trial in trials for row in rows_of(trial)]
     found = print_summary(rows)
     if failed:

@@ -16,7 +16,6 @@ apart, or where Rate is sampled in the bursts between them: all starved runs are
 from __future__ import annotations
 
 import random
-import struct
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +25,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from tensorboard.compat.proto import event_pb2
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.run_logs import inspect_run
@@ -232,49 +233,26 @@ def stamp(seconds: float) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d}"
 
 
-# --- event files, as event.proto and TFRecord files have them ----------------------------------------------------------------
+# --- event files ---------------------------------------------------------------------------------------------------------------
 
 
 def write_events(plant: Plant, simulated: Simulated, path: Path) -> None:
+    """Write a scalar of each rate for each line, and the log of each session that saved a checkpoint."""
     began_s = BEGAN.timestamp()
     with path.open("wb") as file:
+        writer = RecordWriter(file)
         for step, at, rate, total in rates(plant, simulated.read_s):
             for saved, (_, end) in saved_before(plant, simulated, step):
-                session = held(7, b"\x08\x03" + held(2, f"model_dir/model.ckpt-{saved}".encode()))
-                file.write(record(b"\x09" + struct.pack("<d", began_s + end) + b"\x10" + varint(saved) + session))
+                event = event_pb2.Event(wall_time=began_s + end, step=saved)
+                event.session_log.status = event_pb2.SessionLog.CHECKPOINT
+                event.session_log.checkpoint_path = f"model_dir/model.ckpt-{saved}"
+                writer.write(event.SerializeToString())
             scalars = {"local_samples_per_sec": rate, "avg_samples_per_sec": total, "avg_steps_per_sec": total / plant.batch}
-            summary = b"".join(
-                held(1, held(1, name.encode()) + b"\x15" + struct.pack("<f", each)) for name, each in scalars.items()
-            )
-            file.write(record(b"\x09" + struct.pack("<d", began_s + at) + b"\x10" + varint(step) + held(5, summary)))
-
-
-def varint(number: int) -> bytes:
-    text = b""
-    while number > 127:
-        text += bytes([number % 128 + 128])
-        number //= 128
-    return text + bytes([number])
-
-
-def held(number: int, data: bytes) -> bytes:
-    """A field that holds bytes."""
-    return varint(8 * number + 2) + varint(len(data)) + data
-
-
-def record(data: bytes) -> bytes:
-    length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", masked(length)) + data + struct.pack("<I", masked(data))
-
-
-def masked(data: bytes) -> int:
-    remainder = 2**32 - 1
-    for byte in data:
-        remainder ^= byte
-        for _ in range(8):
-            remainder = remainder // 2 ^ (0x82F63B78 if remainder % 2 else 0)
-    remainder ^= 2**32 - 1
-    return ((remainder >> 15) + (remainder << 17) + 0xA282EAD8) % 2**32
+            event = event_pb2.Event(wall_time=began_s + at, step=step)
+            for name, value in scalars.items():
+                event.summary.value.add(tag=name, simple_value=value)
+            writer.write(event.SerializeToString())
+        writer.flush()
 
 
 # --- judging -----------------------------------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ import psutil
 from pydantic import TypeAdapter
 
 from benchmarks import slowfs
+from benchmarks.launching import launched
 from benchmarks.paired import save, show
-from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.slurm.agent import RESULT
 from cs_input_analyzer.engines.slurm.results import read_results
@@ -107,30 +107,10 @@ def launcher(*, cpus: int, nodes: int) -> Iterator[SlurmLauncher]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def launched(engine: SlurmLauncher, target: str, layout: str, window_s: float, params: str | None = None) -> LaunchResult:
-    shape = Layout.parse(layout)
-    return engine.run(
-        engine.start(shape),
-        WorkPlan(
-            target=target,
-            pickled=None,
-            params_json=params,
-            mode="train",
-            batch_size=None,
-            num_workers=shape.tasks,
-            worker_indices=tuple(range(shape.tasks)),
-            target_error_ratio=1e-9,
-            min_window_s=window_s,
-            max_window_s=window_s,
-            deadline_s=engine.now_s() + 300,
-        ),
-    )
-
-
 def overhead_s(engine: SlurmLauncher, window_s: float = 3.0) -> float:
     """What a launch of one worker takes beyond importing, building, and the window."""
     began_s = time.monotonic()
-    found = launched(engine, BUSY, "1x1x1", window_s)
+    found = launched(engine, BUSY, None, "1x1x1", window_s=window_s)
     return time.monotonic() - began_s - found.starting_s - window_s
 
 
@@ -144,7 +124,7 @@ def storage(times: int) -> dict[str, Any]:
         with slowfs.mounted(source, bytes_per_s=BYTES_PER_S) as folder, launcher(cpus=2, nodes=3) as engine:
             for _ in range(times):
                 for layout in ("3x1x1", "1x1x1", "2x1x1"):
-                    found = launched(engine, READS, layout, 4.0, f'{{"folder": "{folder}"}}')
+                    found = launched(engine, READS, {"folder": str(folder)}, layout, window_s=4.0)
                     launches.append(found.measurement)
     finally:
         shutil.rmtree(source, ignore_errors=True)

@@ -17,8 +17,8 @@ from typing import Any
 
 from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
+from benchmarks.launching import QuotaLauncher, can_set_quotas, launched
 from benchmarks.paired import arguments, middle, save, show
-from benchmarks.prediction_error import QuotaLauncher, can_set_quotas, launched
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Cluster, Layout
 

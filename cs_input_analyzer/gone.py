@@ -11,6 +11,7 @@ GONE: Mapping[Kind, Mapping[str, str]] = {
     "option": {
         "--egress": "give --network-bandwidth: the link's limit follows from the bytes of a sample; leave --headroom for sending.",
         "--soak": "run your script under `memray run --native` to see what grows; CSI213 names buffers that will not fit a node.",
+        "--system-file": "the wafers are CS-1, CS-2 and CS-3; give the rate of another one by --demand.",
     },
     "command": {},
     "format": {},

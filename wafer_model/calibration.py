@@ -1,4 +1,4 @@
-"""Rescaling the constants by one measured rate, so that the model gives exactly that."""
+"""Rescale the constants by one measured rate, so that the model gives exactly that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from wafer_model.constants import Constants
+from wafer_model.constants import Constants, constants_of
 from wafer_model.consumption import check_rate
 from wafer_model.errors import WaferModelError
 from wafer_model.model import predict
@@ -22,30 +22,31 @@ LATENCY_SPREAD = 0.1
 
 
 def calibrate(
-    constants: Constants, network: Network, system: System | str, *, samples_per_s: float, systems: int = 1, **step: Any
+    network: Network, system: System | str, mode: str, *, samples_per_s: float, systems: int = 1, **step: Any
 ) -> Constants:
-    """Constants with which the model gives exactly the one rate that was measured; `step`: as `predict` takes it.
+    """Return constants with which the model gives exactly the one rate that was measured; `step`: as `predict` takes it.
 
-    One number cannot tell which constant is off, so each moves by its share of the time times the square of its spread: the most
+    One number cannot tell which constant is off. So each moves by its share of the time times the square of its spread: the most
     probable change that explains the point. Large batches so speak about the efficiency, small ones also about the latency.
 
     Raises:
         WaferModelError: the rate is not positive, or beyond what the wires of the systems carry.
     """
     check_rate("the calibration rate", samples_per_s)
+    fitted = constants_of(mode)
 
-    def predicted(candidate: Constants) -> WaferPrediction:
-        return predict(network, system, constants.mode, systems=systems, constants=candidate, **step)
+    def predicted(constants: Constants) -> WaferPrediction:
+        return predict(network, system, mode, systems=systems, constants=constants, **step)
 
-    for shares in _shares(predicted(constants)):
-        found = _solve(constants, shares, samples_per_s, lambda candidate: predicted(candidate).samples_per_s.estimate)
+    for shares in _shares(predicted(fitted)):
+        found = _solve(fitted, shares, samples_per_s, lambda constants: predicted(constants).samples_per_s.estimate)
         if found is not None:
             return found
     raise WaferModelError(f"{samples_per_s:g} samples/s of {network.name} cannot be: the wires of {systems} system(s) carry fewer")
 
 
 def _shares(predicted: WaferPrediction) -> tuple[tuple[float, float, float], ...]:
-    """How far (efficiency, latency, ports) move together, to be tried in turn."""
+    """Return how far (efficiency, latency, ports) move together: several sets, to be tried in turn."""
     if predicted.mode == "pipelined":
         first = (0.0, 0.0, 1.0) if predicted.limited_by == "transmission" else (1.0, 0.0, 0.0)
         return (first, (1.0, 0.0, 1.0))
@@ -58,7 +59,7 @@ def _shares(predicted: WaferPrediction) -> tuple[tuple[float, float, float], ...
 def _solve(
     constants: Constants, shares: tuple[float, float, float], target: float, rate: Callable[[Constants], float]
 ) -> Constants | None:
-    """Bisection on the common change; the rate only rises with it. None where it cannot reach the target."""
+    """Return the constants whose rate is the target, by bisection on the common change. None if no change reaches it."""
 
     def moved(change: float) -> Constants:
         return replace(

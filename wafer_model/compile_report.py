@@ -1,4 +1,4 @@
-"""Reader of `compile_report.txt`, which the closed compiler writes for pipelined networks (format of R0.7 to R1.8).
+"""Read `compile_report.txt`, which the closed compiler writes for pipelined networks (format of R0.7 to R1.8).
 
 A header of estimates, then a table of kernels that may run to megabytes and that nothing here needs. `--` means that the compiler
 has no estimate.
@@ -6,12 +6,11 @@ has no estimate.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from wafer_model.errors import WaferModelError
-from wafer_model.foreign import text_of
+from wafer_model.foreign import number_of, text_of
 
 RATES = ("Samples/s", "Compute Samples/s", "Transmission Samples/s")
 
@@ -27,7 +26,7 @@ class CompileReport:
 
     @property
     def limited_by(self) -> str:
-        """`compute` or `transmission`, whichever estimate is smaller."""
+        """Return `compute` or `transmission`, whichever estimate is smaller."""
         compute, transmission = self.compute_samples_per_s, self.transmission_samples_per_s
         if compute is None or transmission is None:
             return "compute" if transmission is None else "transmission"
@@ -35,7 +34,7 @@ class CompileReport:
 
 
 def read_compile_report(path: Path | str) -> CompileReport:
-    """The report at `path`.
+    """Return the report at `path`.
 
     Raises:
         WaferModelError: no such file, not such a report, no estimate in it, or one that is no number (names file and line).
@@ -49,24 +48,12 @@ def read_compile_report(path: Path | str) -> CompileReport:
     for number, line in enumerate(lines, start=1):
         if line.lstrip().startswith(("+-", "|")):  # the table
             break
-        title, colon, text = line.partition(":")
-        if colon and title.strip() in RATES:
-            found[title.strip()] = _rate(text.strip(), f"{file}:{number}: {title.strip()}")
+        title, colon, text = (part.strip() for part in line.partition(":"))
+        if colon and title in RATES:
+            found[title] = None if text in ("--", "") else number_of(text, f"{file}:{number}: {title}")
     if not found:
         raise WaferModelError(f"{file}: this is no compile report: no line such as 'Samples/s: 2321.9' before a table")
     rate, compute, transmission = (found.get(title) for title in RATES)
     if not rate:
         raise WaferModelError(f"{file}: the header gives no positive 'Samples/s', so nothing can be said about the consumption")
     return CompileReport(path=str(file), samples_per_s=rate, compute_samples_per_s=compute, transmission_samples_per_s=transmission)
-
-
-def _rate(text: str, where: str) -> float | None:
-    if text in ("--", ""):
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or value < 0:
-        raise WaferModelError(f"{where}: {text[:40]!r} is no rate")
-    return value

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wafer_model.errors import WaferModelError
-from wafer_model.network import Layer, Network, conv2d, dense, normalization, pooling, softmax_loss, tensors
+from wafer_model.network import Layer, Network, conv2d, dense, in_block, normalization, pooling, softmax_loss, tensors
 
 
 def fc_mnist(*, widths: Sequence[int] = (500, 300), classes: int = 10, pixels: int = 784) -> Network:
     """The fully connected MNIST example of the public tutorials: 784-500-300-10."""
     sizes = (pixels, *widths, classes)
     layers = [dense(f"fc{index + 1}", sizes[index], sizes[index + 1]) for index in range(len(sizes) - 1)]
-    layers.append(softmax_loss("loss", classes, block=f"fc{len(sizes) - 1}"))
+    layers += in_block(f"fc{len(sizes) - 1}", softmax_loss("loss", classes))
     inputs = tensors(image=(pixels, "float"), label=(1, "integer"))
     return Network(name="fc_mnist", layers=tuple(layers), inputs=inputs)
 
@@ -36,16 +36,17 @@ def unet(
     def level(name: str, high: int, wide: int, inputs: int, outputs: int) -> None:
         for index, source in enumerate((inputs, outputs)):
             block = f"{name}.conv{index + 1}"
-            layers.append(conv2d(block, height=high, width=wide, inputs=source, outputs=outputs, bias=conv_bias, block=block))
+            layers.append(conv2d(block, height=high, width=wide, inputs=source, outputs=outputs, bias=conv_bias))
             if batch_norm:
-                norm = f"{block}.norm"
-                layers.append(normalization(norm, outputs, positions=high * wide, kind="batch_norm", block=block))
+                norm = normalization(f"{block}.norm", outputs, positions=high * wide, kind="batch_norm")
+                layers.extend(in_block(block, norm))
 
     high, wide, source = height, width, channels
     for step in range(depth):
         outputs = features * 2**step
         level(f"down{step + 1}", high, wide, source, outputs)
-        layers.append(pooling(f"down{step + 1}.pool", height=high, width=wide, channels=outputs, block=f"down{step + 1}.conv2"))
+        pool = pooling(f"down{step + 1}.pool", height=high, width=wide, channels=outputs)
+        layers += in_block(f"down{step + 1}.conv2", pool)
         high, wide, source = high // 2, wide // 2, outputs
     level("bottom", high, wide, source, features * 2**depth)
     for step in reversed(range(depth)):
@@ -57,7 +58,7 @@ def unet(
         high, wide = 2 * high, 2 * wide
         level(name, high, wide, 2 * outputs, outputs)
     layers.append(conv2d("classes", height=height, width=width, inputs=features, outputs=classes, kernel=1))
-    layers.append(softmax_loss("loss", classes, positions=height * width, block="classes"))
+    layers += in_block("classes", softmax_loss("loss", classes, positions=height * width))
     inputs = tensors(image=(height * width * channels, "float"), mask=(height * width, "float"))
     return Network(name="unet", layers=tuple(layers), inputs=inputs)
 
@@ -73,13 +74,13 @@ def resnet50(*, image: int = 224, classes: int = 1000) -> Network:
 
     def conv(name: str, size: int, inputs: int, outputs: int, kernel: int, stride: int) -> int:
         sizes = {"height": size, "width": size, "inputs": inputs, "outputs": outputs, "kernel": kernel, "stride": stride}
-        layers.append(conv2d(name, bias=False, block=name, transposed=False, **sizes))
         out = -(-size // stride)
-        layers.append(normalization(f"{name}.norm", outputs, positions=out * out, kind="batch_norm", block=name))
+        norm = normalization(f"{name}.norm", outputs, positions=out * out, kind="batch_norm")
+        layers.extend(in_block(name, conv2d(name, bias=False, transposed=False, **sizes), norm))
         return out
 
     size = conv("stem", image, 3, 64, 7, 2)
-    layers.append(pooling("stem.pool", height=size, width=size, channels=64, block="stem"))
+    layers += in_block("stem", pooling("stem.pool", height=size, width=size, channels=64))
     size, source = -(-size // 2), 64
     for stage, (wide, repeats, stride) in enumerate(RESNET50_STAGES, start=1):
         for repeat in range(repeats):
@@ -90,10 +91,7 @@ def resnet50(*, image: int = 224, classes: int = 1000) -> Network:
             size = conv(f"{name}.middle", size, wide, wide, 3, step)
             conv(f"{name}.expand", size, wide, 4 * wide, 1, 1)
             source = 4 * wide
-    layers += [
-        pooling("mean", height=size, width=size, channels=source, stride=size, block="classes"),
-        dense("classes", source, classes),
-        softmax_loss("loss", classes, block="classes"),
-    ]
+    mean = pooling("mean", height=size, width=size, channels=source, stride=size)
+    layers += in_block("classes", mean, dense("classes", source, classes), softmax_loss("loss", classes))
     inputs = tensors(image=(image * image * 3, "float"), label=(1, "integer"))
     return Network(name="resnet50", layers=tuple(layers), inputs=inputs)

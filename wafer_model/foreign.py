@@ -1,9 +1,13 @@
-"""Files that others wrote, read in bounded time and memory."""
+"""Read files that others wrote, in bounded time and memory."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
+
+from wafer_model.errors import WaferModelError
 
 MOST_BYTES = 1 << 18
 """Of a document that is read whole; those of real runs and networks are a tenth of it. Dense YAML takes two seconds for so many."""
@@ -13,7 +17,7 @@ LONGEST_NUMBER = 4300
 
 
 def text_of(path: Path, *, most_bytes: int = MOST_BYTES, is_cut: bool = False) -> str:
-    """The UTF-8 text of a file; `is_cut`: of a longer one its beginning, up to the last whole line.
+    """Return the UTF-8 text of a file; `is_cut`: of a longer one its beginning, up to the last whole line.
 
     Raises:
         OSError: it cannot be read. ValueError: it is longer, or not UTF-8.
@@ -28,7 +32,11 @@ def text_of(path: Path, *, most_bytes: int = MOST_BYTES, is_cut: bool = False) -
 
 
 def yaml_of(text: str) -> Any:
-    """The values of YAML. Raises ValueError, with one line: no YAML, nested too deeply, or aliases that repeat each other."""
+    """Return the values of YAML.
+
+    Raises:
+        ValueError: no YAML, nested too deeply, or aliases that repeat each other; the text is one line.
+    """
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C where PyYAML was built so, a tenth of the time
@@ -53,7 +61,7 @@ def yaml_of(text: str) -> Any:
 
 
 def _values(node: Any, known: dict[int, int]) -> int:
-    """How many values a node has with its aliases written out; more than MOST_VALUES where one contains itself."""
+    """Return how many values a node has with its aliases written out; more than MOST_VALUES if one contains itself."""
     if isinstance(node.value, str):  # a number of many digits, or of many parts by sixty, takes the square of its length
         is_number = node.tag.endswith((":int", ":float")) and len(node.value) > LONGEST_NUMBER
         return MOST_VALUES + 1 if is_number else 1
@@ -62,3 +70,18 @@ def _values(node: Any, known: dict[int, int]) -> int:
         parts = (part for pair in node.value for part in (pair if isinstance(pair, tuple) else (pair,)))
         known[id(node)] = 1 + sum(_values(part, known) for part in parts)
     return known[id(node)]
+
+
+def number_of(value: object, where: str) -> float:
+    """Return a number that is finite and not negative, also of its text.
+
+    Raises:
+        WaferModelError: it is no such number (names the place).
+    """
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):  # no digits, or digits without an end
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
+        raise WaferModelError(f"{where} must be a number that is not negative, got {short(value)}")
+    return number

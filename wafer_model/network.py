@@ -8,7 +8,7 @@ parameter and token; attention is counted in full, also where it is causal, beca
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from wafer_model.errors import WaferModelError, check_count
@@ -83,7 +83,7 @@ class Block:
     working_elements: int
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: totals are kept, for a fit asks for them thousands of times
+@dataclass(frozen=True, kw_only=True)  # no slots: totals are kept, for a calibration asks for them again and again
 class Network:
     """Layers in order, and what one sample looks like.
 
@@ -169,7 +169,6 @@ def _check(layer: str, **counts: object) -> None:
 def _layer(
     name: str,
     kind: str,
-    block: str | None,
     *,
     parameters: int = 0,
     streamed: int | None = None,
@@ -178,11 +177,14 @@ def _layer(
     port: int = 0,
     scratch: int = 0,
 ) -> Layer:
-    """A kernel whose parameters are all streamed, where `streamed` does not say otherwise; (forward, backward), (in, out)."""
+    """Return a kernel that is a block by itself; all its parameters are streamed, unless `streamed` says otherwise.
+
+    Pairs: `flops` forward and backward, `elements` in and out.
+    """
     return Layer(
         name=name,
         kind=kind,
-        block=block or name,
+        block=name,
         parameters=parameters,
         streamed_parameters=parameters if streamed is None else streamed,
         forward_flops=flops[0],
@@ -194,9 +196,12 @@ def _layer(
     )
 
 
-def dense(
-    name: str, inputs: int, outputs: int, *, positions: int = 1, bias: bool = True, tied: bool = False, block: str | None = None
-) -> Layer:
+def in_block(block: str, *layers: Layer) -> list[Layer]:
+    """Return the layers as parts of one block."""
+    return [replace(layer, block=block) for layer in layers]
+
+
+def dense(name: str, inputs: int, outputs: int, *, positions: int = 1, bias: bool = True, tied: bool = False) -> Layer:
     """A matrix product at `positions` places of a sample (tokens, pixels). `tied`: the weights belong to another layer."""
     _check(name, inputs=inputs, outputs=outputs, positions=positions)
     weights = inputs * outputs
@@ -204,7 +209,6 @@ def dense(
     return _layer(
         name,
         "dense",
-        block,
         parameters=(0 if tied else weights) + (outputs if bias else 0),
         streamed=weights + (outputs if bias else 0),
         flops=(flops, 2 * flops),
@@ -213,7 +217,7 @@ def dense(
     )
 
 
-def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int | None = None, block: str | None = None) -> Layer:
+def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int | None = None) -> Layer:
     """The products of activations with activations: scores, softmax, weighted sum. The projections are `dense` layers."""
     keys = queries if keys is None else keys
     _check(name, heads=heads, head_size=head_size, queries=queries, keys=keys)
@@ -223,7 +227,6 @@ def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int 
     return _layer(
         name,
         "attention",
-        block,
         flops=(products + softmax, 2 * products + softmax),
         elements=((queries + 2 * keys) * heads * head_size, queries * heads * head_size),
         port=max(queries, keys) * heads * head_size,
@@ -231,15 +234,13 @@ def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int 
     )
 
 
-def embedding(name: str, vocabulary: int, size: int, *, positions: int, block: str | None = None) -> Layer:
+def embedding(name: str, vocabulary: int, size: int, *, positions: int) -> Layer:
     """A look-up: parameters and traffic, no arithmetic worth counting."""
     _check(name, vocabulary=vocabulary, size=size, positions=positions)
-    return _layer(name, "embedding", block, parameters=vocabulary * size, elements=(positions, positions * size), port=positions)
+    return _layer(name, "embedding", parameters=vocabulary * size, elements=(positions, positions * size), port=positions)
 
 
-def normalization(
-    name: str, size: int, *, positions: int, bias: bool = True, kind: str = "layer_norm", block: str | None = None
-) -> Layer:
+def normalization(name: str, size: int, *, positions: int, bias: bool = True, kind: str = "layer_norm") -> Layer:
     """Layer norm, RMS norm (no bias) or batch norm: 8 FLOPs per element forward (mean, variance, scale, shift), twice back."""
     _check(name, size=size, positions=positions)
     elements = size * positions
@@ -247,7 +248,6 @@ def normalization(
     return _layer(
         name,
         kind,
-        block,
         parameters=parameters,
         flops=(8.0 * elements, 16.0 * elements),
         elements=(elements, elements),
@@ -266,7 +266,6 @@ def conv2d(
     stride: int = 1,
     bias: bool = True,
     transposed: bool = False,
-    block: str | None = None,
 ) -> Layer:
     """A square convolution of an image of `height` x `width` (input side) with "same" borders; `transposed` enlarges."""
     _check(name, height=height, width=width, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride)
@@ -280,7 +279,6 @@ def conv2d(
     return _layer(
         name,
         "transposed_conv" if transposed else "conv2d",
-        block,
         parameters=weights + (outputs if bias else 0),
         flops=(flops, 2 * flops),
         elements=(height * width * inputs, out_pixels * outputs),
@@ -288,22 +286,22 @@ def conv2d(
     )
 
 
-def pooling(name: str, *, height: int, width: int, channels: int, stride: int = 2, block: str | None = None) -> Layer:
+def pooling(name: str, *, height: int, width: int, channels: int, stride: int = 2) -> Layer:
     """Maximum or mean over windows: one operation per input element, forward and back."""
     _check(name, height=height, width=width, channels=channels, stride=stride)
     elements = height * width * channels
     out = math.ceil(height / stride) * math.ceil(width / stride) * channels
-    return _layer(name, "pooling", block, flops=(float(elements), float(elements)), elements=(elements, out), port=height * width)
+    return _layer(name, "pooling", flops=(float(elements), float(elements)), elements=(elements, out), port=height * width)
 
 
-def softmax_loss(name: str, classes: int, *, positions: int = 1, block: str | None = None) -> Layer:
+def softmax_loss(name: str, classes: int, *, positions: int = 1) -> Layer:
     """Softmax and cross entropy: 5 operations per logit forward, 2 back."""
     _check(name, classes=classes, positions=positions)
     logits = classes * positions
-    return _layer(name, "loss", block, flops=(5.0 * logits, 2.0 * logits), elements=(logits, positions), port=positions)
+    return _layer(name, "loss", flops=(5.0 * logits, 2.0 * logits), elements=(logits, positions), port=positions)
 
 
-def bare_parameters(name: str, count: int, *, block: str | None = None) -> Layer:
+def bare_parameters(name: str, count: int) -> Layer:
     """Parameters without arithmetic worth counting: a class token, a relative position bias."""
     _check(name, count=count)
-    return _layer(name, "parameters", block, parameters=count)
+    return _layer(name, "parameters", parameters=count)

@@ -1,4 +1,4 @@
-"""Networks from YAML: a built-in one with other sizes, or layer by layer. docs/wafer_model.md shows both."""
+"""Read networks from YAML: a built-in one with other sizes, or layer by layer. docs/wafer_model.md shows both."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from wafer_model.network import (
     conv2d,
     dense,
     embedding,
+    in_block,
     normalization,
     pooling,
     softmax_loss,
@@ -44,7 +45,7 @@ MOST_LAYERS = 100_000
 
 
 def load_network(name_or_path: str, *, sequence_length: int | None = None) -> Network:
-    """A built-in network by name, or one from a YAML file. Raises WaferModelError, which names file, layer and field."""
+    """Return a built-in network by name, or one from a YAML file. Raises WaferModelError, which names file, layer and field."""
     if not name_or_path.lower().endswith((".yaml", ".yml")):
         return build_network(name_or_path, sequence_length=sequence_length)
     if sequence_length is not None:
@@ -100,7 +101,9 @@ def _layers(entry: object, where: str) -> tuple[Layer, ...]:
         return tuple(layer for block in blocks for layer in block)
     if kind not in LAYER_KINDS:
         raise WaferModelError(f"{where} {name!r}: unknown kind {short(kind)}: one of {', '.join((*LAYER_KINDS, BLOCK_KIND))}")
-    return tuple(_call(LAYER_KINDS[kind], {**fields, "name": each}, f"{where} {name!r}") for each in names)
+    block = fields.pop("block", None)
+    layers: list[Layer] = [_call(LAYER_KINDS[kind], {**fields, "name": each}, f"{where} {name!r}") for each in names]
+    return tuple(layers if block is None else in_block(str(block), *layers))
 
 
 def _call(function: Callable[..., Any], fields: object, where: str) -> Any:

@@ -1,16 +1,15 @@
-"""Reader of `performance.json`, which a run leaves behind: the 1.x keys, the `ordinals` of several workers, and the 2.x keys."""
+"""Read `performance.json`, which a run leaves behind: the 1.x keys, the `ordinals` of several workers, and the 2.x keys."""
 
 from __future__ import annotations
 
 import json
-import math
 import reprlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from wafer_model.errors import WaferModelError
-from wafer_model.foreign import text_of
+from wafer_model.foreign import number_of, text_of
 
 # The documentation writes the key without the suffix, the code that writes the file with it.
 BOTTLENECK_KEYS = ("suspected_input_bottleneck", "suspected_input_bottleneck (beta)")
@@ -52,7 +51,7 @@ class Performance:
 
 
 def read_performance_json(path: Path | str) -> Performance:
-    """The file at `path`.
+    """Return the file at `path`.
 
     Raises:
         WaferModelError: no such file, not JSON, or a value that cannot be (names file and key).
@@ -85,17 +84,7 @@ def read_performance_json(path: Path | str) -> Performance:
 
 def _number(document: dict[str, Any], key: str, file: Path) -> float | None:
     value = document.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WaferModelError(f"{file}: {key} must be a number, got {reprlib.repr(value)}")
-    try:
-        number = float(value)
-    except OverflowError:  # digits without an end; 1e999 reads as infinity
-        number = math.inf
-    if not math.isfinite(number) or number < 0:
-        raise WaferModelError(f"{file}: {key} cannot be {number}")
-    return number
+    return None if value is None else number_of(value, f"{file}: {key}")
 
 
 def _bottleneck(document: dict[str, Any], file: Path) -> str | None:

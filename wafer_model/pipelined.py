@@ -22,15 +22,9 @@ DOCUMENTED_PARAMETER_LIMIT = 1e9
 
 
 def execution(
-    network: Network,
-    system: System,
-    constants: Constants,
-    batch_size: int,
-    *,
-    dtype: str,
-    release: str,
+    network: Network, system: System, constants: Constants, batch_size: int, *, dtype: str
 ) -> tuple[float, float, Execution]:
-    """Samples per second, what the wires carry of them, and the placement that accepts the most.
+    """Return samples per second, the samples per second of the wires, and the placement that accepts the most.
 
     Raises:
         DoesNotFitError: memory, parameters, or fewer cores than kernels.
@@ -43,7 +37,7 @@ def execution(
             f"than 1,000 M parameters; use weight streaming"
         )
     kernels = tuple(layer for layer in network.layers if layer.forward_flops > 0)
-    core_rate = system.peak(dtype) / system.cores * constants.efficiency_on(system.name, release)
+    core_rate = system.peak(dtype) / system.cores * constants.efficiency_on(system.name)
     fabric = int(system.usable_cores * constants.usable_share)
     if fabric < len(kernels):
         raise DoesNotFitError(f"{network.name} has {len(kernels)} kernels and {system.name} only {fabric} cores")
@@ -75,7 +69,7 @@ def execution(
 
 
 def memory_bytes(network: Network, *, dtype: str) -> float:
-    """Weights, gradients and optimizer state, and the activations of the samples in flight.
+    """Return the bytes of weights, gradients and optimizer state, and the activations of the samples in flight.
 
     A stage i of K keeps what it computed until the same sample comes back: 2 (K - 1 - i) + 1 samples, as in any pipeline with one
     forward and one backward per tick. (Derived; the documentation gives no number.)
@@ -89,7 +83,7 @@ def memory_bytes(network: Network, *, dtype: str) -> float:
 
 
 def _transmission(layer: Layer, constants: Constants) -> float:
-    """Samples/s that the ports of a kernel carry, whatever its size.
+    """Return the samples/s that the ports of a kernel carry, whatever its size.
 
     Read off the one public report whose network is known (GPT-2 small at 1,024 tokens): attention, feed-forward and norm kernels
     all carry 1.6 to 2.2e9 elements of the token width per second, and the four times wider side between two feed-forward kernels
@@ -100,7 +94,7 @@ def _transmission(layer: Layer, constants: Constants) -> float:
 
 
 def _allocate(kernels: tuple[Layer, ...], core_rate: float, ceiling: float, fabric: int) -> tuple[int, ...]:
-    """Fewest cores with which every kernel reaches the ceiling, or, on a full fabric, the best common rate (by bisection)."""
+    """Return the fewest cores with which every kernel reaches the ceiling; on a full fabric those of the best common rate."""
 
     def needed(rate: float) -> list[int]:
         return [max(1, math.ceil(rate * layer.training_flops / core_rate)) for layer in kernels]
@@ -108,10 +102,7 @@ def _allocate(kernels: tuple[Layer, ...], core_rate: float, ceiling: float, fabr
     if sum(needed(ceiling)) <= fabric:
         return tuple(needed(ceiling))
     low, high = 0.0, ceiling
-    for _ in range(200):  # to the last bit of a float
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
+    while (middle := (low + high) / 2) not in (low, high):  # to the last bit of a float
         low, high = (middle, high) if sum(needed(middle)) <= fabric else (low, middle)
     return tuple(needed(low))
 

@@ -1,4 +1,4 @@
-"""The public runs of `published.yaml`: what the model is fitted on and measured against, and what it must leave alone."""
+"""The public runs of `published.yaml`: the model was fitted on some, is measured against these, and must leave the others alone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ class PublishedRun:
     source: str
     systems: int = 1
     sequence_length: int | None = None
-    micro_batch_size: int | None = None
 
 
 @cache
 def published_runs() -> tuple[PublishedRun, ...]:
-    """All rows, in the order of the file."""
+    """Return all rows, in the order of the file."""
     import yaml
 
     return tuple(PublishedRun(**row) for row in yaml.safe_load(OWN_FILE.read_text(encoding="utf-8"))["rows"])

@@ -1,46 +1,28 @@
-"""The systems, as data: what one CS-1, CS-2, CS-3 or a user's own box can do, each number with where it comes from.
+"""The systems: what one CS-1, CS-2 or CS-3 can do, each number with its public origin.
 
-The numbers live in `systems.yaml` beside this file. A number nobody published is `null` there and `None` here; a number that was
-worked out from others is marked `derived`, and `System.derived` lists those, so that a report can say so.
+SI units; peaks are dense (no credit for skipped zeros); bandwidths are one direction. No FP32 peak was ever published.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from wafer_model.errors import WaferModelError
-from wafer_model.foreign import text_of, yaml_of
 from wafer_model.names import find_name
 
 DTYPES = ("fp16", "cbfloat16", "fp32")
-OWN_FILE = Path(__file__).with_name("systems.yaml")
-FIELDS = (
-    "cores",
-    "usable_cores",
-    "sram_bytes",
-    "sram_bytes_per_s",
-    "fabric_bytes_per_s",
-    "io_bytes_per_s",
-    "peak_flops_per_s_fp16",
-    "peak_flops_per_s_cbfloat16",
-    "peak_flops_per_s_fp32",
-)
-REQUIRED = ("cores", "usable_cores", "sram_bytes", "io_bytes_per_s")
+SAME_WIDTH = "as fp16: both are 16 bits wide"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """One box. Rates are dense (no credit for skipped zeros); bandwidths are bytes/s in one direction.
+    """One box.
 
     Attributes:
-        cores: processing elements on the wafer; `usable_cores`: those a compiled network may occupy.
-        peak_flops_per_s: by dtype; a dtype is missing where no peak is known.
-        sources: field -> where its number comes from; `derived`: fields worked out rather than published.
+        cores: processing elements on the wafer; `usable_cores`: those that a compiled network may occupy.
+        peak_flops_per_s: dense FLOP/s of the whole wafer, by dtype; a dtype is missing if no peak is known.
+        derived_peaks: how a peak was worked out that nobody published, by dtype.
     """
 
     name: str
@@ -49,77 +31,61 @@ class System:
     sram_bytes: float
     io_bytes_per_s: float
     peak_flops_per_s: Mapping[str, float]
-    sources: Mapping[str, str]
-    derived: tuple[str, ...]
+    derived_peaks: Mapping[str, str]
 
     def peak(self, dtype: str) -> float:
-        """Dense FLOP/s of the whole wafer in `dtype`. Raises WaferModelError: no peak is known for it."""
+        """Return the dense FLOP/s of the whole wafer in `dtype`. Raises WaferModelError: no peak is known for it."""
         if dtype not in self.peak_flops_per_s:
-            raise WaferModelError(f"no peak is known for {self.name} in {dtype}; give peak_flops_per_s_{dtype} in a system file")
+            raise WaferModelError(f"no peak is known for {self.name} in {dtype}: choose one of {', '.join(self.peak_flops_per_s)}")
         return self.peak_flops_per_s[dtype]
 
 
-def load_systems(path: Path = OWN_FILE) -> dict[str, System]:
-    """Systems by name, from a YAML file of the shape of `systems.yaml`. Raises WaferModelError, which names file and field."""
-    try:
-        document = yaml_of(text_of(path))
-    except (OSError, ValueError) as error:
-        raise WaferModelError(f"{path}: cannot be read as a system file: {error}") from error
-    if not isinstance(document, dict) or not document:
-        raise WaferModelError(f"{path}: a system file maps names to systems")
-    return {str(name): _system(str(name), entry, path) for name, entry in document.items()}
+SYSTEMS = (
+    System(
+        name="CS-1",
+        cores=400_000,  # AnandTech 16626 (WSE-1: 400,000 cores)
+        # Run log of a public BERT/FC-MNIST session: "... out of 308274 cores on the fabric"; another site logs 301,600.
+        usable_cores=308_274,
+        sram_bytes=18.0e9,  # AnandTech 16626 (18 GB on chip)
+        io_bytes_per_s=150.0e9,  # tweakers.net 160108 (12 x 100 GbE = 1.2 Tb/s)
+        peak_flops_per_s={"fp16": 3.53e15, "cbfloat16": 3.53e15},
+        derived_peaks={
+            "fp16": "no peak was published: 400,000 cores at the rate of a WSE-2 core (7.5 PFLOP/s / 850,000)",
+            "cbfloat16": SAME_WIDTH,
+        },
+    ),
+    System(
+        name="CS-2",
+        cores=850_000,  # ALCF user guide and AnandTech 16626 (850,000 cores)
+        # Derived: public CSL programs of W x H PEs are compiled for a fabric of W+7 x H+2, and for a CS-2 that is 757 x 996.
+        # So 750 x 994 are left.
+        usable_cores=745_500,
+        sram_bytes=40.0e9,  # ALCF user guide (40 GB, 48 KB per core)
+        io_bytes_per_s=150.0e9,  # AIaccelerators-SC24-tutorial, Cerebras part (1.2 Tb/s)
+        peak_flops_per_s={"fp16": 7.5e15, "cbfloat16": 7.5e15},
+        derived_peaks={
+            "fp16": "Tom's Hardware on Andromeda: 16 systems give 120 PFLOP/s dense, so 7.5 each",
+            "cbfloat16": SAME_WIDTH,
+        },
+    ),
+    System(
+        name="CS-3",
+        cores=900_000,  # tweaktown 96843 (900,000 cores)
+        usable_cores=883_350,  # derived as for the CS-2, with a fabric of 762 x 1172: 755 x 1170 are left
+        sram_bytes=44.0e9,  # tweaktown 96843 (44 GB)
+        # vengineer.hatenablog.com 2025-07-02 (1.2 Tb/s). The 2.10 documentation claims 30 % more than a CS-2, without a number.
+        io_bytes_per_s=150.0e9,
+        peak_flops_per_s={"fp16": 12.5e15, "cbfloat16": 12.5e15},
+        derived_peaks={
+            "fp16": "125 PFLOP/s are advertised for sparse AI work; one tenth is a guess, unsourced, and the fitted system factor "
+            "absorbs its error",
+            "cbfloat16": SAME_WIDTH,
+        },
+    ),
+)
 
 
-@cache
-def own_systems() -> Mapping[str, System]:
-    """CS-1, CS-2 and CS-3."""
-    return load_systems()
-
-
-def find_system(name: str, more: Mapping[str, System] | None = None) -> System:
-    """The system that `name` means (`cs2` is CS-2), among the user's `more` first. Raises WaferModelError: none, or several."""
-    known = {**own_systems(), **(more or {})}
-    return known[find_name(name, known, "system", otherwise=", or one of a YAML file of yours (--system-file)")]
-
-
-def _system(name: str, entry: object, path: Path) -> System:
-    if not isinstance(entry, dict):
-        raise WaferModelError(f"{path}: system {name!r} must be a mapping of fields")
-    unknown = sorted(str(key) for key in entry if key not in FIELDS)
-    if unknown:
-        raise WaferModelError(f"{path}: system {name!r} has unknown field {unknown[0]!r}; known: {', '.join(FIELDS)}")
-    found = {field: _number(entry.get(field), f"{path}: {name}.{field}") for field in FIELDS}
-    values = {field: value for field, (value, _, _) in found.items() if value is not None}
-    for field in REQUIRED:
-        if field not in values:
-            raise WaferModelError(f"{path}: {name}.{field} is missing and nothing can be said without it")
-    if values["usable_cores"] > values["cores"]:
-        raise WaferModelError(f"{path}: {name} has more usable cores than cores")
-    peaks = {dtype: values[f"peak_flops_per_s_{dtype}"] for dtype in DTYPES if f"peak_flops_per_s_{dtype}" in values}
-    return System(
-        name=name,
-        cores=int(values["cores"]),
-        usable_cores=int(values["usable_cores"]),
-        sram_bytes=values["sram_bytes"],
-        io_bytes_per_s=values["io_bytes_per_s"],
-        peak_flops_per_s=peaks,
-        sources={field: found[field][1] for field in values},
-        derived=tuple(field for field in values if found[field][2]),
-    )
-
-
-def _number(entry: Any, where: str) -> tuple[float | None, str, bool]:
-    """(value, source, derived) of a bare number or of `{value, source, derived}`."""
-    source, is_derived = "given by the user", False
-    if isinstance(entry, dict):
-        source, is_derived, entry = str(entry.get("source", source)), bool(entry.get("derived", False)), entry.get("value")
-    if entry is None:
-        return None, source, is_derived
-    if isinstance(entry, str):  # YAML 1.1 reads 7.5e15 as text
-        try:
-            entry = float(entry)
-        except ValueError:
-            raise WaferModelError(f"{where} is {entry!r}, not a number") from None
-    if isinstance(entry, bool) or not isinstance(entry, int | float) or not math.isfinite(entry) or entry <= 0:
-        raise WaferModelError(f"{where} must be a positive number, got {entry!r}")
-    return float(entry), source, is_derived
+def find_system(name: str) -> System:
+    """Return the system that `name` means (`cs2` is CS-2). Raises WaferModelError: none, or several."""
+    known = {system.name: system for system in SYSTEMS}
+    return known[find_name(name, known, "system")]

@@ -5,11 +5,13 @@ Each block of a transformer is one unit of weight streaming, as the public compi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from wafer_model.errors import WaferModelError
 from wafer_model.network import (
+    InputTensor,
     Layer,
     Network,
     attention,
@@ -17,6 +19,7 @@ from wafer_model.network import (
     conv2d,
     dense,
     embedding,
+    in_block,
     normalization,
     softmax_loss,
     tensors,
@@ -58,7 +61,7 @@ NO_BIAS: dict[str, Any] = {"attention_bias": False, "feed_forward_bias": False, 
 
 
 def transformer_block(name: str, shape: BlockShape, *, queries: int, keys: int | None = None) -> tuple[Layer, ...]:
-    """Norms, attention (and cross attention over `keys` places), feed-forward."""
+    """Return norms, attention (and cross attention over `keys` places), feed-forward."""
     hidden, inner = shape.hidden, shape.inner or shape.hidden
     key_value = shape.key_value or inner
     layers: list[Layer] = []
@@ -66,33 +69,38 @@ def transformer_block(name: str, shape: BlockShape, *, queries: int, keys: int |
         other = keys if what == "cross" and keys is not None else queries
         bias = shape.attention_bias
         layers += [
-            dense(f"{name}.{what}.query", hidden, inner, positions=queries, bias=bias, block=name),
-            dense(f"{name}.{what}.key", hidden, key_value, positions=other, bias=bias, block=name),
-            dense(f"{name}.{what}.value", hidden, key_value, positions=other, bias=bias, block=name),
-            attention(
-                f"{name}.{what}.attention",
-                heads=shape.heads,
-                head_size=inner // shape.heads,
-                queries=queries,
-                keys=other,
-                block=name,
-            ),
-            dense(f"{name}.{what}.output", inner, hidden, positions=queries, bias=bias, block=name),
+            dense(f"{name}.{what}.query", hidden, inner, positions=queries, bias=bias),
+            dense(f"{name}.{what}.key", hidden, key_value, positions=other, bias=bias),
+            dense(f"{name}.{what}.value", hidden, key_value, positions=other, bias=bias),
+            attention(f"{name}.{what}.attention", heads=shape.heads, head_size=inner // shape.heads, queries=queries, keys=other),
+            dense(f"{name}.{what}.output", inner, hidden, positions=queries, bias=bias),
         ]
     bias = shape.feed_forward_bias
-    layers.append(dense(f"{name}.ffn1", hidden, shape.feed_forward, positions=queries, bias=bias, block=name))
+    layers.append(dense(f"{name}.ffn1", hidden, shape.feed_forward, positions=queries, bias=bias))
     if shape.gated:
-        layers.append(dense(f"{name}.gate", hidden, shape.feed_forward, positions=queries, bias=bias, block=name))
-    layers.append(dense(f"{name}.ffn2", shape.feed_forward, hidden, positions=queries, bias=bias, block=name))
+        layers.append(dense(f"{name}.gate", hidden, shape.feed_forward, positions=queries, bias=bias))
+    layers.append(dense(f"{name}.ffn2", shape.feed_forward, hidden, positions=queries, bias=bias))
     for index in range(shape.norms):
-        layers.append(normalization(f"{name}.norm{index + 1}", hidden, positions=queries, bias=shape.norm_bias, block=name))
+        layers.append(normalization(f"{name}.norm{index + 1}", hidden, positions=queries, bias=shape.norm_bias))
     for index in range(shape.condition):
-        layers.append(dense(f"{name}.condition{index + 1}", hidden, hidden, block=name))
-    return tuple(layers)
+        layers.append(dense(f"{name}.condition{index + 1}", hidden, hidden))
+    return tuple(in_block(name, *layers))
 
 
 def _blocks(depth: int, shape: BlockShape, name: str = "block", **sizes: int) -> list[Layer]:
     return [layer for index in range(depth) for layer in transformer_block(f"{name}{index + 1}", shape, **sizes)]
+
+
+def _network(
+    name: str,
+    embeddings: Sequence[Layer],
+    blocks: Sequence[Layer],
+    heads: Sequence[Layer],
+    inputs: tuple[InputTensor, ...],
+    sequence_length: int | None = None,
+) -> Network:
+    layers = (*in_block("embeddings", *embeddings), *blocks, *in_block("heads", *heads))
+    return Network(name=name, layers=layers, inputs=inputs, sequence_length=sequence_length)
 
 
 ENCODERS = {
@@ -107,20 +115,19 @@ def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
     depth, shape = ENCODERS[size]
     hidden, places = shape.hidden, sequence_length
     masked = BERT_PREDICTIONS.get(places, max(1, round(0.15 * places)))
-    layers = [
-        embedding("words", 30522, hidden, positions=places, block="embeddings"),
-        embedding("positions", max(BERT_POSITIONS, places), hidden, positions=places, block="embeddings"),
-        embedding("segments", 2, hidden, positions=places, block="embeddings"),
-        normalization("embeddings.norm", hidden, positions=places, block="embeddings"),
+    embeddings = [
+        embedding("words", 30522, hidden, positions=places),
+        embedding("positions", max(BERT_POSITIONS, places), hidden, positions=places),
+        embedding("segments", 2, hidden, positions=places),
+        normalization("embeddings.norm", hidden, positions=places),
     ]
-    layers += _blocks(depth, shape, queries=places)
-    layers += [
-        dense("pooler", hidden, hidden, block="heads"),
-        dense("next_sentence", hidden, 2, block="heads"),
-        dense("masked.transform", hidden, hidden, positions=masked, block="heads"),
-        normalization("masked.norm", hidden, positions=masked, block="heads"),
-        dense("masked.words", hidden, 30522, positions=masked, tied=True, block="heads"),
-        softmax_loss("loss", 30522, positions=masked, block="heads"),
+    heads = [
+        dense("pooler", hidden, hidden),
+        dense("next_sentence", hidden, 2),
+        dense("masked.transform", hidden, hidden, positions=masked),
+        normalization("masked.norm", hidden, positions=masked),
+        dense("masked.words", hidden, 30522, positions=masked, tied=True),
+        softmax_loss("loss", 30522, positions=masked),
     ]
     inputs = tensors(
         **dict.fromkeys(("input_ids", "input_mask", "segment_ids"), (places, "integer")),
@@ -128,7 +135,7 @@ def bert(size: str = "large", *, sequence_length: int = 128) -> Network:
         masked_lm_weights=(masked, "float"),
         next_sentence_labels=(1, "integer"),
     )
-    return Network(name=f"bert_{size}", layers=tuple(layers), inputs=inputs, sequence_length=places)
+    return _network(f"bert_{size}", embeddings, _blocks(depth, shape, queries=places), heads, inputs, places)
 
 
 GPT_SIZES = {  # layers, width, heads; the feed-forward width is four times the width
@@ -183,15 +190,14 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
     depth, hidden, heads, feed_forward = T5_SIZES[size]
     encoder = BlockShape(hidden=hidden, heads=heads, feed_forward=feed_forward, **NO_BIAS)
     decoder = replace(encoder, norms=3, cross=True)
-    layers = [embedding("words", T5_VOCABULARY, hidden, positions=sequence_length + target_length, block="embeddings")]
-    layers += _blocks(depth, encoder, queries=sequence_length, name="encoder")
-    layers += _blocks(depth, decoder, queries=target_length, keys=sequence_length, name="decoder")
-    layers += [
-        normalization("encoder.norm", hidden, positions=sequence_length, bias=False, kind="rms_norm", block="heads"),
-        normalization("decoder.norm", hidden, positions=target_length, bias=False, kind="rms_norm", block="heads"),
-        bare_parameters("relative_positions", 2 * T5_BUCKETS * heads, block="heads"),
-        dense("words.out", hidden, T5_VOCABULARY, positions=target_length, bias=False, tied=True, block="heads"),
-        softmax_loss("loss", T5_VOCABULARY, positions=target_length, block="heads"),
+    blocks = _blocks(depth, encoder, queries=sequence_length, name="encoder")
+    blocks += _blocks(depth, decoder, queries=target_length, keys=sequence_length, name="decoder")
+    last = [
+        normalization("encoder.norm", hidden, positions=sequence_length, bias=False, kind="rms_norm"),
+        normalization("decoder.norm", hidden, positions=target_length, bias=False, kind="rms_norm"),
+        bare_parameters("relative_positions", 2 * T5_BUCKETS * heads),
+        dense("words.out", hidden, T5_VOCABULARY, positions=target_length, bias=False, tied=True),
+        softmax_loss("loss", T5_VOCABULARY, positions=target_length),
     ]
     inputs = tensors(
         input_ids=(sequence_length, "integer"),
@@ -199,7 +205,8 @@ def t5(size: str = "base", *, sequence_length: int = 512, target_length: int = 1
         labels=(target_length, "integer"),
         attention_masks=(sequence_length + target_length, "float"),
     )
-    return Network(name=f"t5_{size}", layers=tuple(layers), inputs=inputs, sequence_length=sequence_length)
+    words = embedding("words", T5_VOCABULARY, hidden, positions=sequence_length + target_length)
+    return _network(f"t5_{size}", [words], blocks, last, inputs, sequence_length)
 
 
 def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int = 1000) -> Network:
@@ -209,19 +216,18 @@ def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int =
     if side < 1 or image % patch:
         raise WaferModelError(f"a patch of {patch} does not divide an image of {image}")
     places, hidden = side * side + 1, shape.hidden
-    layers = [
-        conv2d("patches", height=image, width=image, inputs=3, outputs=hidden, kernel=patch, stride=patch, block="embeddings"),
-        embedding("positions", places, hidden, positions=places, block="embeddings"),
-        bare_parameters("class_token", hidden, block="embeddings"),
+    embeddings = [
+        conv2d("patches", height=image, width=image, inputs=3, outputs=hidden, kernel=patch, stride=patch),
+        embedding("positions", places, hidden, positions=places),
+        bare_parameters("class_token", hidden),
     ]
-    layers += _blocks(depth, shape, queries=places)
-    layers += [
-        normalization("norm", hidden, positions=places, block="heads"),
-        dense("classes", hidden, classes, block="heads"),
-        softmax_loss("loss", classes, block="heads"),
+    heads = [
+        normalization("norm", hidden, positions=places),
+        dense("classes", hidden, classes),
+        softmax_loss("loss", classes),
     ]
     inputs = tensors(image=(image * image * 3, "float"), label=(1, "integer"))
-    return Network(name=f"vit_{size}", layers=tuple(layers), inputs=inputs)
+    return _network(f"vit_{size}", embeddings, _blocks(depth, shape, queries=places), heads, inputs)
 
 
 def dit(*, latent: int = 32, patch: int = 2) -> Network:
@@ -232,13 +238,10 @@ def dit(*, latent: int = 32, patch: int = 2) -> Network:
     if patch < 1 or latent % patch:
         raise WaferModelError(f"a patch of {patch} does not divide a latent of {latent}")
     places = (latent // patch) ** 2
-    layers = [
-        conv2d("patches", height=latent, width=latent, inputs=4, outputs=2048, kernel=patch, stride=patch, block="embeddings")
-    ]
-    layers += _blocks(30, shape, queries=places)
-    layers.append(dense("noise", 2048, patch * patch * 8, positions=places, block="heads"))
+    patches = conv2d("patches", height=latent, width=latent, inputs=4, outputs=2048, kernel=patch, stride=patch)
+    noise = dense("noise", 2048, patch * patch * 8, positions=places)
     inputs = tensors(latent=(latent * latent * 4, "float"), noise=(latent * latent * 4, "float"), label_and_step=(2, "integer"))
-    return Network(name="dit_2b", layers=tuple(layers), inputs=inputs)
+    return _network("dit_2b", [patches], _blocks(30, shape, queries=places), [noise], inputs)
 
 
 def _decoder(
@@ -253,14 +256,13 @@ def _decoder(
     learned_positions: bool = False,
 ) -> Network:
     hidden = shape.hidden
-    layers = [embedding("words", vocabulary, hidden, positions=places, block="embeddings")]
+    embeddings = [embedding("words", vocabulary, hidden, positions=places)]
     if learned_positions:
-        layers.append(embedding("positions", places, hidden, positions=places, block="embeddings"))
-    layers += _blocks(depth, shape, queries=places)
-    layers += [
-        normalization("norm", hidden, positions=places, bias=shape.norm_bias, block="heads"),
-        dense("words.out", hidden, vocabulary, positions=places, bias=head_bias, tied=tied, block="heads"),
-        softmax_loss("loss", vocabulary, positions=places, block="heads"),
+        embeddings.append(embedding("positions", places, hidden, positions=places))
+    heads = [
+        normalization("norm", hidden, positions=places, bias=shape.norm_bias),
+        dense("words.out", hidden, vocabulary, positions=places, bias=head_bias, tied=tied),
+        softmax_loss("loss", vocabulary, positions=places),
     ]
     inputs = tensors(input_ids=(places, "integer"), labels=(places, "integer"), input_mask=(places, "float"))
-    return Network(name=name, layers=tuple(layers), inputs=inputs, sequence_length=places)
+    return _network(name, embeddings, _blocks(depth, shape, queries=places), heads, inputs, places)

@@ -8,39 +8,31 @@ Sources: execution-mode and micro-batch pages of the 1.8 to 2.5 documentation; t
 from __future__ import annotations
 
 from wafer_model.constants import Constants
-from wafer_model.errors import DoesNotFitError, WaferModelError
+from wafer_model.errors import DoesNotFitError
 from wafer_model.network import FLOAT_BYTES, Block, Network
 from wafer_model.prediction import Execution, KernelRow, limits_of
 from wafer_model.systems import System
 
 
-def micro_batching(network: Network, system: System, samples: int, *, dtype: str, micro_batch_size: int | None) -> tuple[int, int]:
-    """(micro-batches, samples in each) of one system: the fewest that fit, or as the user says.
+def micro_batching(network: Network, system: System, samples: int, *, dtype: str) -> tuple[int, int]:
+    """Return (micro-batches, samples in each) of one system: the fewest that fit.
 
     Raises:
         DoesNotFitError: not even one sample fits.
-        WaferModelError: a micro-batch that is not positive, or above the batch of a system.
     """
-    if micro_batch_size is not None:
-        if micro_batch_size <= 0 or micro_batch_size > samples:
-            raise WaferModelError(
-                f"a micro-batch must be between 1 and {samples} samples (the batch of one system), got {micro_batch_size}"
-            )
-        size = micro_batch_size
-    else:
-        kept = activation_bytes(network, dtype=dtype)
-        size = min(samples, int(system.sram_bytes // kept))
-        if size < 1:
-            raise DoesNotFitError(
-                f"{network.name} cannot run on {system.name}: one sample keeps {kept / 1e9:,.1f} GB of activations, the wafer has "
-                f"{system.sram_bytes / 1e9:,.0f} GB"
-            )
+    kept = activation_bytes(network, dtype=dtype)
+    size = min(samples, int(system.sram_bytes // kept))
+    if size < 1:
+        raise DoesNotFitError(
+            f"{network.name} cannot run on {system.name}: one sample keeps {kept / 1e9:,.1f} GB of activations, the wafer has "
+            f"{system.sram_bytes / 1e9:,.0f} GB"
+        )
     count = -(-samples // size)
     return count, -(-samples // count)
 
 
 def activation_bytes(network: Network, *, dtype: str) -> float:
-    """Bytes per sample: what enters each block, kept so that backward can run the block again, and one block at work.
+    """Return bytes per sample: what enters each block, kept so that backward can run the block again, and one block at work.
 
     (Assumed: recomputation from block inputs. The public batch sizes agree: 1,100 and 1,168 samples of the diffusion transformer
     are just what this lets through on 40 and 44 GB when half of the memory of the working block is reused.)
@@ -52,24 +44,16 @@ def activation_bytes(network: Network, *, dtype: str) -> float:
 
 
 def execution(
-    network: Network,
-    system: System,
-    constants: Constants,
-    batch_size: int,
-    systems: int,
-    micro_batch_size: int | None,
-    *,
-    dtype: str,
-    release: str,
+    network: Network, system: System, constants: Constants, batch_size: int, systems: int, *, dtype: str
 ) -> tuple[float, float, Execution]:
-    """Samples per second, what the wires carry of them, and one optimizer step of the system that has the most samples.
+    """Return samples per second, the samples per second of the wires, and a step of the system that has the most samples.
 
     Raises:
-        DoesNotFitError, WaferModelError: see `micro_batching`.
+        DoesNotFitError: not even one sample fits.
     """
     samples = -(-batch_size // systems)
-    count, size = micro_batching(network, system, samples, dtype=dtype, micro_batch_size=micro_batch_size)
-    flops_per_s = system.peak(dtype) * constants.efficiency_on(system.name, release)
+    count, size = micro_batching(network, system, samples, dtype=dtype)
+    flops_per_s = system.peak(dtype) * constants.efficiency_on(system.name)
     width = FLOAT_BYTES[dtype]
     blocks = network.weighted_blocks
     rows = tuple(

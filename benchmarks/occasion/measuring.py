@@ -26,9 +26,9 @@ import yaml
 
 import sample_pipelines
 from benchmarks import slowfs
+from benchmarks.occasion.saved import DATA, add
 from sample_pipelines import write_sample
 
-DATA = Path(__file__).with_name("data")
 SAMPLES = ("fc_mnist", "bert_pretrain", "resnet50")
 PIPELINES = (*SAMPLES, "storage", "compute")
 READ_LATENCY_S, STORAGE_FILES = 0.005, 8
@@ -101,8 +101,8 @@ class _Launch:
         return f"{self.pipeline} 1x{self.tasks}x{self.cpus}"
 
 
-def measure(plan: Plan, folder: Path = DATA) -> Path:
-    """Measures an occasion and writes it into `folder`, also one that is interrupted. Gives the file."""
+def measure(plan: Plan, path: Path = DATA) -> dict[str, Any]:
+    """Measure an occasion and append it to a file, also one that is interrupted. Return it."""
     began = time.time()
     rows: list[list[float | int | str]] = []
     notes: list[str] = []
@@ -118,11 +118,9 @@ def measure(plan: Plan, folder: Path = DATA) -> Path:
                     break
     except KeyboardInterrupt:
         ended = "interrupted"
-    text = _text(plan, began, ended, rows, notes)
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{time.strftime('%Y-%m-%dT%H-%M-%SZ', time.gmtime(began))}.json"
-    path.write_text(text)
-    return path
+    occasion = _occasion(plan, began, ended, rows, notes)
+    add(occasion, path)
+    return occasion
 
 
 def _generation(plan: Plan, params: dict[str, str], number: int, began_s: float, rows: list[Any], notes: list[str]) -> bool:
@@ -221,10 +219,10 @@ def _params(names: Sequence[str], notes: list[str]) -> Iterator[dict[str, str]]:
         yield params
 
 
-def _text(plan: Plan, began: float, ended: str, rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> str:
-    """The file: what and where on its first lines, then a slice a line."""
+def _occasion(plan: Plan, began: float, ended: str, rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> dict[str, Any]:
+    """Return all that is saved: when, on what host, and a row for each slice of each task."""
     columns = (*COLUMNS, *HOST_COLUMNS, *REFERENCE_COLUMNS)
-    head = {
+    return {
         "version": 1,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
         "ended": ended,
@@ -241,10 +239,9 @@ def _text(plan: Plan, began: float, ended: str, rows: Sequence[Sequence[Any]], n
         "tensorflow": next(
             (importlib.metadata.version(name) for name in ("tensorflow", "tensorflow-cpu") if _is_installed(name)), None
         ),
-        "columns": columns,
+        "columns": list(columns),
+        "rows": [list(row) for row in rows],
     }
-    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
-    return f'{json.dumps(head)[:-1]},\n"rows":[\n{lines}\n]}}\n'
 
 
 def others_ratio(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> float | None:

@@ -7,7 +7,6 @@ off). The intervals are 90 % and of chi-square, which assumes that logarithms of
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from rich.console import Console
 from scipy import stats
 
 from benchmarks.occasion.measuring import QUIET_OTHERS_RATIO
+from benchmarks.occasion.saved import saved
 from benchmarks.paired import CONFIDENCE, middle, show
 from cs_input_analyzer.planning.capacity import at_quiet_level
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, WorkerResult
@@ -60,14 +60,13 @@ class Spread:
         return f"{self.sd * 100:.1f} ({(self.low or 0) * 100:.1f}–{(self.high or 0) * 100:.0f})"
 
 
-def read(path: Path) -> Occasion:
-    """One file. Raises ValueError where it is none."""
+def read(data: dict[str, Any]) -> Occasion:
+    """Return one occasion from what was saved. Raises ValueError: it is none."""
     try:
-        data = json.loads(path.read_text())
         at = {name: number for number, name in enumerate(data["columns"])}
         slices = tuple(_slices(data["rows"], at))
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is no file of an occasion: {error!r}") from error
+        raise ValueError(f"a line of the file is no occasion: {error!r}") from error
     others = data["others_ratio"]
     marks = () if data["ended"] == "complete" else (data["ended"],)
     if others is not None and others > QUIET_OTHERS_RATIO:
@@ -201,12 +200,11 @@ def _apart(rates: Iterable[Mapping[int, Sequence[float]]], level: Callable[[Sequ
     return around([math.log(level(values)) for values in seen.values()] for seen in rates)
 
 
-def show_all(folder: Path) -> dict[str, Any]:
-    """Prints the tables, one a kind of host, and gives their numbers."""
-    paths = sorted(folder.glob("*.json"))
-    if not paths:
-        raise SystemExit(f"no occasion was measured yet (looked in {folder}): make occasion")
-    occasions = [read(path) for path in paths]
+def show_all(path: Path) -> dict[str, Any]:
+    """Print the tables, one a kind of host, and return their numbers."""
+    occasions = [read(data) for data in saved(path)]
+    if not occasions:
+        raise SystemExit(f"no occasion was measured yet (looked in {path}): make occasion")
     numbers: dict[str, Any] = {}
     for host in dict.fromkeys(occasion.host for occasion in occasions):
         own = [occasion for occasion in occasions if occasion.host == host]

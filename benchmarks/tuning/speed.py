@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from benchmarks.in_process import built, fresh, tell
 from cs_input_analyzer.records import Edit, PipelineGraph
 
-MARK = "RESULT "
 VARIANTS = ("original", "tuned", "autotune")
 
 
@@ -37,12 +36,7 @@ class Speeds:
 def speeds_of(target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float) -> Speeds:
     """Runs a fresh process on the CPUs of this one."""
     order = {"target": target, "params": params, "edits": [asdict(edit) for edit in edits], "rounds": rounds, "seconds": seconds}
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-m", "benchmarks.tuning.speed", json.dumps(order)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr[-3000:])
-    found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith(MARK)).removeprefix(MARK))
+    found = fresh("benchmarks.tuning.speed", json.dumps(order))
     return Speeds(**{name: tuple(values) for name, values in found.items()})
 
 
@@ -75,15 +69,10 @@ def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
 
 
 def _measure(order: dict[str, Any]) -> Speeds:
-    from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.pipeline.edits import apply
-    from cs_input_analyzer.worker import load
     from cs_input_analyzer.worker.sampling import SamplingLoop
 
-    call = load.Call(params=order["params"], mode="train", num_workers=1, worker_index=0)
-    with graph.recorded_sources() as log:
-        dataset = load.build_dataset(load.find_object(load.parse_target(order["target"])), call)
-    pipeline = graph.read_graph(dataset, log, target=order["target"])
+    dataset, pipeline = built(order["target"], order["params"])
     edits = [Edit(**edit) for edit in order["edits"]]
     variants = {
         "original": dataset,
@@ -146,6 +135,5 @@ def _bytes_read() -> int:
 
 
 if __name__ == "__main__":
-    found = _measure(json.loads(sys.argv[1]))
-    print(MARK + json.dumps(asdict(found)), flush=True)
+    tell(asdict(_measure(json.loads(sys.argv[1]))))
     os._exit(0)  # interpreters with Python functions in running pipelines are known to hang at shutdown

@@ -22,17 +22,16 @@ from typing import Any
 
 import yaml
 
+from benchmarks.launching import PATIENCE_S, launched
 from benchmarks.vendor_scripts.releases import Case, cases_of, take_out
 from benchmarks.vendor_scripts.synthetic import with_data
-from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.engines.local import LocalLauncher
 from cs_input_analyzer.engines.script import find_captures
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.records import Layout, Options
+from cs_input_analyzer.records import Options
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.worker.capture import from_command, is_script
 
-SECONDS = 120.0
 # The shortest window, and the longest: a batch of a thousand samples made in Python takes seconds.
 WINDOW_S, LONGEST_WINDOW_S = 0.5, 30.0
 
@@ -50,24 +49,10 @@ class Reached:
 
 def measured(launcher: LocalLauncher, target: str, params: dict[str, Any] | None, packages: tuple[str, ...]) -> Reached:
     """One worker. Raises the error that the user would see."""
-    plan = WorkPlan(
-        target=target,
-        pickled=None,
-        params_json=None if params is None else json.dumps(params, default=str),
-        mode="train",
-        batch_size=None,
-        num_workers=1,
-        worker_indices=(0,),
-        target_error_ratio=0.5,
-        min_window_s=WINDOW_S,
-        max_window_s=LONGEST_WINDOW_S,
-        deadline_s=launcher.now_s() + SECONDS,
-        stand_ins=packages,
-    )
-    launched = launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
-    if launched.failure is not None:
-        raise failure_of(launched.failure, Options(max_seconds=SECONDS), is_script=is_script(target))
-    pipeline = launched.pipeline
+    found = launched(launcher, target, params, "1x1x1", window_s=WINDOW_S, longest_s=LONGEST_WINDOW_S, stand_ins=packages)
+    if found.failure is not None:
+        raise failure_of(found.failure, Options(max_seconds=PATIENCE_S), is_script=is_script(target))
+    pipeline = found.pipeline
     assert pipeline is not None
     return Reached(problem=None, batch_size=pipeline.batch_size, stand_ins=pipeline.stand_ins, packages=packages)
 
@@ -101,7 +86,7 @@ def forms_of(case: Case, for_scripts: LocalLauncher, for_targets: LocalLauncher,
     )
 
     def by_script(packages: tuple[str, ...]) -> Reached:
-        find_captures(script, SECONDS, packages=packages)
+        find_captures(script, PATIENCE_S, packages=packages)
         return measured(for_scripts, script.target, None, packages)
 
     def by_target(packages: tuple[str, ...]) -> Reached:

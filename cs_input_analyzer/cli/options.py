@@ -121,8 +121,7 @@ STAND_INS = (
 WAFER_MODES = click.Choice(["pipelined", "weight_streaming"])
 CALIBRATE = ("--calibrate", "calibrate_samples_per_s")
 WAFER = (
-    value("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default), CS-3, or one of --system-file."),
-    value("--system-file", help="A YAML file with systems of your own."),
+    value("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default), or CS-3."),
     count("--sequence-length", help="Tokens of a sample, for a --wafer model that has them."),
     click.option("--systems", type=int, default=1, show_default=True, help="Wafers that train together."),
     one_of("--dtype", "fp16", "cbfloat16", "fp32", help="What the wafer computes in."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -20,7 +19,7 @@ from cs_input_analyzer.errors import UsageError
 @click.option("--batch-size", type=int, metavar="N", required=True, help="Samples per step, of all systems together.")
 @shared.with_options(shared.WAFER)
 @click.option("--json", "json_file", metavar="FILE", help="Write the numbers there too.")
-def wafer(model: str, json_file: str | None, system: str | None, system_file: str | None, **choices: Any) -> int:
+def wafer(model: str, json_file: str | None, system: str | None, **choices: Any) -> int:
     """Predict how fast a wafer consumes samples when it trains MODEL.
 
     MODEL is a built-in network (bert_large, gpt2_small, gptj_6b, unet, ...) or a YAML file.
@@ -33,7 +32,7 @@ def wafer(model: str, json_file: str | None, system: str | None, system_file: st
     if json_file is not None:
         check_writable(json_file)
     try:
-        found = ask(model, system=system or "CS-2", system_file=Path(system_file) if system_file else None, **choices)
+        found = ask(model, system=system or "CS-2", **choices)
     except WaferModelError as error:
         raise UsageError(str(error)) from None
     print_text(report.render(found, "console", full=True, width=width(), color=is_terminal(sys.stdout)))

@@ -91,7 +91,6 @@ class Options:
     samples_per_element: int | None = None
     wafer: str | None = None
     system: str | None = None
-    system_file: str | None = None
     wafer_mode: str | None = None
     sequence_length: int | None = None
     systems: int = 1

@@ -25,7 +25,7 @@ from cs_input_analyzer.studies.probing.results import Results
 
 OF_DEMAND = (
     *SOURCES.values(),
-    *("batch_size", "system", "system_file", "wafer_mode", "sequence_length", "systems", "dtype", "calibrate_samples_per_s"),
+    *("batch_size", "system", "wafer_mode", "sequence_length", "systems", "dtype", "calibrate_samples_per_s"),
 )
 OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclude_nodes")
 OF_LAUNCH = ("current", "previous", "shared_nodes", "single_task_nodes", "cyclic", "feed", "headroom_ratio")

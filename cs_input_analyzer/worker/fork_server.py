@@ -1,7 +1,7 @@
 """A process that has imported TensorFlow once, and from which workers are forked: each then starts in milliseconds, not seconds.
 
 It stays single-threaded, so that a fork copies all of it (BLAS is held to one thread until after the fork); where the import leaves
-other threads behind it says so and forks nothing. A forked worker is as good as a fresh one (`benchmarks/forked_workers`):
+other threads behind it says so and forks nothing. A forked worker is as good as a fresh one (docs/measurements.md):
 TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. It gets {"folder", "cpus", "is_script",
 "isolated"} with stdin and stdout, and tells {"ready"}, {"pid", "worker"} and {"pid", "returncode"}.
 """

@@ -10,17 +10,11 @@ import pytest
 from benchmarks import poll_stress
 
 PRINTS_A_ROW = 'print("{\\"polls\\": 3, \\"failures\\": {}}", flush=True)'
-SPREAD = {"median": 1.0, "p99": 2.0, "max": 3.0}
 
 
 def row(**values: Any) -> dict[str, Any]:
-    usual = {"tensorflow": "2.21.0", "iterators": 20, "seconds": 1.0, "polls": 9, "inside": 8, "most_nodes": 5, "failures": {}}
-    usual |= {"wall_ms": SPREAD, "inside_waited_ms": SPREAD, "cpu_us": SPREAD, "gap_ms": SPREAD, "parse_us": SPREAD, "ended": "ok"}
-    return {**usual, **values}
-
-
-def result(**cases: dict[str, Any]) -> dict[str, Any]:
-    return {"options": {"rate": 50.0}, "cases": cases, "prices": [], "exits": None}
+    usual = {"tensorflow": "2.21.0", "iterators": 20, "polls": 9, "inside": 8, "most_nodes": 5, "failures": {}}
+    return {**usual, "wall_ms": {"median": 1.0, "max": 3.0}, "cpu_us": 200.0, "ended": "ok", **values}
 
 
 def child(code: str, deadline_s: float = 60.0) -> dict[str, Any]:
@@ -64,28 +58,27 @@ def test_a_failed_poll_a_case_without_polls_and_a_crash_are_not_good(values: dic
     assert not poll_stress.is_good(row(**values))
 
 
-def test_what_went_wrong_is_counted_and_named_below_the_table() -> None:
-    text = poll_stress.report(result(passes=row(), flat_map={"ended": "hung, 5 s"}, raising=row(failures={"NotFoundError: no": 2})))
+def test_what_went_wrong_is_counted_and_named() -> None:
+    failed = row(failures={"NotFoundError: no": 2})
+    text = poll_stress.verdict({"passes": row(), "flat_map": {"ended": "hung, 5 s"}, "raising": failed})
     assert "1 of 3 cases" in text
     assert "flat_map: hung, 5 s" in text
     assert "NotFoundError: no" in text
 
 
 def test_a_run_without_faults_names_none() -> None:
-    assert poll_stress.report(result(passes=row())).endswith("1 of 1 cases without a failure, a crash or a hang")
+    assert poll_stress.verdict({"passes": row()}) == "1 of 1 cases without a failure, a crash or a hang"
 
 
 def test_all_rows_have_a_cell_for_each_column() -> None:
     for one in (row(), {"ended": "SIGSEGV"}):
-        assert len(poll_stress.case_cells("passes", one)) == len(poll_stress.CASE_COLUMNS)
-        assert len(poll_stress.price_cells(one)) == len(poll_stress.PRICE_COLUMNS)
+        assert len(poll_stress.cells("passes", one)) == len(poll_stress.COLUMNS)
 
 
 @pytest.mark.tf
 def test_a_small_run_polls_while_iterators_end() -> None:
-    options = poll_stress.Options(iterators=200, rate=500.0, deadline=100.0, exits=0, only=("flat_map", "passes, not joined"))
-    found = poll_stress.measured(options)
-    assert {name: poll_stress.is_good(one) for name, one in found["cases"].items()} == dict.fromkeys(options.only, True)
-    assert all(one["most_nodes"] > 1 for one in found["cases"].values())
-    assert [one["iterators"] for one in found["cases"].values()] == [50, 200]  # in the order of the cases
-    assert len(poll_stress.report(found).splitlines()) == 2 + len(options.only) + 2
+    names = ("passes, not joined", "flat_map")
+    found = poll_stress.measured(names, iterators=200, per_s=500.0, deadline_s=100.0)
+    assert {name: poll_stress.is_good(one) for name, one in found.items()} == dict.fromkeys(names, True)
+    assert all(one["most_nodes"] > 1 for one in found.values())
+    assert [one["iterators"] for one in found.values()] == [50, 200]

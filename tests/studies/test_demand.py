@@ -47,8 +47,6 @@ def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
         *(({"step_time": step, "batch_size": 256}, "positive number") for step in (0.0, math.nan)),
         ({"step_time": 1e-30, "batch_size": 256}, "beyond any"),
         ({"compile_report": "a", "performance_json": "b"}, "--compile-report and --performance-json"),
-        ({"system_file": "mine.yaml"}, "--system-file describes systems that a --wafer model runs on"),
-        ({"system_file": "/nowhere.yaml", "wafer": "bert_base", "batch_size": 64}, "/nowhere.yaml: cannot be read"),
         ({"wafer": "bert_large", "batch_size": 8, "system": "CS-9"}, "CS-9"),
         ({"wafer": "gptj_6b", "batch_size": 8, "wafer_mode": "pipelined"}, "use weight streaming"),
         ({"wafer": "gpt2", "batch_size": 8}, "gpt2_small, gpt2_medium"),
@@ -82,18 +80,6 @@ def test_the_wafer_command_prints_what_limits_and_writes_it_down(tmp_path: Path)
     assert written["samples_per_s"]["low"] < written["samples_per_s"]["estimate"]
     assert (written["source"], written["system"], written["mode"]) == ("model", "CS-2", "pipelined")
     assert len(written["rows"]) > 100
-
-
-SYSTEM = {"cores": 1000, "usable_cores": 900, "sram_bytes": 4e10, "io_bytes_per_s": 1e9, "peak_flops_per_s_fp16": 1e15}
-
-
-def test_a_system_of_ones_own_is_a_demand_of_analyze_too(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("Mine: " + json.dumps(SYSTEM), encoding="utf-8")
-    choices: dict[str, Any] = {"wafer": "bert_base", "batch_size": 64, "wafer_mode": "weight_streaming", "system_file": str(file)}
-    mine, theirs = consumption_of(make_options(**choices, system="mine")), consumption_of(make_options(**choices))
-    assert (mine.system, theirs.system) == ("Mine", "CS-2")
-    assert mine.samples_per_s.estimate < theirs.samples_per_s.estimate
 
 
 # --- the launch in use today ----------------------------------------------------------------------------------------------------

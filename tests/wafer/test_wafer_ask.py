@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.wafer_fit import domain_of
+from benchmarks.wafer_accuracy import FITTED_BOUNDS
 from cs_input_analyzer import report
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.report.wording import demand_text
@@ -22,7 +22,12 @@ UNCOVERED = ("fc_mnist", "unet", "resnet50", "t5_small", "t5_base")
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_stored_domain_is_that_of_the_rows(mode: str) -> None:
-    assert constants_of(mode).domain == domain_of(mode, published_runs())
+    runs = [run for run in published_runs() if run.mode == mode and run.bound in FITTED_BOUNDS]
+    networks = [build_network(run.network) for run in runs]
+    domain, sizes = constants_of(mode).domain, [network.parameters for network in networks]
+    assert set(domain.kinds) == {network.kind for network in networks}
+    assert set(domain.systems) == {run.system for run in runs}
+    assert domain.parameters == (min(sizes), max(sizes))
 
 
 @pytest.mark.parametrize("name", BUILDERS)

@@ -17,6 +17,7 @@ from wafer_model.model import predict
 from wafer_model.network import InputTensor, Network
 from wafer_model.systems import System, find_system
 from wafer_model.transformers import BlockShape, transformer_block
+from wafer_model.weight_streaming import activation_bytes
 
 CS2 = find_system("CS-2")
 SMALL = st.sampled_from(["fc_mnist", "bert_base", "gpt2_small"])
@@ -38,6 +39,11 @@ def with_cores(factor: float) -> System:
     """More of the same cores: the peak grows with them."""
     peaks = {dtype: peak * factor for dtype, peak in CS2.peak_flops_per_s.items()}
     return replace(CS2, cores=int(CS2.cores * factor), usable_cores=int(CS2.usable_cores * factor), peak_flops_per_s=peaks)
+
+
+def room_for(name: str, samples: int) -> System:
+    """A CS-2 with the memory for micro-batches of so many samples."""
+    return replace(CS2, sram_bytes=(samples + 0.5) * activation_bytes(NETWORKS[name], dtype="fp16"))
 
 
 @laws
@@ -101,7 +107,7 @@ def test_the_slowest_kernel_sets_the_pipelined_rate(name: str, batch_size: int) 
 @laws
 @given(ANY, batches, st.integers(1, 64))
 def test_the_streamed_step_is_the_sum_of_its_blocks_and_the_boundary(name: str, batch_size: int, micro: int) -> None:
-    found = predict(NETWORKS[name], CS2, "weight_streaming", batch_size=batch_size, micro_batch_size=min(micro, batch_size))
+    found = predict(NETWORKS[name], room_for(name, micro), "weight_streaming", batch_size=batch_size)
     blocks = sum(row.step_s or 0 for row in found.rows)
     latency = constants_of("weight_streaming").layer_latency_s
     assert blocks + latency <= found.step_s * (1 + 1e-9)
@@ -112,8 +118,10 @@ def test_the_streamed_step_is_the_sum_of_its_blocks_and_the_boundary(name: str, 
 @laws
 @given(ANY, st.integers(2, 512))
 def test_weights_come_again_for_every_micro_batch(name: str, batch_size: int) -> None:
-    whole = predict(NETWORKS[name], CS2, "weight_streaming", batch_size=batch_size, micro_batch_size=batch_size)
-    halves = predict(NETWORKS[name], CS2, "weight_streaming", batch_size=batch_size, micro_batch_size=-(-batch_size // 2))
+    whole, halves = (
+        predict(NETWORKS[name], room_for(name, samples), "weight_streaming", batch_size=batch_size)
+        for samples in (batch_size, -(-batch_size // 2))
+    )
     limits = [{limit.name: limit.samples_per_s for limit in found.limits} for found in (whole, halves)]
     assert limits[0]["weights"] == pytest.approx(2 * limits[1]["weights"])
     for limit in limits:  # the wires carry the samples, too
@@ -202,9 +210,6 @@ def test_a_thin_wire_makes_ingress_the_limit(name: str, mode: str) -> None:
         ({"systems": 0}, "systems must be a positive whole number"),
         ({"systems": 2, "mode": "pipelined"}, "pipelined execution runs on one system"),
         ({"systems": 200}, "cannot be divided among 200"),
-        ({"micro_batch_size": 8, "mode": "pipelined"}, "no micro-batches"),
-        ({"micro_batch_size": 0, "mode": "weight_streaming"}, "micro-batch"),
-        ({"micro_batch_size": 65, "mode": "weight_streaming"}, "between 1 and 64 samples"),
     ],
 )
 def test_what_cannot_be_is_refused_and_named(arguments: dict[str, object], message: str) -> None:

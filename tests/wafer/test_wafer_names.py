@@ -82,6 +82,14 @@ def test_whatever_is_typed_the_answer_is_a_network_that_begins_so_or_a_message(t
     assert plain_name.startswith(plain)
 
 
+@pytest.mark.parametrize("name", ["CS-1", "CS-2", "CS-3"])
+def test_every_system_has_fewer_usable_cores_and_says_how_its_peaks_were_worked_out(name: str) -> None:
+    system = find_system(name)
+    assert system.io_bytes_per_s == 150e9  # 1.2 Tb/s
+    assert system.usable_cores < system.cores
+    assert set(system.derived_peaks) == set(system.peak_flops_per_s)
+
+
 def test_systems_follow_the_same_rule() -> None:
     assert find_system("cs2").name == "CS-2"
     with pytest.raises(WaferModelError, match=r"which system is 'cs'\? CS-1, CS-2, CS-3"):

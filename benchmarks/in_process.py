@@ -1,0 +1,98 @@
+"""One pipeline in a process of its own: start the process, build the pipeline, read it by a bare loop or as a worker does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cs_input_analyzer.records import PipelineGraph, SamplesPerElement, WorkerResult
+
+MARK = "RESULT "
+
+
+def fresh(module: str, *arguments: str, cpus: str | None = None) -> Any:
+    """Run a module in a fresh process, on `cpus` or those of this process, and return what it told.
+
+    Raises:
+        RuntimeError: it failed; with its last words.
+    """
+    pinned = () if cpus is None else ("taskset", "-c", cpus)
+    quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [*pinned, sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **quiet})
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-3000:])
+    return told(done.stdout)[-1]
+
+
+def tell(answer: object) -> None:
+    """Print an answer for the process that started this one."""
+    print(MARK + json.dumps(answer), flush=True)
+
+
+def told(output: str) -> list[Any]:
+    """Return the answers in what a process printed."""
+    return [json.loads(line.removeprefix(MARK)) for line in output.splitlines() if line.startswith(MARK)]
+
+
+def built(make: Callable[..., Any] | str, params: Mapping[str, Any]) -> tuple[Any, PipelineGraph]:
+    """Return the dataset of a function, or of a target by name, and what the analyzer reads in its graph."""
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.worker import load
+
+    call = load.Call(params=params, mode="train", num_workers=1, worker_index=0)
+    with graph.recorded_sources() as log:
+        function = load.find_object(load.parse_target(make)) if isinstance(make, str) else make
+        dataset = load.build_dataset(function, call)
+    return dataset, graph.read_graph(dataset, log, target=make if isinstance(make, str) else make.__name__)
+
+
+def bare_loop(iterator: Any) -> Any:
+    """Return a function of the graph that takes so many elements, and does nothing else."""
+    import tensorflow as tf
+
+    @tf.function
+    def loop(batches: Any) -> Any:
+        def body(index: Any) -> Any:
+            element = iterator.get_next()
+            with tf.control_dependencies(tf.nest.flatten(element)):
+                return index + 1
+
+        return tf.while_loop(lambda index: index < batches, body, [tf.constant(0)], parallel_iterations=1)
+
+    return loop
+
+
+def sampled(folder: Path, dataset: Any, iterator: Any, ops: Any, counted: SamplesPerElement, seconds: float) -> Any:
+    """Sample a running iterator for so long, as a worker does that writes into `folder`; return the journal and its writer."""
+    from cs_input_analyzer.worker.journal import JournalWriter, read_journal
+    from cs_input_analyzer.worker.sampler import Sampling, sample
+
+    writer = JournalWriter(folder)
+    writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=counted.value or 1)
+    window = {"min_window_s": seconds, "max_window_s": seconds}
+    sample(writer, Sampling(dataset=dataset, iterator=iterator, ops=ops, samples=counted, **window))
+    return read_journal(folder), writer
+
+
+def worker_of(journal: Any) -> WorkerResult:
+    """Return what is said of the worker that wrote a journal."""
+    from cs_input_analyzer.worker.summary import Ending, worker_result
+
+    return worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
+
+
+def reported(dataset: Any, iterator: Any, ops: Any, counted: SamplesPerElement, seconds: float) -> tuple[float, float]:
+    """Return the samples/s, and the CPU seconds of a sample, that a worker is said to have which samples for so long."""
+    with tempfile.TemporaryDirectory() as folder:
+        journal, _ = sampled(Path(folder), dataset, iterator, ops, counted, seconds)
+    worker = worker_of(journal)
+    assert worker.samples_per_s is not None, worker.message
+    assert worker.cpu_s_per_sample is not None, worker.message
+    return worker.samples_per_s.estimate, worker.cpu_s_per_sample

@@ -1,0 +1,103 @@
+"""Where one public pipeline is tried: its files and data, a run of the analyzer as a user has it, and the process of the truth."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.in_process import told
+from benchmarks.public_pipelines import synthetic
+from benchmarks.public_pipelines.listed import Listed
+from benchmarks.vendor_scripts.releases import take_out
+from cs_input_analyzer import load_analysis
+from cs_input_analyzer.api import Analysis
+
+# Label, step of `truth.py`, its arguments.
+Step = tuple[str, str, Mapping[str, Any]]
+TARGETS = Path(__file__).with_name("targets.py")
+
+
+class FailedError(Exception):
+    """One step of one pipeline gave nothing; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one pipeline is tried."""
+
+    listed: Listed
+    checkouts: Path
+    data: Path
+
+    def environment(self) -> dict[str, str]:
+        downloads = {"TFDS_DATA_DIR": str(self.data), "KERAS_HOME": str(self.data)}
+        return {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", **downloads}
+
+
+def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
+    """Take the Python files of the listed commit out of the clone, and writes the data. Raises FailedError."""
+    missing = [name for name in listed.packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise FailedError(f"not installed: {', '.join(missing)}; put them into a folder, and that on PYTHONPATH")
+    checkouts = folder / "checkouts"
+    if listed.from_package is None:
+        name = listed.repository.replace("/", "+")
+        clone = next((path for path in (repositories / name / "repo", repositories / name) if path.is_dir()), None)
+        if clone is None:
+            raise FailedError(f"there is no clone {repositories / name} of github.com/{listed.repository}")
+        try:
+            take_out(str(clone), listed.commit, checkouts / name, needed=("*.py",))
+        except (subprocess.CalledProcessError, tarfile.TarError) as error:
+            raise FailedError(f"{clone} does not have commit {listed.commit}: {error}") from error
+    data = folder / "data" / listed.name
+    if listed.own_folder is not None:
+        for path in (checkouts / listed.repository.replace("/", "+")).rglob("*.py"):
+            path.write_text(path.read_text(encoding="utf-8").replace(listed.own_folder, str(data)), encoding="utf-8")
+    synthetic.write(listed.name, data)
+    return Place(listed=listed, checkouts=checkouts, data=data)
+
+
+def analyzed(place: Place, seconds: float, patience_s: float, more: Sequence[str] = ()) -> Analysis:
+    """Return what `analyze` finds, as a process of its own. Raises FailedError with what the user would read."""
+    listed, file, folder = place.listed, place.data.parent / f"{place.listed.name}.json", None
+    options = [
+        "--json", str(file), "--quiet", "--max-seconds", str(seconds), *more,
+        *(("--stand-in", ",".join(listed.stand_ins)) if listed.stand_ins else ()),
+    ]  # fmt: skip
+    if listed.script:
+        script = place.checkouts / listed.repository.replace("/", "+") / listed.file
+        rest, folder = ["--available-nodes", "4", *options, "python", script.name], script.parent
+    else:
+        params = ["--set", f"checkouts={place.checkouts}", "--set", f"data={place.data}"]
+        rest = ["analyze", f"{TARGETS}:{listed.name}", *params, *options]
+    try:
+        done = _run([sys.executable, "-m", "cs_input_analyzer", *rest], place, seconds + patience_s, folder)
+    except subprocess.TimeoutExpired as error:
+        raise FailedError(f"not done after {error.timeout:.0f} s") from error
+    if done.returncode != 0 or not file.is_file():
+        raise FailedError(f"exit {done.returncode}: {' '.join(done.stderr.split())[-400:]}")
+    return load_analysis(file)
+
+
+def measured(place: Place, steps: Sequence[Step], seconds: float) -> dict[str, Any]:
+    """Return what `truth.py` says of steps, by label, in a fresh process: a dictionary, or a text that says why there is none."""
+    command = [sys.executable, "-m", "benchmarks.public_pipelines.truth", place.listed.name, str(place.checkouts), str(place.data)]
+    try:
+        done = _run([*command, json.dumps(steps)], place, seconds)
+    except subprocess.TimeoutExpired as error:
+        output, why = (error.stdout or b"").decode(errors="replace"), f"not done after {seconds:.0f} s"
+    else:
+        output, why = done.stdout, f"exit {done.returncode}: {' '.join(done.stderr.split())[-400:]}"
+    return {label: why for label, _, _ in steps} | {one["label"]: one.get("found", one.get("problem")) for one in told(output)}
+
+
+def _run(command: Sequence[str], place: Place, seconds: float, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, env=place.environment(), timeout=seconds, cwd=folder)
