@@ -7,7 +7,14 @@ from typing import Literal
 
 Kind = Literal["option", "command", "format"]
 
-GONE: Mapping[Kind, Mapping[str, str]] = {"option": {}, "command": {}, "format": {}}
+GONE: Mapping[Kind, Mapping[str, str]] = {
+    "option": {},
+    "command": {},
+    "format": {
+        "log": "use --format console with --full to read the findings, or --format json in a script.",
+        "summary": "use --format json; `verdict`, `supply`, `recommendation` and `findings` hold the answer.",
+    },
+}
 """What to do instead, by the word that users type: `--soak`, `reference`, `log`."""
 
 

@@ -31,7 +31,7 @@ class _FormatChoice(click.Choice[str]):
 @click.option(
     "--format",
     "form",
-    type=_FormatChoice(["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]),
+    type=_FormatChoice(["console", "html", "md", "json", "csv", "sbatch", "env"]),
     help="By the ending of FILE when not given; console on the terminal.",
 )
 @shared.FULL

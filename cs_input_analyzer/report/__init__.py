@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
-from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_log, to_markdown, to_summary
+from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_markdown
 from cs_input_analyzer.report.comparison import comparison_document
 from cs_input_analyzer.report.document import Document, shortened
 from cs_input_analyzer.report.files import write_text_atomically
 from cs_input_analyzer.report.findings import tuning_document
 from cs_input_analyzer.report.inspection import inspection_document
 from cs_input_analyzer.report.masked import masked, secrets_of
-from cs_input_analyzer.report.run_document import file_of, run_document, validation_document
+from cs_input_analyzer.report.run_document import run_document, validation_document
 from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
@@ -29,14 +30,14 @@ __all__ = ["ENDINGS", "FORMATS", "Format", "data_frames", "format_of", "load", "
 __all__ += ["render_tuning", "secrets_of", "write_report", "write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
-Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]
+Format = Literal["console", "html", "md", "json", "csv", "sbatch", "env"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 # These hold all that was measured, asked and found, and not only what a report shows.
 HOLD_RECORDS: tuple[Format, ...] = ("json", "html")
 
 # What a file's ending says about the format wanted in it.
-ENDINGS: dict[str, Format] = {f".{form}": form for form in FORMATS if form not in ("console", "summary")}
+ENDINGS: dict[str, Format] = {f".{form}": form for form in FORMATS if form != "console"}
 ENDINGS |= {".htm": "html", ".sh": "sbatch", ".slurm": "sbatch", ".txt": "console"}
 
 
@@ -72,18 +73,14 @@ def render(
     if format == "json" and isinstance(found, WaferPrediction):
         return wafer_json(found)
     if isinstance(found, Analysis) and format in FORMATS:
-        return _of_a_run(found, format, run_file)
+        return _of_a_run(found, format)
     there_are = FORMATS if isinstance(found, Analysis) else ("console", "html", "md", "json")
-    raise UsageError(f"no report format {format!r} here; there are {', '.join(there_are)}")
+    raise UsageError(gone_message("format", format) or f"no report format {format!r} here; there are {', '.join(there_are)}")
 
 
-def _of_a_run(analysis: Analysis, format: Format, run_file: str | None) -> str:
-    if format == "summary":
-        return to_summary.to_summary(analysis, file_of(run_file))
+def _of_a_run(analysis: Analysis, format: Format) -> str:
     if format == "csv":
         return to_csv.to_csv(analysis)
-    if format == "log":
-        return to_log.to_log(analysis)
     plan = analysis.recommendation
     if plan is None or (format == "sbatch" and plan.launch is None):
         what = "sbatch file" if format == "sbatch" else "value of DEF_NODES"
@@ -133,6 +130,7 @@ def format_of(path: Path | str) -> Format:
     ending = Path(path).suffix.lower() or Path(path).name.lower()  # `.env` has a name and no suffix
     if ending not in ENDINGS:
         raise UsageError(
-            f"which format is {path}? Name it with --format {'|'.join(FORMATS)}, or use an ending: {' '.join(ENDINGS)}"
+            gone_message("format", ending.removeprefix("."))
+            or f"which format is {path}? Name it with --format {'|'.join(FORMATS)}, or use an ending: {' '.join(ENDINGS)}"
         )
     return ENDINGS[ending]
