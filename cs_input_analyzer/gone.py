@@ -8,7 +8,9 @@ from typing import Literal
 Kind = Literal["option", "command", "format"]
 
 GONE: Mapping[Kind, Mapping[str, str]] = {
-    "option": {},
+    "option": {
+        "--table": "--format csv writes a row for each worker, and --format json holds every other record.",
+    },
     "command": {},
     "format": {
         "log": "use --format console with --full to read the findings, or --format json in a script.",

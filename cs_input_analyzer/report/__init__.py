@@ -6,7 +6,7 @@ Importing this loads no renderer: each brings its own library (rich, jinja2, pan
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.gone import gone_message
@@ -23,11 +23,8 @@ from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["ENDINGS", "FORMATS", "Format", "data_frames", "format_of", "load", "masked", "render", "render_table"]
-__all__ += ["render_tuning", "secrets_of", "write_report", "write_text_atomically"]
+__all__ = ["ENDINGS", "FORMATS", "Format", "format_of", "load", "masked", "render", "render_tuning"]
+__all__ += ["secrets_of", "write_report", "write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
 Format = Literal["console", "html", "md", "json", "csv", "sbatch", "env"]
@@ -89,16 +86,6 @@ def _of_a_run(analysis: Analysis, format: Format) -> str:
     if format == "sbatch" and plan.launch is not None:
         return plan.launch.sbatch
     return "".join(f"export {word}\n" for word in plan.variables.splitlines())
-
-
-def render_table(analysis: Analysis, table: str = "workers") -> str:
-    """Return one table of a run as CSV. Raises UsageError where there is no such table."""
-    return to_csv.to_csv(masked(analysis), table)
-
-
-def data_frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
-    """Return every table of a run by its name."""
-    return to_csv.frames(masked(analysis))
 
 
 def write_report(path: Path | str, text: str, format: Format) -> None:
