@@ -106,7 +106,6 @@ def op_cost_table(profile: Profile) -> Table:
         profile.ops,
         strong=profile.ops.index(costliest) if costliest is not None else None,
         remarks=(UNSEEN,) if unseen else (),
-        chart="op-costs",
     )
 
 

@@ -70,7 +70,7 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
             ),
             *_measured(analysis, charts),
             *_pipeline(analysis),
-            section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis)), charts.get("timeline")),
+            section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis))),
             section("memory", "Memory of a node", None if plan is None else planned.memory_table(plan, analysis.cluster)),
             *_planned(analysis, file),
             *_method(analysis),

@@ -20,10 +20,10 @@ def charts_of(analysis: Analysis) -> dict[str, Chart]:
     import numpy as np
 
     from cs_input_analyzer.report.charts.launches import supply_demand
-    from cs_input_analyzer.report.charts.times import batch_gaps, rate_over_time, timeline
+    from cs_input_analyzer.report.charts.times import batch_gaps, rate_over_time
 
     found = {}
-    for draw in (supply_demand, batch_gaps, rate_over_time, timeline):
+    for draw in (supply_demand, batch_gaps, rate_over_time):
         try:
             # What overflows is an error here, and not a warning and an infinite number.
             with np.errstate(all="raise"):

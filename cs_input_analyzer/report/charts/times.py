@@ -1,10 +1,8 @@
-"""Pictures of time: how batches scatter, how the rate went through the window, and how the accelerator is fed."""
+"""Pictures of time: how batches scatter, and how the rate went through the window."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from cs_input_analyzer.planning.curves import GapBin, feeding_curve, gap_bins, wanted_gap_s
+from cs_input_analyzer.planning.curves import GapBin, gap_bins, wanted_gap_s
 from cs_input_analyzer.records import Analysis, Measurement, WorkerResult
 from cs_input_analyzer.report.charts.view import (
     SECONDS,
@@ -19,16 +17,13 @@ from cs_input_analyzer.report.charts.view import (
     shown,
     tooltip,
 )
-from cs_input_analyzer.report.wording import AS_MEASURED, plan_currency, shown_measurement
+from cs_input_analyzer.report.wording import AS_MEASURED, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail, workers_to_show
 from cs_input_analyzer.units import counted, format_count, format_rate, format_ratio, format_seconds
 
 HEIGHT = 240
 # Lines that the eye can follow.
 MOST_LINES = 8
-# The table has a row for so many points of the picture.
-POINTS_PER_ROW = 6
-FEED_COLORS = {"wanted": "var(--demand)", "taken": "var(--supply)"}
 
 
 def batch_gaps(analysis: Analysis) -> Chart | None:
@@ -128,51 +123,4 @@ def _rate_layers(rows: list[Row], transient_s: float) -> list[Spec]:
         layer([cut_off], "rect", {"color": "var(--quiet)", "opacity": 0.22}, x=begin, x2={"field": "end"}),
         *labels([cut_off], "var(--soft)", mark={"baseline": "top", "dx": 5, "dy": 4}, x=begin, y={"value": 0}),
         layer(rows, "line", line, x=x, y=rate, detail={"field": "worker"}, tooltip=tips),
-    ]
-
-
-def timeline(analysis: Analysis) -> Chart | None:
-    """Supply and demand from moment to moment."""
-    measured, plan = shown_measurement(analysis), analysis.recommendation
-    if measured is None or plan is None:
-        return None
-    curve = feeding_curve(analysis, [worker.batch_gaps_s for worker in measured.workers])
-    if curve is None:
-        return None
-    rows: list[Row] = [
-        {
-            "time": (begin_s + end_s) / 2,
-            "taken": taken,
-            "wanted": curve.wanted_samples_per_s,
-            "when": f"{format_seconds(begin_s)} to {format_seconds(end_s)}",
-            "got": format_rate(taken),
-            "would take": format_rate(curve.wanted_samples_per_s),
-        }
-        for (begin_s, end_s), taken in zip(pairwise(curve.edges_s), curve.taken_samples_per_s, strict=True)
-    ]
-    currency = plan_currency(analysis)
-    few, all_of_them = format_count(curve.simulated_workers), format_count(plan.input_workers)
-    return Chart(
-        name="timeline",
-        title="Feeding the accelerator",
-        caption=f"What the accelerator would take, and what it gets{f' {currency}' if currency else ''}: measured batches of the "
-        f"workers, replayed through buffers of {format_count(curve.depth)} batches each. Where the areas part, it waits for input.",
-        layers=_feed_layers(rows),
-        height=HEIGHT,
-        table=shown("Feeding the accelerator", rows[::POINTS_PER_ROW], "when", "got", "would take"),
-        key=tuple(FEED_COLORS.items()),
-        note="" if few == all_of_them else f"{few} workers stand for the {all_of_them} of the plan, at the rate of all.",
-    )
-
-
-def _feed_layers(rows: list[Row]) -> list[Spec]:
-    x = field("time", axis=axis("time, warm-up left out", SECONDS), scale={"nice": False})
-    y = field("wanted", axis=axis("samples/s"), scale={"zero": True})
-    scale, tips = {"domain": [*FEED_COLORS], "range": [*FEED_COLORS.values()]}, tooltip("when", "got", "would take")
-    # The page itself writes the key: it wraps where a drawing would cut it off.
-    color = {"field": "what", "type": "nominal", "scale": scale, "legend": None}
-    wanted, taken = ([{**row, "what": what} for row in rows] for what in ("wanted", "taken"))
-    return [
-        layer(wanted, "area", {"opacity": 0.35, "interpolate": "step"}, x=x, y=y, color=color, tooltip=tips),
-        layer(taken, "line", {"strokeWidth": 2, "interpolate": "step"}, x=x, y=field("taken"), color=color, tooltip=tips),
     ]

@@ -51,8 +51,7 @@ SHARE = "format(datum.value, '~%')"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture, as wide as its place. `name`: the `data-chart` of its element; `key`: names and their colours; `table`: the same
-    as text."""
+    """A picture, as wide as its place. `name`: the `data-chart` of its element; `table`: the same as text."""
 
     name: str
     title: str
@@ -60,7 +59,6 @@ class Chart:
     layers: Sequence[Spec]
     height: int
     table: Table
-    key: tuple[tuple[str, str], ...] = ()
     note: str = ""
 
     @property
