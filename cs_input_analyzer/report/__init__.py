@@ -5,6 +5,7 @@ Importing this loads no renderer: each brings its own library (rich, jinja2, pan
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
@@ -12,6 +13,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
 from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_markdown
+from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.comparison import comparison_document
 from cs_input_analyzer.report.document import Document, shortened
 from cs_input_analyzer.report.files import write_text_atomically
@@ -60,11 +62,11 @@ def render(
     if isinstance(found, Analysis):
         found = masked(found)
     if format == "console":
-        return to_console.to_console(_document_of(found, run_file=run_file), full=full, width=width, color=color)
+        return to_console.to_console(_document_of(found, run_file), full=full, width=width, color=color)
     if format == "md":
-        return to_markdown.to_markdown(_document_of(found, run_file=run_file), full=full)
+        return to_markdown.to_markdown(_document_of(found, run_file), full=full)
     if format == "html":
-        return to_html.to_html(_document_of(found, has_pictures=True, run_file=run_file))
+        return to_html.to_html(_document_of(found, run_file, _pictures_of(found)))
     if format == "json" and isinstance(found, Analysis | Comparison | RunInspection):
         return to_json.to_json(found)
     if format == "json" and isinstance(found, WaferPrediction):
@@ -93,18 +95,22 @@ def write_report(path: Path | str, text: str, format: Format) -> None:
     write_text_atomically(path, text, is_private=format in HOLD_RECORDS)
 
 
-def _document_of(found: Found, *, has_pictures: bool = False, run_file: str | None = None) -> Document:
-    return shortened(_whole_document_of(found, has_pictures=has_pictures, run_file=run_file))
-
-
-def _whole_document_of(found: Found, *, has_pictures: bool, run_file: str | None) -> Document:
+def _document_of(found: Found, run_file: str | None, charts: Mapping[str, Chart] | None = None) -> Document:
     if isinstance(found, Analysis):
-        return run_document(found, has_pictures=has_pictures, run_file=run_file)
+        return shortened(run_document(found, charts=charts, run_file=run_file))
     if isinstance(found, Validation):
-        return validation_document(found)
+        return shortened(validation_document(found))
     if isinstance(found, Comparison):
-        return comparison_document(found)
-    return inspection_document(found) if isinstance(found, RunInspection) else wafer_document(found)
+        return shortened(comparison_document(found))
+    return shortened(inspection_document(found) if isinstance(found, RunInspection) else wafer_document(found))
+
+
+def _pictures_of(found: Found) -> Mapping[str, Chart]:
+    if not isinstance(found, Analysis):
+        return {}
+    from cs_input_analyzer.report.pictures import pictures_of  # loads NumPy
+
+    return pictures_of(found)
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cs_input_analyzer.masking import LONGEST_COMMAND, MASK
 from cs_input_analyzer.records import Analysis, LaunchPlan, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
-from cs_input_analyzer.report.charts import charts_of
-from cs_input_analyzer.report.charts.view import Chart
+from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.document import (
     Card,
     Copyable,
@@ -43,15 +43,14 @@ UNKNOWNS_SHOWN = 3
 UNSAVED = "RUN.json"
 
 
-def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: str | None = None) -> Document:
+def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = None, run_file: str | None = None) -> Document:
     """The report of a run. Rates are in elements per second where nobody knows how many samples an element holds.
 
     Args:
-        has_pictures: whether the format draws any: they take longer than all the rest.
+        charts: pictures by their name, for a format that draws them.
         run_file: what the run was read from, or written to, for commands to type next.
     """
-    cards, file, plan = findings.finding_cards(analysis.findings), file_of(run_file), analysis.recommendation
-    charts = charts_of(analysis) if has_pictures else {}
+    cards, file, plan, charts = findings.finding_cards(analysis.findings), file_of(run_file), analysis.recommendation, charts or {}
     found = Document(
         kind="run",
         title="Input Function Report",
@@ -94,7 +93,7 @@ def _notices(analysis: Analysis) -> tuple[str, ...]:
     return (f"A worker did not end well: {one_line(workers.troubles(analysis)[0])}{more}",)
 
 
-def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: dict[str, Chart], file: str) -> tuple[Section, ...]:
+def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[str, Chart], file: str) -> tuple[Section, ...]:
     others_found = tuple(card for card in cards if card.code != BUSY_HOST)  # `supply_and_demand` says that one
     none = "none but that of the busy host" if cards else "none"
     missing = Facts(pairs=planned.unknowns(analysis, file)[:UNKNOWNS_SHOWN])
@@ -162,7 +161,7 @@ def file_of(run_file: str | None) -> str:
     return UNSAVED if run_file is None else shlex.quote(one_line(run_file))
 
 
-def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ...]:
+def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
     shown, has_nodes = shown_measurement(analysis), workers.shown_launch(analysis) is not None
     measured = workers.measured_table(analysis)
     of_each = workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None

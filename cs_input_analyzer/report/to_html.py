@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.charts.view import CONFIG, Chart
+from cs_input_analyzer.report.chart import CONFIG, Chart
 from cs_input_analyzer.report.document import Document
 from cs_input_analyzer.report.to_json import script_safe, to_json
 from cs_input_analyzer.report.workers import excerpt

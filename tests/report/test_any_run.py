@@ -20,8 +20,8 @@ from rich.cells import cell_len
 
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report import FORMATS, masked, render
-from cs_input_analyzer.report.charts import charts_of
 from cs_input_analyzer.report.foreign import with_own_lines
+from cs_input_analyzer.report.pictures import pictures_of
 from cs_input_analyzer.report.run_document import run_document
 from cs_input_analyzer.report.to_console import MOST_LINES
 from cs_input_analyzer.report.to_json import from_html, from_json, json_schema
@@ -62,7 +62,7 @@ def worker_count(run: Analysis) -> int:
 
 def drawn(run: Analysis) -> dict[str, str]:
     """What each picture is drawn of; no number in it is infinite."""
-    return {name: json.dumps(chart.spec, allow_nan=False, ensure_ascii=False) for name, chart in charts_of(run).items()}
+    return {name: json.dumps(chart.spec, allow_nan=False, ensure_ascii=False) for name, chart in pictures_of(run).items()}
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

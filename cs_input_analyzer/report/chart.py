@@ -1,4 +1,4 @@
-"""What all pictures share: their record, their look, and the marks that several of them use.
+"""A picture: its record, its look, and the marks of which it is made.
 
 Colours are the page's own CSS variables, so that one specification is right in the light, in the dark and on paper.
 """
