@@ -15,7 +15,6 @@ from cs_input_analyzer.report.wording import (
     AS_MEASURED,
     Pairs,
     factor_sentence,
-    labelled,
     named_values,
     one_line,
     pairs,
@@ -195,8 +194,9 @@ def fixes_facts(analysis: Analysis) -> Pairs:
         if plan is not None:
             fewer = f"{counted(plan.nodes, 'node')} -> {counted(then.layout.nodes, 'node')}: "
         said = then.note or {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
-        rate = format_estimate(then.predicted_samples_per_s)
-        facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}"))
+        rate, currency = format_estimate(then.predicted_samples_per_s), plan_currency(analysis)
+        label = f" (rates {currency})" if currency else ""
+        facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}{label}"))
     return pairs(facts)
 
 
@@ -222,7 +222,7 @@ def tuning_document(analysis: Analysis) -> Document:
                 f"Fixes ({len(kept)})",
                 *finding_cards(kept),
                 Text(text=none),
-                Facts(pairs=(*labelled(facts, "then", plan_currency(analysis)), *pairs((("rates", factor_sentence(analysis)),)))),
+                Facts(pairs=(*facts, *pairs((("rates", factor_sentence(analysis)),)))),
                 Text(text=rest),
                 Text(text=ignored_sentence(analysis)),
             ),

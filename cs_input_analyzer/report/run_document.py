@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.masking import LONGEST_COMMAND, MASK
@@ -27,7 +27,6 @@ from cs_input_analyzer.report.document import (
 from cs_input_analyzer.report.wording import (
     BUSY_HOST,
     VERDICTS,
-    labelled,
     one_line,
     pairs,
     plan_currency,
@@ -51,6 +50,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
         run_file: what the run was read from, or written to, for commands to type next.
     """
     cards, file, plan, charts = findings.finding_cards(analysis.findings), file_of(run_file), analysis.recommendation, charts or {}
+    held = workers.excerpt(analysis)
     found = Document(
         kind="run",
         title="Input Function Report",
@@ -63,7 +63,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
             section(
                 "findings",
                 f"Findings ({len(cards)})",
-                Facts(pairs=labelled(findings.fixes_facts(analysis), "then", plan_currency(analysis))),
+                Facts(pairs=findings.fixes_facts(analysis)),
                 *(cards or (Text(text="none"),)),
                 Text(text=findings.ignored_sentence(analysis), tone="note"),
             ),
@@ -72,12 +72,12 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
             section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis))),
             section("memory", "Memory of a node", None if plan is None else planned.memory_table(plan, analysis.cluster)),
             *_planned(analysis, file),
-            *_method(analysis),
+            *_method(analysis, held.left_out),
         ),
         closing=_closing(analysis, file),
         footer=f"{analysis.tool.name} {analysis.tool.version}, {analysis.created_at}. Every interval is a 90 % interval. "
         "This page holds its run: cs_input_analyzer report reads it back.",
-        record=analysis,
+        record=held,
     )
     samples = analysis.pipeline.samples_per_element
     return replace(in_elements(found), name=found.name) if samples is not None and samples.is_unknown else found
@@ -236,9 +236,8 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
     )
 
 
-def _method(analysis: Analysis) -> tuple[Section, ...]:
+def _method(analysis: Analysis, left_out: Sequence[str]) -> tuple[Section, ...]:
     options = measuring.options_facts(analysis.options)
-    left_out = workers.excerpt(analysis).left_out
     notice = f"This page holds an excerpt of its run. Left out: {'; '.join(left_out)}." if left_out else ""
     return present(
         section("cluster", "Cluster", Facts(pairs=planned.cluster_facts(analysis.cluster)), is_folded=True),

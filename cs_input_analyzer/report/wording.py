@@ -73,12 +73,6 @@ def titled(title: str, currency: str) -> str:
     return f"{name} ({inside})" if inside else name
 
 
-def labelled(facts: Pairs, name: str, currency: str) -> Pairs:
-    """Return the facts with the label of the rates behind the one of that name."""
-    of_rates = f" (rates {currency})" if currency else ""
-    return tuple((label, f"{text}{of_rates if label == name else ''}") for label, text in facts)
-
-
 def factor_sentence(analysis: Analysis) -> str:
     """Return the factor between the two currencies with its reason; empty where there is one currency."""
     if not has_two_currencies(analysis):
