@@ -272,16 +272,12 @@ def shown(path: Path, other: Path) -> object:
 def made(path: Path, form: str, other: Path) -> object:
     """What a user makes of a run: a format, another plan, or a comparison."""
     from cs_input_analyzer import api, report
-    from cs_input_analyzer.report.to_csv import TABLES, to_csv
 
     found = report.load(path)
     if form == "plan":
         return report.render(api.plan(found, demand="9k"), "console", full=True)
     if form == "compare":
         return report.render(api.compare(other, found), "console", full=True)
-    if form == "csv":
-        found = report.masked(found)
-        return [to_csv(found, table) for table in TABLES]
     if form in ("console", "full", "md"):
         return report.render(found, "md" if form == "md" else "console", full=form != "console")
     return report.render(found, typing.cast(Any, form))

@@ -20,6 +20,7 @@ from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_option
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, TargetError, UsageError, check_text, typed
+from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.masking import Secrets, hide_in, masked_command, masked_options
 from cs_input_analyzer.monitoring.in_process import Recommendation
@@ -76,13 +77,11 @@ class Analysis(_Shown, records.Analysis):
         """Writes the run file that `load_analysis` and `cs_input_analyzer report` read."""
         report.write_report(path, report.render(self, "json"), "json")
 
-    def to_csv(self, path: str | Path, table: str = "workers") -> None:
-        """Writes one row per worker and layout; or another `table`, by its name in `tables()`."""
-        report.write_text_atomically(path, report.render_table(self, table))
-
-    def tables(self) -> dict[str, Any]:
-        """Every table of the run as a pandas DataFrame: workers, measurements, ops, costs, launches, findings and more."""
-        return report.data_frames(self)
+    def to_csv(self, path: str | Path, table: str | None = None) -> None:
+        """Write one row for each worker of each measurement. Raise UsageError if a `table` is named: there is one only."""
+        if table is not None:
+            raise UsageError(gone_message("option", "table") or "")
+        report.write_report(path, report.render(self, "csv"), "csv")
 
     def validate(self, *, progress: analysis.Progress | None = None, **choices: Any) -> Analysis:
         """This run with its `validation`: real workers launched here or on Slurm's nodes, beside what was predicted for them.

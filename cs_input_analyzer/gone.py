@@ -12,9 +12,13 @@ GONE: Mapping[Kind, Mapping[str, str]] = {
         "--egress": "give --network-bandwidth: the link's limit follows from the bytes of a sample; leave --headroom for sending.",
         "--soak": "run your script under `memray run --native` to see what grows; CSI213 names buffers that will not fit a node.",
         "--system-file": "the wafers are CS-1, CS-2 and CS-3; give the rate of another one by --demand.",
+        "--table": "--format csv writes a row for each worker, and --format json holds every other record.",
     },
     "command": {},
-    "format": {},
+    "format": {
+        "log": "use --format console with --full to read the findings, or --format json in a script.",
+        "summary": "use --format json; `verdict`, `supply`, `recommendation` and `findings` hold the answer.",
+    },
 }
 """What to do instead, by the word that users type: `--soak`, `reference`, `log`."""
 

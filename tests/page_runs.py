@@ -29,7 +29,7 @@ from builders import (
 
 from cs_input_analyzer.records import Analysis, Fixes, Measurement, Options, WorkerResult
 
-CHARTS = ("supply-demand", "op-costs", "pipeline", "batch-gaps", "rate-over-time", "layouts", "memory", "timeline")
+CHARTS = ("pipeline", "supply-demand", "batch-gaps", "rate-over-time")
 
 
 def gaps(count: int = 300, mean_s: float = 0.25, phase: float = 0.0) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report import render, render_table
+from cs_input_analyzer.report import render
 
 
 def to_html(run: Analysis) -> str:
@@ -18,5 +18,5 @@ def to_console(run: Analysis, *, full: bool = True, **shape: Any) -> str:
     return render(run, "console", full=full, **shape)
 
 
-def table_rows(run: Analysis, table: str = "workers") -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(render_table(run, table), newline="")))
+def csv_rows(run: Analysis) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(render(run, "csv"), newline="")))

@@ -261,7 +261,7 @@ LAUNCH = (
 FILES = (
     value("--json", "json_file", help="Write the run; `report FILE` shows it again."),
     value("--html", "html_file", help="Write the self-contained report."),
-    value("--csv", "csv_file", help="Write the workers' table."),
+    value("--csv", "csv_file", help="Write a row for each worker."),
     click.option("-q", "--quiet", is_flag=True, help="No progress, no report: only files and the exit code."),
     click.option("-v", "--verbose", is_flag=True, help="Show the traceback of our own errors too."),
 )

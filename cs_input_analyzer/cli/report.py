@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +10,9 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import complain, is_terminal, print_text, width
-from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.gone import gone_message
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.records import Analysis
     from cs_input_analyzer.report import Format
 
 
@@ -31,22 +28,16 @@ class _FormatChoice(click.Choice[str]):
 @click.option(
     "--format",
     "form",
-    type=_FormatChoice(["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]),
+    type=_FormatChoice(["console", "html", "md", "json", "csv", "sbatch", "env"]),
     help="By the ending of FILE when not given; console on the terminal.",
 )
 @shared.FULL
 @click.option("-o", "--output", metavar="FILE", help="Write there instead of to the terminal.")
-@click.option(
-    "--table",
-    metavar="NAME",
-    help="Which table as CSV: workers (default), measurements, ops, costs, findings, …; all: each a file in the folder -o.",
-)
 @shared.with_options(shared.RULES)
 def report(
     run_file: str,
     form: Format | None,
     output: str | None,
-    table: str | None,
     full: bool,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -60,8 +51,6 @@ def report(
 
     found = reports.load(run_file)
     found = replace(found, findings=tuple(finding for finding in found.findings if is_wanted(finding.code, select, ignore)))
-    if table is not None:
-        return _tables(found, table, form, output)
     wanted: Format = form or (reports.format_of(output) if output else "console")
     if wanted == "sbatch" and found.recommendation is not None:
         for note in launch_notes(found.recommendation):
@@ -71,30 +60,4 @@ def report(
     else:
         text = reports.render(found, wanted, width=width(), color=is_terminal(sys.stdout), full=full, run_file=run_file)
         print_text(text, is_paged=full and wanted == "console")
-    return 0
-
-
-def _tables(found: Analysis, table: str, form: Format | None, output: str | None) -> int:
-    """One table to the file or the terminal, or all of them into a folder."""
-    from cs_input_analyzer import report as reports
-    from cs_input_analyzer.report.to_csv import TABLES
-
-    if form not in (None, "csv"):
-        raise UsageError(f"--table {table}: tables are CSV, not {form}; leave --format out")
-    if table != "all":
-        text = reports.render_table(found, table)
-        if output is None:
-            print_text(text)
-        else:
-            reports.write_text_atomically(output, text)
-        return 0
-    if output is None:
-        raise UsageError(f"--table all writes {len(TABLES)} files: name the folder that they go into with -o FOLDER")
-    folder = Path(output)
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write into the folder {output}: {(error.strerror or str(error)).lower()}") from None
-    for name in TABLES:
-        reports.write_text_atomically(folder / f"{name}.csv", reports.render_table(found, name))
     return 0

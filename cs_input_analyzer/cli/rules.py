@@ -18,7 +18,7 @@ UNFOLDED = 10_000
 def list_rules() -> int:
     """List the rules that findings come from."""
     from cs_input_analyzer.report.tables import table_of, text
-    from cs_input_analyzer.report.terminal import console_on, table_on, text_of
+    from cs_input_analyzer.report.to_console import console_on, table_on, text_of
     from cs_input_analyzer.rules import RULES
 
     out, is_shown = io.StringIO(), is_terminal(sys.stdout)
@@ -37,7 +37,7 @@ def explain(code: str) -> int:
     from rich.markdown import Markdown
     from rich.text import Text
 
-    from cs_input_analyzer.report.terminal import console_on, text_of
+    from cs_input_analyzer.report.to_console import console_on, text_of
     from cs_input_analyzer.rules import rule_named
 
     rule, out = rule_named(code), io.StringIO()

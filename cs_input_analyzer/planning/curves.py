@@ -1,10 +1,7 @@
 """The numbers behind the pictures of a report: points of curves, worked out from the records of one run. Pure.
 
 A report formats records and computes nothing, so what a picture needs beside them is made here: what the capacity model says about
-launches around the plan, how batch times scatter, how the accelerator is fed from moment to moment. The same run gives the same
-numbers, today's or a saved one.
-
-The feeding is that of the simulation: measured batches of the workers, replayed through their buffers.
+launches around the plan, and how batch times scatter. The same run gives the same numbers, today's or a saved one.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cs_input_analyzer.planning import feeding as simulate
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.recommend.problem import predicted_launch
 from cs_input_analyzer.records import Analysis, Layout, Prediction
@@ -104,63 +100,3 @@ def wanted_gap_s(analysis: Analysis) -> float | None:
     if plan is None or consumption is None or not batch or consumption.samples_per_s.estimate <= 0 or plan.input_workers < 1:
         return None
     return plan.input_workers * batch / consumption.samples_per_s.estimate
-
-
-BINS = 90
-# Steps of the picture: enough in each bin to be a rate, few enough for a tenth of a second.
-LEAST_STEPS, MOST_STEPS, ROUNDS = 1800, 12_000, 60
-MOST_WORKERS = 200
-WARMUP_RATIO = 0.25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedingCurve:
-    """The picture's stretches of time, in order and of equal length.
-
-    Attributes:
-        edges_s: where they begin and end, one more than there are.
-        taken_samples_per_s: what the accelerator got; `wanted_…`: what it would have taken.
-        depth: batches that one worker holds.
-        simulated_workers: as many of the plan's input workers as were replayed, at their joint rate.
-    """
-
-    edges_s: tuple[float, ...]
-    taken_samples_per_s: tuple[float, ...]
-    wanted_samples_per_s: float
-    depth: int
-    simulated_workers: int
-
-
-def feeding_curve(analysis: Analysis, traces_s: Sequence[Sequence[float]]) -> FeedingCurve | None:
-    """How the plan feeds the accelerator in turns. None without a plan, a demand, a batch size or a trace that holds any time.
-
-    Args:
-        traces_s: seconds between the batches of each measured worker, in order.
-    """
-    plan, consumption, batch = analysis.recommendation, analysis.consumption, analysis.pipeline.batch_size
-    shapes = simulate.shapes_of(traces_s)
-    if plan is None or consumption is None or not batch or not shapes or plan.input_workers < 1:
-        return None
-    demand, supply = consumption.samples_per_s.estimate, plan.predicted_samples_per_s.estimate
-    if demand <= 0 or supply <= 0 or batch < 0 or analysis.options.feed != "round-robin":
-        return None
-    workers = min(plan.input_workers, MOST_WORKERS)
-    steps = int(np.clip(ROUNDS * workers, LEAST_STEPS, MOST_STEPS))
-    production = simulate.resampled(
-        shapes, workers=workers, batches=steps // workers + 1, replications=1, seed=analysis.options.seed
-    ) * (workers * batch / supply)
-    step_s, depth = batch / demand, simulate.depth_of(analysis.pipeline)
-    taken = simulate.taken_s(production, np.full(steps, step_s), depth=depth)[0, int(WARMUP_RATIO * steps) :]
-    times = taken - taken[0]
-    edges = np.linspace(0.0, float(times[-1]), BINS + 1)
-    # A batch is taken bit by bit while its step lasts: rates of stretches shorter than some steps would jump without a cause.
-    moments = np.stack([times, times + step_s], axis=1).ravel()
-    counted = np.stack([np.arange(len(times)), np.arange(1, len(times) + 1)], axis=1).ravel()
-    batches = np.diff(np.interp(edges, np.maximum.accumulate(moments), counted))
-    return FeedingCurve(
-        edges_s=tuple(edges.tolist()),
-        taken_samples_per_s=tuple((batches * batch / edges[1]).tolist()),
-        wanted_samples_per_s=demand,
-        depth=depth,
-        simulated_workers=workers,
-    )

@@ -127,7 +127,7 @@ class WorkerResult:
         private_bytes: memory that every further worker needs again; `shared_bytes`: pages of files (libraries) that all workers
             of a node can share, whether or not another is there; `peak_rss_bytes`: high-water mark of both.
         block_samples_per_s: rates of equal blocks of the steady window, in time order.
-        batch_gaps_s: seconds between the last batches of that window, in order, at most 512 of them: to replay the worker.
+        batch_gaps_s: seconds between the last batches of that window, in order, at most 512 of them.
         file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
         writes: what its caches, snapshots and saves would write, as the input function names it; a complete cache is not in it.
         pss_bytes: its memory with shared pages divided among their holders.

@@ -5,38 +5,38 @@ Importing this loads no renderer: each brings its own library (rich, jinja2, pan
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
-from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_log, to_markdown, to_summary
+from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_markdown
+from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.comparison import comparison_document
 from cs_input_analyzer.report.document import Document, shortened
 from cs_input_analyzer.report.files import write_text_atomically
 from cs_input_analyzer.report.findings import tuning_document
 from cs_input_analyzer.report.inspection import inspection_document
 from cs_input_analyzer.report.masked import masked, secrets_of
-from cs_input_analyzer.report.run_document import file_of, run_document, validation_document
+from cs_input_analyzer.report.run_document import run_document, validation_document
 from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["ENDINGS", "FORMATS", "Format", "data_frames", "format_of", "load", "masked", "render", "render_table"]
-__all__ += ["render_tuning", "secrets_of", "write_report", "write_text_atomically"]
+__all__ = ["ENDINGS", "FORMATS", "Format", "format_of", "load", "masked", "render", "render_tuning"]
+__all__ += ["secrets_of", "write_report", "write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
-Format = Literal["console", "html", "json", "csv", "sbatch", "env", "log", "md", "summary"]
+Format = Literal["console", "html", "md", "json", "csv", "sbatch", "env"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 # These hold all that was measured, asked and found, and not only what a report shows.
 HOLD_RECORDS: tuple[Format, ...] = ("json", "html")
 
 # What a file's ending says about the format wanted in it.
-ENDINGS: dict[str, Format] = {f".{form}": form for form in FORMATS if form not in ("console", "summary")}
+ENDINGS: dict[str, Format] = {f".{form}": form for form in FORMATS if form != "console"}
 ENDINGS |= {".htm": "html", ".sh": "sbatch", ".slurm": "sbatch", ".txt": "console"}
 
 
@@ -62,28 +62,24 @@ def render(
     if isinstance(found, Analysis):
         found = masked(found)
     if format == "console":
-        return to_console.to_console(_document_of(found, run_file=run_file), full=full, width=width, color=color)
+        return to_console.to_console(_document_of(found, run_file), full=full, width=width, color=color)
     if format == "md":
-        return to_markdown.to_markdown(_document_of(found, run_file=run_file), full=full)
+        return to_markdown.to_markdown(_document_of(found, run_file), full=full)
     if format == "html":
-        return to_html.to_html(_document_of(found, has_pictures=True, run_file=run_file))
+        return to_html.to_html(_document_of(found, run_file, _pictures_of(found)))
     if format == "json" and isinstance(found, Analysis | Comparison | RunInspection):
         return to_json.to_json(found)
     if format == "json" and isinstance(found, WaferPrediction):
         return wafer_json(found)
     if isinstance(found, Analysis) and format in FORMATS:
-        return _of_a_run(found, format, run_file)
+        return _of_a_run(found, format)
     there_are = FORMATS if isinstance(found, Analysis) else ("console", "html", "md", "json")
-    raise UsageError(f"no report format {format!r} here; there are {', '.join(there_are)}")
+    raise UsageError(gone_message("format", format) or f"no report format {format!r} here; there are {', '.join(there_are)}")
 
 
-def _of_a_run(analysis: Analysis, format: Format, run_file: str | None) -> str:
-    if format == "summary":
-        return to_summary.to_summary(analysis, file_of(run_file))
+def _of_a_run(analysis: Analysis, format: Format) -> str:
     if format == "csv":
         return to_csv.to_csv(analysis)
-    if format == "log":
-        return to_log.to_log(analysis)
     plan = analysis.recommendation
     if plan is None or (format == "sbatch" and plan.launch is None):
         what = "sbatch file" if format == "sbatch" else "value of DEF_NODES"
@@ -94,33 +90,27 @@ def _of_a_run(analysis: Analysis, format: Format, run_file: str | None) -> str:
     return "".join(f"export {word}\n" for word in plan.variables.splitlines())
 
 
-def render_table(analysis: Analysis, table: str = "workers") -> str:
-    """Return one table of a run as CSV. Raises UsageError where there is no such table."""
-    return to_csv.to_csv(masked(analysis), table)
-
-
-def data_frames(analysis: Analysis) -> dict[str, pd.DataFrame]:
-    """Return every table of a run by its name."""
-    return to_csv.frames(masked(analysis))
-
-
 def write_report(path: Path | str, text: str, format: Format) -> None:
     """Write a report; of those that hold a whole record, new files are for their owner alone. Raises as the writing does."""
     write_text_atomically(path, text, is_private=format in HOLD_RECORDS)
 
 
-def _document_of(found: Found, *, has_pictures: bool = False, run_file: str | None = None) -> Document:
-    return shortened(_whole_document_of(found, has_pictures=has_pictures, run_file=run_file))
-
-
-def _whole_document_of(found: Found, *, has_pictures: bool, run_file: str | None) -> Document:
+def _document_of(found: Found, run_file: str | None, charts: Mapping[str, Chart] | None = None) -> Document:
     if isinstance(found, Analysis):
-        return run_document(found, has_pictures=has_pictures, run_file=run_file)
+        return shortened(run_document(found, charts=charts, run_file=run_file))
     if isinstance(found, Validation):
-        return validation_document(found)
+        return shortened(validation_document(found))
     if isinstance(found, Comparison):
-        return comparison_document(found)
-    return inspection_document(found) if isinstance(found, RunInspection) else wafer_document(found)
+        return shortened(comparison_document(found))
+    return shortened(inspection_document(found) if isinstance(found, RunInspection) else wafer_document(found))
+
+
+def _pictures_of(found: Found) -> Mapping[str, Chart]:
+    if not isinstance(found, Analysis):
+        return {}
+    from cs_input_analyzer.report.pictures import pictures_of  # loads NumPy
+
+    return pictures_of(found)
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
@@ -133,6 +123,7 @@ def format_of(path: Path | str) -> Format:
     ending = Path(path).suffix.lower() or Path(path).name.lower()  # `.env` has a name and no suffix
     if ending not in ENDINGS:
         raise UsageError(
-            f"which format is {path}? Name it with --format {'|'.join(FORMATS)}, or use an ending: {' '.join(ENDINGS)}"
+            gone_message("format", ending.removeprefix("."))
+            or f"which format is {path}? Name it with --format {'|'.join(FORMATS)}, or use an ending: {' '.join(ENDINGS)}"
         )
     return ENDINGS[ending]

@@ -161,7 +161,7 @@ def rates_table(found: Comparison) -> Table:
         precision = f"Both were launched again, in turns, in {counted(found.rounds, 'round')}. {precision}"
     currency = f"All rates are {ON_IDLE_NODE}: without what others had of the CPUs."
     remarks = (currency, precision, *(f"not compared: {one_line(said)}" for said in found.not_compared))
-    return table_of("Rates", columns, found.rates, remarks=remarks, marks=_marks(found.rates), chart="rate-changes")
+    return table_of("Rates", columns, found.rates, remarks=remarks, marks=_marks(found.rates))
 
 
 def ops_table(found: Comparison) -> Table:

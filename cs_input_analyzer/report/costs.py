@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.pipeline.folding import fold_costs, fold_ops, folding_of
 from cs_input_analyzer.pipeline.op_kinds import KINDS
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
-from cs_input_analyzer.report.wording import AS_MEASURED, lines_of, one_line, parameters_text, short_source, titled
+from cs_input_analyzer.report.wording import AS_MEASURED, named_values, one_line, short_source, titled
 from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds, several
 
 # A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
@@ -106,7 +107,6 @@ def op_cost_table(profile: Profile) -> Table:
         profile.ops,
         strong=profile.ops.index(costliest) if costliest is not None else None,
         remarks=(UNSEEN,) if unseen else (),
-        chart="op-costs",
     )
 
 
@@ -145,9 +145,21 @@ def _not_told_apart(profile: Profile) -> str:
     share = next((row.share_ratio for row in profile.ops if row.name == UNATTRIBUTED), None)
     if not rows or share is None:
         return ""
-    places = lines_of([row.source for row in rows if row.source])
+    places = _lines_of([row.source for row in rows if row.source])
     names = several([one_line(row.name) for row in rows])
     return f"{format_ratio(share)} of the CPU is spent in {names}{f' ({places})' if places else ''}, which could not be told apart"
+
+
+def _lines_of(sources: Sequence[str]) -> str:
+    """Return `…/pipelines/data.py:35-37` for lines of one file; several files stand one after the other."""
+    found: dict[str, list[int]] = {}
+    for source in sources:
+        path, _, line = source.rpartition(":")
+        if line.isdigit():
+            found.setdefault(path, []).append(int(line))
+    first_and_last = {path: (min(lines), max(lines)) for path, lines in found.items()}
+    texts = [f"{path}:{first}" + (f"-{last}" if last > first else "") for path, (first, last) in first_and_last.items()]
+    return several([short_source(text) for text in texts])
 
 
 def _at(op: OpCost) -> str:
@@ -160,7 +172,7 @@ def pipeline_table(analysis: Analysis) -> Table:
     ops = {op.name: op for op in shown}
     columns = (
         text("op", "indented: inside the function of the op below", lambda op: f"{'  ' * _depth(op, ops)}{op.name}"),
-        text("parameters", "as TensorFlow holds them", parameters_text),
+        text("parameters", "as TensorFlow holds them", _parameters_text),
         SOURCE,
     )
     foreign = tuple(
@@ -169,6 +181,12 @@ def pipeline_table(analysis: Analysis) -> Table:
         if op.kind not in KINDS
     )
     return table_of("Pipeline", columns, shown, remarks=foreign, chart="pipeline")
+
+
+def _parameters_text(op: Op) -> str:
+    """Return `num_parallel_calls=8, deterministic=True`, behind the ops that it joins if it reads from several."""
+    joined = [f"joins {' + '.join(op.inputs)}"] if len(op.inputs) > 1 else []
+    return one_line(", ".join(joined + named_values(op.parameters)))
 
 
 def functions_table(analysis: Analysis) -> Table:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from cs_input_analyzer.records import Severity
-from cs_input_analyzer.report.charts.view import Chart
+from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.tables import Column, Table
 from cs_input_analyzer.report.wording import Pairs
 

@@ -9,23 +9,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import unified_diff
 
-from cs_input_analyzer.records import LEAST_GAIN, NO_GAIN, UNTRIED, Analysis, Finding, Patch
+from cs_input_analyzer.records import LEAST_GAIN, NO_GAIN, UNTRIED, Analysis, Estimate, Finding, Patch
 from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section, slug
 from cs_input_analyzer.report.wording import (
     AS_MEASURED,
-    NOT_VERIFIED,
     Pairs,
     factor_sentence,
-    gain_text,
-    labelled,
-    most_text,
     named_values,
     one_line,
     pairs,
     plan_currency,
     short_source,
-    times_text,
-    verified_text,
 )
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate
 
@@ -38,6 +32,7 @@ LONGEST_STATEMENT = 400
 SEVERITIES = {"error": 0, "warning": 1, "info": 2}
 # What a short report has room for.
 FINDINGS_SHOWN = 3
+NOT_VERIFIED = "sameness of elements not verified"
 
 
 def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
@@ -72,7 +67,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
         ("evidence", _evidence(finding)),
         ("fix", finding.fix or ""),
         ("change", finding.source_check and f"not {'shown' if finding.after is None else 'run'}: {finding.source_check}"),
-        ("gain", gain_text(finding)),
+        ("gain", _gain_text(finding)),
         ("standing", _standing(finding)),
     )
     return Card(
@@ -174,7 +169,7 @@ def _by_reason(findings: Sequence[Finding]) -> dict[str, str]:
 
 
 def _gains(findings: Sequence[Finding]) -> str:
-    return ", ".join(f"{one.code} {times_text(one.measured_gain)}" for one in findings if one.measured_gain is not None)
+    return ", ".join(f"{one.code} {_times_text(one.measured_gain)}" for one in findings if one.measured_gain is not None)
 
 
 def fixes_facts(analysis: Analysis) -> Pairs:
@@ -187,8 +182,8 @@ def fixes_facts(analysis: Analysis) -> Pairs:
     if not fixes.codes or fixes.measured_gain is None:
         fates = (fixes.none_because, *tried_sentences(analysis.findings))
         return (("all fixes", "; ".join(part for part in fates if part)), ("tried in", f"{fixes.layout}, one worker"))
-    verified = verified_text(fixes.elements, fixes.pass_elements) if fixes.elements else NOT_VERIFIED
-    gain = f"{times_text(fixes.measured_gain)} the rate with {', '.join(fixes.codes)}{most_text(fixes.most_gain)}"
+    verified = _verified_text(fixes.elements, fixes.pass_elements) if fixes.elements else NOT_VERIFIED
+    gain = f"{_times_text(fixes.measured_gain)} the rate with {', '.join(fixes.codes)}{_most_text(fixes.most_gain)}"
     facts: list[tuple[str, str]] = [("all fixes", f"{gain}, {verified}, measured in {fixes.layout}")]
     kept = fixes.kept(analysis.findings)
     others = [one for one in analysis.findings if one.edits and one not in kept]
@@ -199,8 +194,9 @@ def fixes_facts(analysis: Analysis) -> Pairs:
         if plan is not None:
             fewer = f"{counted(plan.nodes, 'node')} -> {counted(then.layout.nodes, 'node')}: "
         said = then.note or {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
-        rate = format_estimate(then.predicted_samples_per_s)
-        facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}"))
+        rate, currency = format_estimate(then.predicted_samples_per_s), plan_currency(analysis)
+        label = f" (rates {currency})" if currency else ""
+        facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}{label}"))
     return pairs(facts)
 
 
@@ -226,7 +222,7 @@ def tuning_document(analysis: Analysis) -> Document:
                 f"Fixes ({len(kept)})",
                 *finding_cards(kept),
                 Text(text=none),
-                Facts(pairs=(*labelled(facts, "then", plan_currency(analysis)), *pairs((("rates", factor_sentence(analysis)),)))),
+                Facts(pairs=(*facts, *pairs((("rates", factor_sentence(analysis)),)))),
                 Text(text=rest),
                 Text(text=ignored_sentence(analysis)),
             ),
@@ -259,8 +255,32 @@ def _is_diff(text: str) -> bool:
 def _patch_check(patch: Patch) -> str:
     if not patch.proven:
         return f"not offered: {patch.unproven_because or 'the patched copy was not tried'}"
-    proof = f"the patched copy gives the {verified_text(patch.verified_elements, patch.pass_elements)}"
+    proof = f"the patched copy gives the {_verified_text(patch.verified_elements, patch.pass_elements)}"
     if patch.measured_gain is None:
         return f"{proof}; its speed was not measured again{f': {patch.unproven_because}' if patch.unproven_because else ''}"
     doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= LEAST_GAIN else ""
-    return f"{proof} at {times_text(patch.measured_gain)} the rate, measured again{doubt}"
+    return f"{proof} at {_times_text(patch.measured_gain)} the rate, measured again{doubt}"
+
+
+def _times_text(gain: Estimate | None) -> str:
+    return format_estimate(gain, lambda ratio: format_rate(ratio, "times"))
+
+
+def _gain_text(finding: Finding) -> str:
+    """Return the gain with its bound, and on how many elements sameness was verified; nothing if it was not measured."""
+    if finding.measured_gain is None:
+        return ""
+    same = _verified_text(finding.verified_elements, finding.pass_elements) if finding.proven else NOT_VERIFIED
+    return f"{_times_text(finding.measured_gain)} the rate{_most_text(finding.most_gain)}, {same}"
+
+
+def _verified_text(elements: int, of: int | None) -> str:
+    """Return `same elements, verified on 40 of 64`."""
+    if not elements:  # release 0.1 did not save how many
+        return "same elements"
+    return f"same elements, verified on {format_count(elements)} of {'an unknown number' if of is None else format_count(of)}"
+
+
+def _most_text(most: float | None) -> str:
+    """Return the bound of a gain; nothing if the costs tell none."""
+    return "" if most is None else f" (by the costs of the ops {format_rate(most, 'times')} at most)"

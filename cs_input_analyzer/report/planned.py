@@ -90,7 +90,7 @@ def alternatives_table(plan: LaunchPlan, currency: str = "") -> Table:
         text("note", "what speaks for it or against it", "note"),
     )
     place, launches = _launches(plan)
-    return table_of(titled("Alternatives", currency), columns, launches if plan.alternatives else (), strong=place, chart="layouts")
+    return table_of(titled("Alternatives", currency), columns, launches if plan.alternatives else (), strong=place)
 
 
 def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
@@ -99,7 +99,7 @@ def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
     remark = f"A node has {format_bytes(cluster.memory_bytes_per_node)}."
     place, launches = _launches(plan)
     columns = (layout(), held, text("note", "which launch it is", "note"))
-    return table_of("Memory of a node", columns, launches, strong=place, remarks=(remark,), chart="memory")
+    return table_of("Memory of a node", columns, launches, strong=place, remarks=(remark,))
 
 
 def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
@@ -149,7 +149,7 @@ def validation_table(validation: Validation) -> Table:
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:
-    """What the accelerator takes, and how the plan feeds it, as simulated; empty without a demand."""
+    """Return what the accelerator takes, and how the plan feeds it; nothing without a demand."""
     consumption, plan = analysis.consumption, analysis.recommendation
     if consumption is None:
         return ()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.masking import LONGEST_COMMAND, MASK
 from cs_input_analyzer.records import Analysis, LaunchPlan, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
-from cs_input_analyzer.report.charts import charts_of
-from cs_input_analyzer.report.charts.view import Chart
+from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.document import (
     Card,
     Copyable,
@@ -27,7 +27,6 @@ from cs_input_analyzer.report.document import (
 from cs_input_analyzer.report.wording import (
     BUSY_HOST,
     VERDICTS,
-    labelled,
     one_line,
     pairs,
     plan_currency,
@@ -43,15 +42,15 @@ UNKNOWNS_SHOWN = 3
 UNSAVED = "RUN.json"
 
 
-def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: str | None = None) -> Document:
+def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = None, run_file: str | None = None) -> Document:
     """The report of a run. Rates are in elements per second where nobody knows how many samples an element holds.
 
     Args:
-        has_pictures: whether the format draws any: they take longer than all the rest.
+        charts: pictures by their name, for a format that draws them.
         run_file: what the run was read from, or written to, for commands to type next.
     """
-    cards, file, plan = findings.finding_cards(analysis.findings), file_of(run_file), analysis.recommendation
-    charts = charts_of(analysis) if has_pictures else {}
+    cards, file, plan, charts = findings.finding_cards(analysis.findings), file_of(run_file), analysis.recommendation, charts or {}
+    held = workers.excerpt(analysis)
     found = Document(
         kind="run",
         title="Input Function Report",
@@ -64,21 +63,21 @@ def run_document(analysis: Analysis, *, has_pictures: bool = False, run_file: st
             section(
                 "findings",
                 f"Findings ({len(cards)})",
-                Facts(pairs=labelled(findings.fixes_facts(analysis), "then", plan_currency(analysis))),
+                Facts(pairs=findings.fixes_facts(analysis)),
                 *(cards or (Text(text="none"),)),
                 Text(text=findings.ignored_sentence(analysis), tone="note"),
             ),
             *_measured(analysis, charts),
             *_pipeline(analysis),
-            section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis)), charts.get("timeline")),
+            section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis))),
             section("memory", "Memory of a node", None if plan is None else planned.memory_table(plan, analysis.cluster)),
             *_planned(analysis, file),
-            *_method(analysis),
+            *_method(analysis, held.left_out),
         ),
         closing=_closing(analysis, file),
         footer=f"{analysis.tool.name} {analysis.tool.version}, {analysis.created_at}. Every interval is a 90 % interval. "
         "This page holds its run: cs_input_analyzer report reads it back.",
-        record=analysis,
+        record=held,
     )
     samples = analysis.pipeline.samples_per_element
     return replace(in_elements(found), name=found.name) if samples is not None and samples.is_unknown else found
@@ -94,7 +93,7 @@ def _notices(analysis: Analysis) -> tuple[str, ...]:
     return (f"A worker did not end well: {one_line(workers.troubles(analysis)[0])}{more}",)
 
 
-def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: dict[str, Chart], file: str) -> tuple[Section, ...]:
+def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[str, Chart], file: str) -> tuple[Section, ...]:
     others_found = tuple(card for card in cards if card.code != BUSY_HOST)  # `supply_and_demand` says that one
     none = "none but that of the busy host" if cards else "none"
     missing = Facts(pairs=planned.unknowns(analysis, file)[:UNKNOWNS_SHOWN])
@@ -162,7 +161,7 @@ def file_of(run_file: str | None) -> str:
     return UNSAVED if run_file is None else shlex.quote(one_line(run_file))
 
 
-def _measured(analysis: Analysis, charts: dict[str, Chart]) -> tuple[Section, ...]:
+def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
     shown, has_nodes = shown_measurement(analysis), workers.shown_launch(analysis) is not None
     measured = workers.measured_table(analysis)
     of_each = workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None
@@ -236,9 +235,8 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
     )
 
 
-def _method(analysis: Analysis) -> tuple[Section, ...]:
+def _method(analysis: Analysis, left_out: Sequence[str]) -> tuple[Section, ...]:
     options = measuring.options_facts(analysis.options)
-    left_out = workers.excerpt(analysis).left_out
     notice = f"This page holds an excerpt of its run. Left out: {'; '.join(left_out)}." if left_out else ""
     return present(
         section("cluster", "Cluster", Facts(pairs=planned.cluster_facts(analysis.cluster)), is_folded=True),

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.charts.view import CONFIG, Chart
+from cs_input_analyzer.report.chart import CONFIG, Chart
 from cs_input_analyzer.report.document import Document
 from cs_input_analyzer.report.to_json import script_safe, to_json
-from cs_input_analyzer.report.workers import excerpt
 from cs_input_analyzer.units import visible
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ MEANINGS = {
 
 
 def to_html(document: Document) -> str:
-    """The page as text. A run of thousands of workers is held by some of them; the page says by which.
+    """Return the page as text.
 
     Raises:
         AnalyzerError: the templates are not where an installation keeps them.
@@ -66,14 +64,13 @@ def to_html(document: Document) -> str:
     sections = (*document.first, *document.sections)
     charts = [part for section in sections for part in section.parts if isinstance(part, Chart)]
     specs = {"config": CONFIG, "plots": {chart.name: chart.spec for chart in charts}}
-    record = excerpt(document.record) if isinstance(document.record, Analysis) else document.record
     return (
         _environment()
         .get_template(PAGE)
         .render(
             document=document,
             meanings=MEANINGS,
-            record=Markup(script_safe(to_json(record, indent=None).strip())),
+            record=Markup(script_safe(to_json(document.record, indent=None).strip())),
             specs=Markup(script_safe(json.dumps(specs, allow_nan=False))),
             library=Markup(_library() if charts else ""),
         )

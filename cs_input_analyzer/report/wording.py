@@ -3,12 +3,12 @@ field or a property of a record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cs_input_analyzer.pipeline.samples import element_sentence
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, Finding, Layout, Measurement, Op, Options, Scalar
-from cs_input_analyzer.units import format_count, format_estimate, format_rate, format_ratio, format_seconds, several, visible
+from cs_input_analyzer.records import Analysis, Consumption, Estimate, Layout, Measurement, Options, Scalar
+from cs_input_analyzer.units import format_count, format_estimate, format_ratio, format_seconds, visible
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -73,12 +73,6 @@ def titled(title: str, currency: str) -> str:
     return f"{name} ({inside})" if inside else name
 
 
-def labelled(facts: Pairs, name: str, currency: str) -> Pairs:
-    """Return the facts with the label of the rates behind the one of that name."""
-    of_rates = f" (rates {currency})" if currency else ""
-    return tuple((label, f"{text}{of_rates if label == name else ''}") for label, text in facts)
-
-
 def factor_sentence(analysis: Analysis) -> str:
     """Return the factor between the two currencies with its reason; empty where there is one currency."""
     if not has_two_currencies(analysis):
@@ -95,7 +89,9 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
     """The two sides of the verdict, each with its interval, and what to do where one is missing."""
     samples, options, consumption = analysis.pipeline.samples_per_element, analysis.options, analysis.consumption
     facts: list[tuple[str, str]] = []
-    supply, plan = supply_of(analysis), analysis.recommendation
+    plan = analysis.recommendation
+    # The rate that the verdict judged; that of the plan if no launch could be judged.
+    supply = analysis.supply if analysis.verdict_layout is not None or plan is None else plan.predicted_samples_per_s
     layout = analysis.verdict_layout or (plan.layout if plan is not None else None)
     if layout is not None and (supply is not None or analysis.verdict_layout is not None):
         rate = " ".join(filter(None, (format_estimate(supply), plan_currency(analysis))))
@@ -144,14 +140,6 @@ def _settles(supply: Estimate, demand: Estimate) -> str:
     return f"{why}the demand's is the wider one, and a measured --step-time, --calibrate or a --compile-report would narrow it"
 
 
-def supply_of(analysis: Analysis) -> Estimate | None:
-    """The rate that the verdict judged; that of the plan where no launch could be judged."""
-    plan = analysis.recommendation
-    if analysis.verdict_layout is not None or plan is None:
-        return analysis.supply
-    return plan.predicted_samples_per_s
-
-
 def demand_text(consumption: Consumption, options: Options) -> str:
     parts = [format_estimate(consumption.samples_per_s)]
     if consumption.source == "step_time" and options.step_time_s is not None:
@@ -190,24 +178,6 @@ def short_source(source: str | None) -> str:
     return "/".join(parts) if len(parts) <= 3 else "/".join(("…", *parts[-2:]))
 
 
-def lines_of(sources: Sequence[str]) -> str:
-    """Return `…/pipelines/data.py:35-37` for lines of one file; several files stand one after the other."""
-    found: dict[str, list[int]] = {}
-    for source in sources:
-        path, _, line = source.rpartition(":")
-        if line.isdigit():
-            found.setdefault(path, []).append(int(line))
-    first_and_last = {path: (min(lines), max(lines)) for path, lines in found.items()}
-    texts = [f"{path}:{first}" + (f"-{last}" if last > first else "") for path, (first, last) in first_and_last.items()]
-    return several([short_source(text) for text in texts])
-
-
-def parameters_text(op: Op) -> str:
-    """`num_parallel_calls=8, deterministic=True`, and what it joins where it reads from several ops."""
-    joined = [f"joins {' + '.join(op.inputs)}"] if len(op.inputs) > 1 else []
-    return one_line(", ".join(joined + named_values(op.parameters)))
-
-
 def named_values(values: Mapping[str, Any]) -> list[str]:
     """`share_ratio=0.41`, `bytes=1024`; what is not known is left out."""
     return [f"{key}={_value(value)}" for key, value in values.items() if value is not None]
@@ -217,29 +187,3 @@ def _value(value: Scalar | tuple[Scalar, ...]) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(_value(item) for item in value)})"
     return "''" if value == "" else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def times_text(gain: Estimate | None) -> str:
-    return format_estimate(gain, lambda ratio: format_rate(ratio, "times"))
-
-
-def gain_text(finding: Finding) -> str:
-    if finding.measured_gain is None:
-        return ""
-    same = verified_text(finding.verified_elements, finding.pass_elements) if finding.proven else NOT_VERIFIED
-    return f"{times_text(finding.measured_gain)} the rate{most_text(finding.most_gain)}, {same}"
-
-
-NOT_VERIFIED = "sameness of elements not verified"
-
-
-def verified_text(elements: int, of: int | None) -> str:
-    """`same elements, verified on 40 of 64`."""
-    if not elements:  # runs of before did not save how many
-        return "same elements"
-    return f"same elements, verified on {format_count(elements)} of {'an unknown number' if of is None else format_count(of)}"
-
-
-def most_text(most: float | None) -> str:
-    """The bound of a gain, behind it; empty where the costs tell none."""
-    return "" if most is None else f" (by the costs of the ops {format_rate(most, 'times')} at most)"

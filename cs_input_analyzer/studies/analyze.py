@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cs_input_analyzer import rules
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
-from cs_input_analyzer.planning import buffers, capacity, feeding, recommend
+from cs_input_analyzer.planning import buffers, capacity, recommend
 from cs_input_analyzer.planning.evidence import last_end
 from cs_input_analyzer.planning.function_table import function_table
 from cs_input_analyzer.planning.gain_bounds import most_gain
@@ -171,23 +171,12 @@ def _with_shared_storage(job: Job, results: Results) -> Job:
 
 
 def with_utilization(job: Job, results: Results, plan: LaunchPlan | None) -> LaunchPlan | None:
-    """The plan with the share of time in which the accelerator will work: its workers replayed as they were measured, and its
-    shuffles filled again at each pass."""
-    shapes = feeding.shapes_of(results.traces_s)
-    if plan is None or job.consumption is None or plan.expected_accelerator_utilization is None or not shapes:
+    """Return the plan with the share of the time in which the accelerator works, between refills of its shuffles at each pass."""
+    if plan is None or job.consumption is None:
         return plan
-    utilization = plan.expected_accelerator_utilization
-    if job.options.feed == "round-robin":
-        utilization = feeding.expected_utilization(
-            shapes,
-            plan.predicted_samples_per_s,
-            job.consumption,
-            input_workers=plan.input_workers,
-            depth=feeding.depth_of(results.pipeline) if results.pipeline else feeding.DEPTH,
-            seed=job.options.seed,
-        )
     refilling = buffers.refill_ratio(_case(job, results, plan)) or 0.0
-    return replace(plan, expected_accelerator_utilization=utilization.scaled(1 - refilling))
+    used = recommend.utilization(plan.predicted_samples_per_s, job.consumption, refilling)
+    return replace(plan, expected_accelerator_utilization=used)
 
 
 def with_demand(job: Job, results: Results) -> Job:

@@ -37,7 +37,7 @@ from cs_input_analyzer.worker.noise import epoch_gap_s, grown_ratio, moved_param
 from cs_input_analyzer.worker.second_look import marginal_costs
 from cs_input_analyzer.worker.visits import OpCounts, per_sample, records_per_sample, visit_ratios, well_seen
 
-# Gaps between batches that are kept of a worker: enough to replay it.
+# Gaps between batches that are kept of a worker: enough to see how they scatter.
 TRACE = 512
 # With fewer in the window that the workers of a launch share there is no rate.
 FEWEST_STAMPS = 3

@@ -93,7 +93,7 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     # the other functions
     "load a number": (lambda: csia.load_analysis(5), "5: cannot be read"),  # type: ignore[arg-type]
     "write to a number": (lambda: run().to_html(5), "cannot write 5"),  # type: ignore[arg-type]
-    "table": (lambda: run().to_csv("x.csv", table="nonsense"), "nonsense"),
+    "table": (lambda: run().to_csv("x.csv", table="findings"), "`table` is gone: --format csv"),
     "validate rounds": (lambda: run().validate(rounds=0), "--rounds 0"),
     "validate option": (lambda: run().validate(demand=1), "unknown option demand"),
     "tune seconds are none": (lambda: csia.tune(None, seconds=float("nan")), "seconds=nan"),

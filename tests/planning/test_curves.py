@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import math
 
-import numpy as np
 import pytest
-from builders import make_cluster, make_consumption, make_graph, make_plan
+from builders import make_cluster, make_graph, make_plan
 from hypothesis import given
 from hypothesis import strategies as st
-from page_runs import gaps, usual_run
+from page_runs import usual_run
 
 from cs_input_analyzer.planning.curves import (
-    feeding_curve,
     feeds,
     gap_bins,
     spread,
@@ -21,7 +18,7 @@ from cs_input_analyzer.planning.curves import (
     wanted_gap_s,
 )
 from cs_input_analyzer.planning.recommend.verdict import chance
-from cs_input_analyzer.records import Estimate, Options
+from cs_input_analyzer.records import Estimate
 
 
 @given(st.integers(1, 10**9), st.integers(0, 10**9), st.integers(2, 40), st.sets(st.integers(-5, 2 * 10**9), max_size=3))
@@ -81,20 +78,6 @@ def test_the_gap_that_feeds_the_accelerator_follows_from_little() -> None:
     assert wanted_gap_s(usual_run(pipeline=make_graph(batch_size=None))) is None
 
 
-def test_a_fed_accelerator_takes_what_it_wants_and_a_starving_one_takes_what_there_is() -> None:
-    curve = feeding_curve(usual_run(), [gaps()])
-    assert curve.wanted_samples_per_s == 7000
-    assert np.mean(curve.taken_samples_per_s) == pytest.approx(7000, rel=0.03)
-
-    curve = feeding_curve(usual_run(consumption=make_consumption(100_000.0)), [gaps()])
-    assert np.mean(curve.taken_samples_per_s) == pytest.approx(14_500, rel=0.05)
-
-
-def test_without_both_sides_traces_a_model_or_a_plan_there_is_no_curve() -> None:
-    lacks = ({"consumption": None}, {"recommendation": None}, {"pipeline": make_graph(batch_size=None)})
-    for lack in (*lacks, {"options": Options(feed="first-come")}):
-        assert feeding_curve(usual_run(**lack), [gaps()]) is None
-    assert feeding_curve(usual_run(), [(), (0.0, 0.0)]) is None
+def test_without_a_model_or_a_plan_there_is_no_curve() -> None:
     for run in (usual_run(capacity=None), usual_run(recommendation=None)):
         assert throughput_curve(run) == ()
-    assert math.isfinite(feeding_curve(usual_run(), [(0.0, 1.0)]).edges_s[-1])

@@ -281,6 +281,49 @@ def test_utilization_is_the_share_of_the_demand_that_is_met() -> None:
     assert (enough.estimate, enough.high) == (1.0, 1.0)
 
 
+rates = st.floats(1.0, 1e6)
+shares = st.floats(0.0, 1.0)
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Estimate:
+    low, estimate, high = sorted(draw(st.tuples(rates, rates, rates)))
+    return Estimate(estimate=estimate, low=low, high=high)
+
+
+@given(intervals(), intervals(), shares)
+def test_utilization_is_a_share_and_without_stalls_that_of_the_bottleneck_law(
+    supply: Estimate, demand: Estimate, stalled: float
+) -> None:
+    consumption = Consumption(samples_per_s=demand, source="model")
+    found = recommend.utilization(supply, consumption)
+    assert found.estimate == min(1.0, supply.estimate / demand.estimate)
+    assert (found.low, found.high) == (min(1.0, supply.low / demand.high), min(1.0, supply.high / demand.low))
+    with_stalls = recommend.utilization(supply, consumption, stalled)
+    assert 0 <= with_stalls.low <= with_stalls.estimate <= with_stalls.high <= 1
+    assert with_stalls == found.scaled(1 - stalled)
+
+
+@given(rates, st.floats(1.0, 10.0), intervals(), shares, shares)
+def test_utilization_rises_with_the_supply_and_falls_with_the_stalls(
+    supply: float, factor: float, demand: Estimate, one: float, other: float
+) -> None:
+    consumption = Consumption(samples_per_s=demand, source="model")
+
+    def at(supply_per_s: float, stalled: float) -> Estimate:
+        return recommend.utilization(Estimate.exact(supply_per_s), consumption, stalled)
+
+    less, more = sorted((one, other))
+    assert at(supply, more).estimate <= at(supply, less).estimate <= at(supply * factor, less).estimate
+    assert at(supply, more).low <= at(supply * factor, less).low
+
+
+def test_a_demand_that_may_be_nothing_may_be_fed_in_full() -> None:
+    demand = Estimate(estimate=1000.0, low=0.0, high=1000.0)
+    found = recommend.utilization(Estimate.exact(500.0), Consumption(samples_per_s=demand, source="model"))
+    assert (found.low, found.estimate, found.high) == (0.5, 0.5, 1.0)
+
+
 def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
     found = plan(2000)
     assert "2,200 samples/s" in found.why

@@ -1,4 +1,4 @@
-"""Any run, whatever it holds: every report can be made, keeps its width, and lets no name act; tables and files hold all of it."""
+"""Any run, whatever it holds: every report can be made, keeps its width, and lets no name act; a saved run holds all of it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from hypothesis import HealthCheck, given, settings
 from page_runs import busy_worker, run_of_a_long_pipeline, run_of_many_workers, usual_run
 from pages import Page, shape, without_library
 from record_strategies import analyses
-from rendered import table_rows
+from rendered import csv_rows
 from rich.cells import cell_len
 
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report import FORMATS, masked, render, render_table
-from cs_input_analyzer.report.charts import charts_of
+from cs_input_analyzer.report import FORMATS, masked, render
 from cs_input_analyzer.report.foreign import with_own_lines
+from cs_input_analyzer.report.pictures import pictures_of
 from cs_input_analyzer.report.run_document import run_document
 from cs_input_analyzer.report.to_console import MOST_LINES
-from cs_input_analyzer.report.to_csv import TABLES, frames
 from cs_input_analyzer.report.to_json import from_html, from_json, json_schema
-from cs_input_analyzer.report.to_log import CLOSES, OPENS
 from cs_input_analyzer.units import visible
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(json_schema()))
@@ -58,35 +56,13 @@ def check_width(run: Analysis, width: int = 80) -> None:
         assert full or width < 80 or len(shown) <= MOST_LINES + extra
 
 
-def counts(run: Analysis) -> dict[str, int]:
-    """How many records of each kind there are, counted at the run itself."""
-    workers = [worker for item in run.measurements for worker in item.workers]
-    plan, capacity = run.recommendation, run.capacity
-    return {
-        "workers": len(workers),
-        "measurements": len(run.measurements),
-        "blocks": sum(len(worker.block_samples_per_s) for worker in workers),
-        "gaps": sum(len(worker.batch_gaps_s) for worker in workers),
-        "tuned": sum(len(worker.tuned) for worker in workers),
-        "ops": len(run.pipeline.ops),
-        "elements": len(run.pipeline.element_spec),
-        "costs": len(run.profile.ops) if run.profile else 0,
-        "stations": len(run.stations),
-        "reads": len(run.storage.reads) if run.storage else 0,
-        "capacity": len(capacity.workers) if capacity else 0,
-        "contention": len(capacity.contention) if capacity else 0,
-        "scaling": len(run.scaling.points) if run.scaling else 0,
-        "launches": 1 + len(plan.alternatives) if plan else 0,
-        "what_if": len(plan.what_if) if plan else 0,
-        "functions": len(run.functions),
-        "findings": len(run.findings),
-        "validation": len(run.validation.rows) if run.validation else 0,
-    }
+def worker_count(run: Analysis) -> int:
+    return sum(len(launch.workers) for launch in run.measurements)
 
 
 def drawn(run: Analysis) -> dict[str, str]:
     """What each picture is drawn of; no number in it is infinite."""
-    return {name: json.dumps(chart.spec, allow_nan=False, ensure_ascii=False) for name, chart in charts_of(run).items()}
+    return {name: json.dumps(chart.spec, allow_nan=False, ensure_ascii=False) for name, chart in pictures_of(run).items()}
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -95,8 +71,7 @@ def test_any_analysis_has_every_report_and_comes_back_as_it_was(analysis: Analys
     check_width(analysis)
     drawn(analysis)
     render(analysis, "md", full=True)
-    assert json.loads(render(analysis, "summary"))["verdict"] == analysis.verdict
-    assert {name: len(table_rows(analysis, name)) for name in TABLES} == counts(analysis)
+    assert len(csv_rows(analysis)) == worker_count(analysis)
     page = render(analysis, "html")
     assert Page(page).kinds in (["run", None], ["run", "charts", "library", None])
     again, saved = from_json(render(analysis, "json"), origin="x"), with_own_lines(masked(analysis))
@@ -116,18 +91,11 @@ def test_any_run_fits_on_a_screen_and_has_every_format(name: str) -> None:
             assert render(run, form).endswith("\n")
 
 
-@pytest.mark.parametrize("make", [usual_run, make_bare_analysis])
-def test_columns_of_tables_do_not_depend_on_the_run(make: Callable[[], Analysis]) -> None:
-    columns = {name: list(frame.columns) for name, frame in frames(make()).items()}
-    assert columns == {name: list(frame.columns) for name, frame in frames(usual_run()).items()}
-    assert all(len(names) == len(set(names)) for names in columns.values())
-
-
 @pytest.fixture(scope="module")
 def harmless() -> dict[str, Any]:
     """The same run with a harmless text in every name, as each report shows it."""
     run = hostile(usual_run(), "harmless")
-    return {"run": run, "shape": shape(Page(render(run, "html"))), "drawn": drawn(run)}
+    return {"shape": shape(Page(render(run, "html"))), "drawn": drawn(run)}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -140,20 +108,16 @@ def test_no_text_acts_in_any_report_and_none_is_lost(name: str, harmless: dict[s
     assert shape(shown) == harmless["shape"]
     assert visible(text) in shown.text
     colored = re.sub(r"\x1b\[[\d;]*m", "", render(run, "console", full=True, color=True))
-    log, plain_log = (render(each, "log").rstrip("\n").split("\n") for each in (run, harmless["run"]))
-    # A hostile parameter of an op may be told, too; the findings are as many.
-    assert (len(log), log[0], log[-1]) == (len(plain_log), OPENS, CLOSES)
-    assert all(line.startswith(("INFO:root:", "WARNING:root:", "ERROR:root:")) for line in log)
-    tables = {table: render_table(run, table) for table in TABLES}
-    assert {table: len(table_rows(run, table)) for table in TABLES} == counts(run)
-    assert not any(re.match(r"\s*[=+@]", cell) for table in TABLES for row in table_rows(run, table) for cell in row.values())
+    rows = csv_rows(run)
+    assert len(rows) == worker_count(run)
+    assert not any(re.match(r"\s*[=+@]", cell) for row in rows for cell in row.values())
     pictures = drawn(run)
     assert {each: json.loads(spec)["layer"][0]["mark"] for each, spec in pictures.items()} == {
         each: json.loads(spec)["layer"][0]["mark"] for each, spec in harmless["drawn"].items()
     }
     markdown = render(run, "md", full=True)
     assert all("<script" not in block.replace("\\<", "") for block in markdown.split("```")[::2] if "`" not in block)
-    for printed in (render(run, "json"), without_library(page), colored, *log, *pictures.values(), markdown, *tables.values()):
+    for printed in (render(run, "json"), without_library(page), colored, *pictures.values(), markdown, render(run, "csv")):
         assert RAW.findall(printed) == []
     if name != "not utf-8":
         assert from_json(render(run, "json"), origin="x") == from_html(page, origin="x") == with_own_lines(run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ def test_it_ends_with_what_to_type_next_for_the_file_that_it_was_read_from() -> 
     for run_file, named in ((None, "RUN.json"), ("a b.html", "'a b.html'")):
         text = render(run, "console", run_file=run_file)
         assert text.splitlines()[-2:] == [f"cs_input_analyzer validate {named}", f"cs_input_analyzer report {named} --full"]
-        assert json.loads(render(run, "summary", run_file=run_file))["next"] == f"cs_input_analyzer validate {named}"
         assert f"report {named} --format sbatch" in render(run, "console", full=True, run_file=run_file)
 
 
@@ -38,7 +36,6 @@ def test_no_rate_is_in_samples_where_nobody_knows_how_many_an_element_holds() ->
         text = render(run, "console", full=full)
         assert "elements/s" in text
         assert "samples/s" not in text
-    assert json.loads(render(run, "summary"))["unit"] == "elements/s"
     # Code and the name of a target are never reworded.
     named = dataclasses.replace(unknown, target="of/samples/s.py:fn")
     run = usual_run(pipeline=named, findings=(make_finding(before="x = 1", after="x = 2  # 7 samples/s, per sample"),))
@@ -60,10 +57,3 @@ def test_a_worker_that_was_only_short_of_time_ended_well(status: Any, rate: floa
     launch = make_measurement("1x1x2", workers=(make_worker(rate, status=status, message="ended by us"),))
     run = usual_run(measurements=(launch,), interrupted=False)
     assert ("did not end well" in render(run, "console")) is is_said
-
-
-def test_the_summary_is_the_answer() -> None:
-    found = json.loads(render(usual_run(), "summary"))
-    assert found["launch"]["nodes"] == 2
-    assert [finding["code"] for finding in found["findings"]] == ["CSI204", "CSI101", "CSI502"]
-    assert len(found["unknowns"]) <= 3

@@ -72,7 +72,6 @@ def test_the_page_asks_nothing_of_the_network_and_holds_the_comparison() -> None
     page = Page(text)
     (held,) = [script for script, kind in zip(page.scripts, page.kinds, strict=True) if kind == "comparison"]
     assert json.loads(held) == json.loads(render(found, "json"))
-    assert "rate-changes" in page.attribute("data-chart")
     ids = page.attribute("id")
     assert len(ids) == len(set(ids))
     assert {link[1:] for link in page.attribute("href") if link and link.startswith("#")} <= set(ids)

@@ -144,15 +144,6 @@ def test_what_fixes_would_do_has_the_currency_of_the_plan() -> None:
     assert "rates" not in render_tuning(elsewhere(1.0), width=400)
 
 
-@pytest.mark.parametrize(
-    ("run", "rates", "factor"),
-    [(elsewhere(), ON_IDLE_NODE, 1 / 0.7), (here(), AS_MEASURED, 20 / 14.5), (usual_run(), ON_IDLE_NODE, 1)],
-)
-def test_the_summary_names_its_currency(run: Analysis, rates: str, factor: float) -> None:
-    found = json.loads(render(run, "summary"))
-    assert (found["rates"], found["idle_factor"]) == (rates, pytest.approx(factor))
-
-
 def test_a_comparison_is_on_an_idle_node_and_shows_the_factor_of_each_run() -> None:
     found = compare(elsewhere(), here(), tool=TOOL)
     for text in (render(found, "console", full=True, width=400), Page(render(found, "html")).text):
@@ -184,7 +175,7 @@ RUNS = {
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_no_screen_tells_how_sure_it_is(run: Analysis) -> None:
     both = compare(run, replace(run), tool=TOOL) if run.measurements else None
-    texts = [*screens(run).values(), render(run, "log"), render_tuning(run)]
+    texts = [*screens(run).values(), render_tuning(run)]
     texts += [] if both is None else [render(both, "console", full=True), Page(render(both, "html")).text]
     for text in texts:
         for word in ("% sure", "sure)", "probability of 0", "probability of >", "probability of <", "% probable", "(> to"):

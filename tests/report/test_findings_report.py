@@ -1,4 +1,4 @@
-"""Findings on the terminal, on the page and in the log: the same facts, the change of code, and nothing that is not so."""
+"""Findings on the terminal and on the page: the same facts, the change of code, and nothing that is not so."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import make_alternative, make_analysis, make_estimate, make_finding, make_graph, make_layout, make_op, make_plan
+from builders import make_alternative, make_analysis, make_estimate, make_finding, make_layout, make_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Analysis, Edit, Finding, Fixes
 from cs_input_analyzer.report import render, render_tuning
 from cs_input_analyzer.report.findings import LONGEST_CHANGE, change_of, finding_cards
-from cs_input_analyzer.report.to_log import CLOSES, OPENS
 
 BEFORE = "    ds = (\n        ds.map(f)\n        .batch(4)\n    )"
 AFTER = "    ds = (\n        ds.map(f, num_parallel_calls=8)\n        .batch(4)\n    )"
@@ -196,45 +195,10 @@ def test_two_rounds_are_no_gain_however_narrow_their_interval() -> None:
     assert tried(measured_gain=replace(gain, count=3)).is_gain
 
 
-@pytest.mark.parametrize("form", ["console", "html", "log"])
+@both
 def test_findings_that_comments_left_out_are_counted(form: str) -> None:
     assert "2 findings ignored by comments" in words(make_analysis(ignored_count=2), form)
     assert "ignored by comments" not in words(make_analysis(ignored_count=0), form)
-
-
-def log(analysis: Analysis) -> list[str]:
-    return render(analysis, "log").rstrip("\n").split("\n")
-
-
-def test_the_log_has_the_compilers_shape() -> None:
-    finding = make_finding("CSI103", op="interleave_2", severity="warning", fix="let TensorFlow choose.", source="/data/x.py:7")
-    opens, *found, closes = log(make_analysis(findings=(finding,)))
-    assert (opens, closes) == (OPENS, CLOSES)
-    assert re.fullmatch(r"INFO:root:-+ [^-]*input_fn[^-]* -+", opens)
-    assert found[0].startswith("WARNING:root:[input_fn] - interleave(): ")
-    assert "fix: let TensorFlow choose; " in found[0]
-    assert found[0].endswith("(CSI103, /data/x.py:7)")
-    assert all(re.match(r"(INFO|WARNING|ERROR):root:\[input_fn\] - \w+(\(\))?: .", line) for line in found)
-
-    # The method that the user calls is named.
-    methods = {"map": "map()", "map_12": "map()", "TFRecordDataset_2": "TFRecordDataset", None: "pipeline", "": "pipeline"}
-    for op, method in methods.items():
-        assert f" - {method}: " in log(make_analysis(findings=(make_finding(op=op),)))[1]
-
-
-def test_the_log_tells_batch_and_buffer_sizes_from_the_sink_on() -> None:
-    ops = (
-        make_op("TFRecordDataset", parameters={"buffer_size": 320}),
-        make_op("batch", parameters={"batch_size": 32, "drop_remainder": True}),
-        make_op("prefetch", parameters={"buffer_size": "AUTOTUNE"}),
-        make_op("map", parameters={}),
-    )
-    _, *told, _ = log(make_analysis(findings=(), pipeline=make_graph(ops=ops)))
-    assert told == [
-        "INFO:root:[input_fn] - prefetch(): buffer_size set to AUTOTUNE",
-        "INFO:root:[input_fn] - batch(): batch_size set to 32",
-        "INFO:root:[input_fn] - TFRecordDataset: buffer_size set to 320",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.functional.running import loaded_after
 
 
 def test_every_ending_names_a_format() -> None:
-    assert set(ENDINGS.values()) == set(FORMATS) - {"summary"}
+    assert set(ENDINGS.values()) == set(FORMATS)
     for ending, format in ENDINGS.items():
         assert format_of(f"a.b/run{ending.upper()}") == format
 
@@ -26,7 +26,7 @@ def test_an_ending_that_says_nothing(path: str) -> None:
 
 
 def test_no_such_format() -> None:
-    with pytest.raises(UsageError, match="console, html, json, csv, sbatch"):
+    with pytest.raises(UsageError, match="console, html, md, json, csv, sbatch, env"):
         render(make_analysis(), "pdf")  # type: ignore[arg-type]
 
 

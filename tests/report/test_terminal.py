@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.report.tables import Column, Table
-from cs_input_analyzer.report.terminal import GAP, LEAST_TEXT, console_on, table_on
+from cs_input_analyzer.report.to_console import GAP, LEAST_TEXT, console_on, table_on
 from cs_input_analyzer.units import MISSING, format_rate_short
 
 NUMBERS = st.from_regex(r"[1-9][0-9]{0,4}(\.[0-9]{1,2})?k?( to [1-9][0-9]{0,6})?", fullmatch=True)

@@ -1,110 +1,86 @@
-"""Every table of a run, for spreadsheets and notebooks: all records, all fields, units in the names, nothing that runs."""
+"""The workers of a run, for spreadsheets: a row each, columns that any run has, units in the names, nothing that runs."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
-from builders import make_analysis, make_measurement, make_steady_state, make_worker
+from builders import make_analysis, make_bare_analysis, make_measurement, make_worker
 from hostile import hostile
-from page_runs import usual_run
-from rendered import table_rows
+from page_runs import run_of_many_workers, usual_run
+from rendered import csv_rows
 
 from cs_input_analyzer.api import load_analysis
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.records import Finding, Op, OpCost
-from cs_input_analyzer.report import render, render_table
-from cs_input_analyzer.report.to_csv import TABLES, frames, to_csv
+from cs_input_analyzer.records import Analysis
+from cs_input_analyzer.report import render
+from cs_input_analyzer.report.to_csv import COLUMNS
+from cs_input_analyzer.report.to_json import plain
 from cs_input_analyzer.units import visible
 
 
-@pytest.mark.parametrize(("record", "table"), [(Op, "ops"), (OpCost, "costs"), (Finding, "findings")])
-def test_every_field_has_its_column(record: type, table: str) -> None:
-    columns = {name.partition(".")[0] for name in frames(usual_run())[table].columns}
-    assert {field.name for field in dataclasses.fields(record)} <= columns
+def test_each_column_is_a_path_of_the_document() -> None:
+    document: Any = plain(usual_run().measurements)
+    workers = [worker for launch in document for worker in launch["workers"]]
+    of_launch, of_worker = (set(pd.json_normalize(rows).columns) for rows in (document, workers))
+    paths = [name.removeprefix("launch.") for name in COLUMNS if name.startswith("launch.")]
+    assert set(paths) - of_launch == {"number"}
+    assert {name for name in COLUMNS if not name.startswith("launch.")} <= of_worker
 
 
-def test_numbers_arrive() -> None:
+@pytest.mark.parametrize("make", [usual_run, make_bare_analysis, lambda: make_analysis(measurements=())])
+def test_columns_do_not_depend_on_the_run(make: Callable[[], Analysis]) -> None:
+    assert render(make(), "csv").splitlines()[0] == ",".join(COLUMNS)
+
+
+def test_each_worker_is_a_row_beside_its_launch() -> None:
     run = usual_run()
-    plan, costs = run.recommendation, table_rows(run, "costs")
-    assert [row["self_cpu_s_per_sample"] for row in costs] == [str(op.self_cpu_s_per_sample) for op in run.profile.ops]
-    first, *others = table_rows(run, "launches")
-    assert (first["role"], first["layout"]) == ("recommended", str(plan.layout))
-    assert float(first["predicted_samples_per_s.low"]) == plan.predicted_samples_per_s.low
-    assert [row["layout"] for row in others] == [str(other.layout) for other in plan.alternatives]
-    assert [json.loads(row["evidence"]) for row in table_rows(run, "findings")] == [dict(item.evidence) for item in run.findings]
-    unmeasured = table_rows(run, "findings")[0]
-    assert (unmeasured["measured_gain.estimate"], unmeasured["op"]) == ("", "")
-    assert frames(run)["costs"]["self_cpu_s_per_sample"].sum() == pytest.approx(
-        sum(op.self_cpu_s_per_sample or 0 for op in run.profile.ops)
-    )
+    expected = [(number, worker) for number, launch in enumerate(run.measurements) for worker in launch.workers]
+    for row, (number, worker) in zip(csv_rows(run), expected, strict=True):
+        launch = run.measurements[number]
+        assert int(row["launch.number"]) == number
+        shape = tuple(int(row[f"launch.layout.{name}"]) for name in ("nodes", "tasks_per_node", "cpus_per_task"))
+        assert shape == (launch.layout.nodes, launch.layout.tasks_per_node, launch.layout.cpus_per_task)
+        assert float(row["launch.samples_per_s.low"]) == launch.samples_per_s.low
+        assert float(row["samples_per_s.estimate"]) == worker.samples_per_s.estimate
+        assert float(row["cpu_s_per_sample"]) == worker.cpu_s_per_sample
+        assert float(row["batch_gap_s.p99"]) == worker.batch_gap_s.p99
+    assert len(csv_rows(run_of_many_workers(300))) == 300
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", " +"])
 def test_a_formula_is_text_and_plain_text_and_negative_numbers_are_left_alone(start: str) -> None:
     text = f"{start}1+1"
-    assert {row["node"] for row in table_rows(hostile(make_analysis(), text))} == {f"'{visible(text)}"}
-    assert {row["node"] for row in table_rows(make_analysis())} == {"probe-01"}
-    assert "'" not in to_csv(make_analysis())
+    assert {row["node"] for row in csv_rows(hostile(make_analysis(), text))} == {f"'{visible(text)}"}
+    assert {row["node"] for row in csv_rows(make_analysis())} == {"probe-01"}
+    assert "'" not in render(make_analysis(), "csv")
+    below = make_analysis(measurements=(make_measurement("1x1x1", workers=(make_worker(900.0, cpu_s_per_sample=-0.5),)),))
+    assert csv_rows(below)[0]["cpu_s_per_sample"] == "-0.5"
 
 
 def test_missing_cells_are_empty_and_whole_numbers_stay_whole() -> None:
-    good, lost = table_rows(make_analysis(measurements=(make_measurement("1x2x3", (900.0, None)),)))
+    good, lost = csv_rows(make_analysis(measurements=(make_measurement("1x2x3", (900.0, None)),)))
     assert good["peak_rss_bytes"].isdigit()
-    empty = ("peak_rss_bytes", "samples_per_s.estimate", "steady_state.blocks", "noise.others_ratio")
+    empty = ("peak_rss_bytes", "samples_per_s.estimate", "steady_state.batches", "noise.others_ratio")
     assert {lost[name] for name in empty} == {""}
-    assert (lost["nodes"], lost["tasks_per_node"], lost["cpus_per_task"], lost["status"]) == ("1", "2", "3", "lost")
+    assert (lost["launch.layout.tasks_per_node"], lost["launch.layout.cpus_per_task"], lost["status"]) == ("2", "3", "lost")
 
 
-@pytest.mark.parametrize(("moved", "cell"), [(None, ""), ((), "0"), (("map.n", "prefetch.m"), "2")])
-def test_a_list_inside_a_cell_is_counted(moved: tuple[str, ...] | None, cell: str) -> None:
-    worker = make_worker(900.0, steady_state=make_steady_state(moved=moved))
-    (row,) = table_rows(make_analysis(measurements=(make_measurement("1x1x1", workers=(worker,)),)))
-    assert row["steady_state.moved_count"] == cell
-    assert "steady_state.moved" not in row
+@pytest.mark.parametrize("number", [2**70, 10**400, 1e300, 9.3e18, -(2.0**63)])
+def test_numbers_of_any_size_arrive(number: float) -> None:
+    workers = (make_worker(900.0, private_bytes=number), make_worker(None, index=1, private_bytes=None))
+    row, lost = csv_rows(make_analysis(measurements=(make_measurement("1x2x1", workers=workers),)))
+    assert (type(number)(row["private_bytes"]), lost["private_bytes"]) == (number, "")
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> str:
-    path = tmp_path / "run.json"
-    path.write_text(render(usual_run(), "json"), encoding="utf-8")
-    return str(path)
-
-
-def test_the_command_writes_one_table_or_all(saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", saved, "--table", "findings"]) == 0
-    assert capsys.readouterr().out.rstrip("\n") == render_table(usual_run(), "findings").rstrip("\n")
-    assert main(["report", saved, "--table", "ops", "-o", str(tmp_path / "ops.txt")]) == 0
-    assert (tmp_path / "ops.txt").read_text() == render_table(usual_run(), "ops")
-    folder = tmp_path / "tables"
-    assert main(["report", saved, "--table", "all", "-o", str(folder)]) == 0
-    assert {path.name for path in folder.iterdir()} == {f"{name}.csv" for name in TABLES}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--table", "nonsense"], "there is no table 'nonsense'; there are workers, measurements"),
-        (["--table", "all"], "name the folder"),
-        (["--table", "all", "-o", "/nowhere/at/all"], "cannot write into the folder /nowhere/at/all: no such file"),
-        (["--table", "all", "-o", __file__], "file exists"),
-        (["--table", "ops", "--format", "html"], "tables are CSV"),
-    ],
-)
-def test_what_cannot_be_written_ends_with_two(
-    saved: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["report", saved, *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert message in err
-
-
-def test_from_python(saved: str, tmp_path: Path) -> None:
-    run = load_analysis(saved)
-    assert set(run.tables()) == set(TABLES)
-    for table in ("findings", "workers"):
-        run.to_csv(tmp_path / "table.csv", table=table)
-        assert (tmp_path / "table.csv").read_text() == render_table(usual_run(), table)
+def test_the_command_and_python_write_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, saved = render(usual_run(), "csv"), tmp_path / "run.json"
+    saved.write_text(render(usual_run(), "json"), encoding="utf-8")
+    assert main(["report", str(saved), "--format", "csv"]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == text.rstrip("\n")
+    assert main(["report", str(saved), "-o", str(tmp_path / "command.csv")]) == 0
+    load_analysis(saved).to_csv(tmp_path / "python.csv")
+    assert [(tmp_path / name).read_text() for name in ("command.csv", "python.csv")] == [text, text]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
-from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.planning import buffers, capacity
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, SamplesPerElement, Tool
 from cs_input_analyzer.studies.analyze import Job, analyze
 from cs_input_analyzer.studies.probing.failures import failure_of
@@ -424,19 +424,13 @@ def test_a_shard_of_records_is_not_limited_by_the_number_of_files() -> None:
     assert "CSI301" not in [one.code for one in found.findings]
 
 
-def test_uneven_batches_make_the_accelerator_wait_even_where_the_mean_suffices() -> None:
-    """The plan meets the demand; how steadily its workers deliver decides how much of the time the accelerator works."""
-
-    def utilization(gaps: tuple[float, ...]) -> float:
-        launcher = FakeLauncher(linear, import_s=1.0, batch_gaps_s=gaps)
-        launcher.pipeline = make_graph("from_tensor_slices > TFRecordDataset > batch")
-        plan = analyzed(launcher, job(demand=30_000, max_seconds=300)).recommendation
-        assert plan.meets_demand
-        return plan.expected_accelerator_utilization.estimate
-
-    steady, bursty = utilization((0.01,) * 200), utilization(((0.0005,) * 99 + (1.0,)) * 3)
-    assert steady > 0.99
-    assert bursty < steady
+@pytest.mark.parametrize("refilling", [None, 0.2])
+def test_a_plan_says_how_much_of_the_time_the_accelerator_works(refilling: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffers, "refill_ratio", lambda case: refilling)
+    found = analyzed(FakeLauncher(linear, import_s=1.0), job(demand=10_000_000, max_seconds=300)).recommendation
+    fed = found.predicted_samples_per_s.estimate / 10_000_000
+    assert fed < 1
+    assert found.expected_accelerator_utilization.estimate == pytest.approx(fed * (1 - (refilling or 0.0)))
 
 
 def test_the_model_in_the_run_predicts_what_the_plan_says() -> None:

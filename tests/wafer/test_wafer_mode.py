@@ -168,7 +168,6 @@ def test_every_report_of_a_run_without_a_plan_says_why_or_refuses_with_the_reaso
         with pytest.raises(UsageError, match=r"no recommended launch.*weight streaming needs 3 nodes"):
             render(run, refusing)  # type: ignore[arg-type]
     assert render(run, "csv")
-    assert render(run, "log")
     assert from_json(render(run, "json"), origin="test") == run
     assert max(map(len, render(run, "console", full=True).splitlines()[:-1])) <= 80
 

@@ -36,7 +36,7 @@ END_PATIENCE_S = 8.0
 TOLD_PATIENCE_S = 30.0
 LEAVING_S = 1.5
 SHORTEST_WINDOW_S = 0.3
-# Gaps between batches are kept of workers of launches up to this size: to replay them takes a few.
+# Gaps between batches are kept of workers of launches up to this size: a picture takes a few.
 MOST_TRACED = 64
 
 

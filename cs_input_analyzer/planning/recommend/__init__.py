@@ -51,6 +51,7 @@ __all__ = [
     "predict_current",
     "recommend",
     "single_task_nodes",
+    "utilization",
 ]
 
 ROOM = "a launch needs room for the chief and at least one input worker, as two tasks on one node or on more nodes"

@@ -91,10 +91,18 @@ def capped(confidence: float | None, others_ratio: float | None, extrapolation_r
     return min(confidence, ENOUGH) if confidence is not None and is_doubtful else confidence
 
 
-def utilization(supply: Estimate, consumption: Consumption) -> Estimate:
+def utilization(supply: Estimate, consumption: Consumption, stalled_ratio: float = 0.0) -> Estimate:
+    """Return the share of the time in which the accelerator works: min(1, supply / demand), less the time of stalls.
+
+    The low end is that of the low supply and the high demand; the high end is the other way round.
+
+    Args:
+        stalled_ratio: share of the time in which no batch comes, as while shuffles are filled again at each pass.
+    """
     demand = consumption.samples_per_s
-    return Estimate(
+    fed = Estimate(
         estimate=min(1.0, supply.estimate / demand.estimate),
         low=min(1.0, supply.low / demand.high),
         high=min(1.0, supply.high / demand.low) if demand.low > 0 else 1.0,
     )
+    return fed.scaled(1 - stalled_ratio)

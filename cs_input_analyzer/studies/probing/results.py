@@ -102,13 +102,6 @@ class Results:
         return max((1 / w.batches_per_s for m in self.measurements for w in m.measured_workers if w.batches_per_s), default=0.0)
 
     @property
-    def traces_s(self) -> tuple[tuple[float, ...], ...]:
-        """Gaps between batches of workers that ran together, else of lone ones: how steadily they deliver."""
-        traces = [(m.layout.tasks, w.batch_gaps_s) for m in self.alike for w in m.measured_workers if w.batch_gaps_s]
-        most = max((tasks for tasks, _ in traces), default=0)
-        return tuple(gaps for tasks, gaps in traces if tasks == most)
-
-    @property
     def is_sharded(self) -> bool:
         """Whether files are dealt out: a `shard` divides their list, or a worker of several saw fewer files than a lone one."""
         assert self.pipeline is not None

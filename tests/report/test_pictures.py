@@ -11,7 +11,7 @@ from builders import make_alternative, make_analysis, make_bare_analysis, make_c
 from page_runs import CHARTS, run_of_many_workers, usual_run
 
 from cs_input_analyzer.records import Analysis
-from cs_input_analyzer.report.charts import charts_of
+from cs_input_analyzer.report.pictures import pictures_of
 from cs_input_analyzer.report.planned import memory_table
 
 MARKS = {"area", "bar", "line", "point", "rect", "rule", "text"}
@@ -26,14 +26,13 @@ def values(chart: Any, mark: str) -> list[dict[str, Any]]:
 
 
 def specs_of(run: Analysis) -> str:
-    return json.dumps([chart.spec for chart in charts_of(run).values()], allow_nan=False)
+    return json.dumps([chart.spec for chart in pictures_of(run).values()], allow_nan=False)
 
 
 def test_a_usual_run_has_every_picture_whole_and_asking_for_no_file() -> None:
     run = usual_run()
-    found = charts_of(run)
-    tables = {"pipeline", "memory", "op-costs", "layouts"}
-    assert found.keys() | tables == set(CHARTS)
+    found = pictures_of(run)
+    assert found.keys() | {"pipeline"} == set(CHARTS)
     for name, chart in found.items():
         assert chart.name == name
         assert chart.title
@@ -49,8 +48,8 @@ def test_a_usual_run_has_every_picture_whole_and_asking_for_no_file() -> None:
             assert used <= set(rows[0]), (name, used - set(rows[0]))
     assert {str(row["label"]).split()[0] for row in values(found["batch-gaps"], "text")} == {"p50", "p95", "p99", "needed"}
     assert "url" not in specs_of(usual_run())
-    assert charts_of(make_bare_analysis()) == {}
-    assert set(charts_of(make_analysis(recommendation=None, profile=None))) <= {"rate-over-time", "batch-gaps"}
+    assert pictures_of(make_bare_analysis()) == {}
+    assert set(pictures_of(make_analysis(recommendation=None, profile=None))) <= {"rate-over-time", "batch-gaps"}
 
 
 def test_colours_are_those_of_the_page(root: Any) -> None:
@@ -66,7 +65,7 @@ def test_colours_are_those_of_the_page(root: Any) -> None:
 def test_the_curve_rises_to_the_whole_cluster_and_marks_the_plan_and_the_demand() -> None:
     today = make_alternative("2x4x2", is_current=True)
     run = usual_run(recommendation=make_plan(alternatives=(today,), confirmed_by=2))
-    chart = charts_of(run)["supply-demand"]
+    chart = pictures_of(run)["supply-demand"]
     rows = values(chart, "line")
     workers = [row["workers"] for row in rows]
     assert workers == sorted(set(workers))
@@ -76,14 +75,13 @@ def test_the_curve_rises_to_the_whole_cluster_and_marks_the_plan_and_the_demand(
     assert points["2x4x2"] == today.predicted_samples_per_s.estimate
     (demand,) = [row for row in values(chart, "rule") if str(row.get("label", "")).startswith("demand")]
     assert demand["rate"] == run.consumption.samples_per_s.estimate
-    free = charts_of(usual_run(consumption=None, verdict="unknown", recommendation=run.recommendation))
+    free = pictures_of(usual_run(consumption=None, verdict="unknown", recommendation=run.recommendation))
     assert {row["label"] for row in values(free["supply-demand"], "text")} == {"plan 2x16x2", "in use today"}
-    assert "timeline" not in free
 
 
 def test_the_cut_is_where_the_steady_state_begins() -> None:
     run = usual_run()
-    chart = charts_of(run)["rate-over-time"]
+    chart = pictures_of(run)["rate-over-time"]
     worker = run.measurements[2].workers[0]
     state = worker.steady_state
     assert next(row["end"] for row in values(chart, "rect")) == state.transient_s
@@ -92,7 +90,7 @@ def test_the_cut_is_where_the_steady_state_begins() -> None:
     assert points[0]["begin"] == state.transient_s
     half_s = points[0]["middle"] - points[0]["begin"]
     assert points[-1]["middle"] + half_s == pytest.approx(state.transient_s + state.window_s)
-    many = charts_of(run_of_many_workers(300))["rate-over-time"]
+    many = pictures_of(run_of_many_workers(300))["rate-over-time"]
     assert len({row["worker"] for row in values(many, "line")}) == 8
     assert "8 of 300" in many.note
 
@@ -101,11 +99,11 @@ def test_memory_stands_beside_its_limit() -> None:
     run = usual_run()
     table = memory_table(run.recommendation, run.cluster)
     assert table.rows[table.strong] == (str(run.recommendation.layout), "22 GiB", "recommended")
-    assert (table.chart, table.remarks) == ("memory", ("A node has 128 GiB.",))
+    assert table.remarks == ("A node has 128 GiB.",)
     assert len(table.rows) == 1 + len(run.recommendation.alternatives)
 
 
 def test_a_model_of_nonsense_draws_nothing() -> None:
     plan = make_plan(predicted_samples_per_s=make_estimate(1e308))
     nonsense = usual_run(capacity=make_capacity_model(workers=(), contention=()), recommendation=plan)
-    assert {"supply-demand", "rate-over-time"} & set(charts_of(nonsense)) == {"rate-over-time"}
+    assert {"supply-demand", "rate-over-time"} & set(pictures_of(nonsense)) == {"rate-over-time"}

@@ -1,4 +1,4 @@
-"""What all pictures share: their record, their look, and the marks that several of them use.
+"""A picture: its record, its look, and the marks of which it is made.
 
 Colours are the page's own CSS variables, so that one specification is right in the light, in the dark and on paper.
 """
@@ -51,8 +51,7 @@ SHARE = "format(datum.value, '~%')"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture, as wide as its place. `name`: the `data-chart` of its element; `key`: names and their colours; `table`: the same
-    as text."""
+    """A picture, as wide as its place. `name`: the `data-chart` of its element; `table`: the same as text."""
 
     name: str
     title: str
@@ -60,7 +59,6 @@ class Chart:
     layers: Sequence[Spec]
     height: int
     table: Table
-    key: tuple[tuple[str, str], ...] = ()
     note: str = ""
 
     @property
