@@ -7,7 +7,31 @@ from typing import Literal
 
 Kind = Literal["option", "command", "format"]
 
-GONE: Mapping[Kind, Mapping[str, str]] = {"option": {}, "command": {}, "format": {}}
+_ON_A_NODE = (
+    "measure on a node, `srun -N1 --exclusive cs_input_analyzer analyze ...`, or give the ratio of the speeds by --node-speed."
+)
+_BY_WAFER = "run `cs_input_analyzer wafer MODEL {option} ...`, and give the rate that it predicts by --demand."
+_IN_FILE = "put `{line}` into the cluster file, or give it to csia.Cluster."
+
+GONE: Mapping[Kind, Mapping[str, str]] = {
+    "option": {
+        "--node-reference": _ON_A_NODE,
+        "--host-history": "leave it out: what earlier runs saw of this host is always used.",
+        "--no-host-history": "point XDG_CACHE_HOME at an empty folder, so that no earlier run is known.",
+        "--network-bandwidth": _IN_FILE.format(line="network_per_node: 12GB/s"),
+        "--network-bytes-per-s-per-node": _IN_FILE.format(line="network_per_node: 12GB/s"),
+        "--memory-bandwidth": _IN_FILE.format(line="memory_bandwidth: 100GB/s"),
+        "--memory-bandwidth-bytes-per-s-per-node": _IN_FILE.format(line="memory_bandwidth: 100GB/s"),
+        "--threads-per-core": _IN_FILE.format(line="threads_per_core: 2"),
+        "--systems": _BY_WAFER.format(option="--systems N"),
+        "--dtype": _BY_WAFER.format(option="--dtype NAME"),
+        "--system-file": _BY_WAFER.format(option="--system-file FILE"),
+        "--calibrate": "give the measured rate by --demand, or run `cs_input_analyzer wafer MODEL --calibrate RATE ...`.",
+        "--calibrate-samples-per-s": "give the measured rate by `demand`.",
+    },
+    "command": {"reference": _ON_A_NODE},
+    "format": {},
+}
 """What to do instead, by the word that users type: `--soak`, `reference`, `log`."""
 
 

@@ -79,7 +79,7 @@ def own_systems() -> Mapping[str, System]:
 def find_system(name: str, more: Mapping[str, System] | None = None) -> System:
     """The system that `name` means (`cs2` is CS-2), among the user's `more` first. Raises WaferModelError: none, or several."""
     known = {**own_systems(), **(more or {})}
-    return known[find_name(name, known, "system", otherwise=", or one of a YAML file of yours (--system-file)")]
+    return known[find_name(name, known, "system", otherwise=", or one of a YAML file of yours (`wafer --system-file`)")]
 
 
 def _system(name: str, entry: object, path: Path) -> System:

@@ -26,12 +26,12 @@ def consumption_of(options: Options) -> Consumption | None:
     """The demand by the one source that was named; None without any, and of a `--wafer` model without `--batch-size`, for which the
     pipeline must be seen first. Raises UsageError for one that cannot be."""
     from wafer_model.network_yaml import load_network
-    from wafer_model.systems import find_system, load_systems
+    from wafer_model.systems import find_system
 
     try:
         if options.wafer is not None and options.batch_size is None:  # what can be wrong before it is known is raised here
             load_network(options.wafer, sequence_length=options.sequence_length)
-            find_system(options.system or "CS-2", None if options.system_file is None else load_systems(Path(options.system_file)))
+            find_system(options.system or "CS-2")
             return None
         return _consumption_of(options)
     except WaferModelError as error:
@@ -78,10 +78,6 @@ def _consumption_of(options: Options) -> Consumption | None:
             system=options.system or "CS-2",
             mode=mode,
             sequence_length=options.sequence_length,
-            systems=options.systems,
-            dtype=options.dtype,
-            calibrate_samples_per_s=options.calibrate_samples_per_s,
-            system_file=None if options.system_file is None else Path(options.system_file),
         )
     )
 
@@ -124,10 +120,8 @@ def check_sources(options: Options) -> None:
         raise UsageError(f"{several} each say how fast the accelerator consumes: give one of them")
     if options.step_time_s is not None and options.batch_size is None:
         raise UsageError("--step-time needs --batch-size: samples per step")
-    if options.wafer is None and (options.sequence_length is not None or options.calibrate_samples_per_s is not None):
-        raise UsageError("--sequence-length and --calibrate describe a --wafer model: name one")
-    if options.wafer is None and options.system_file is not None:
-        raise UsageError("--system-file describes systems that a --wafer model runs on: name one")
+    if options.wafer is None and options.sequence_length is not None:
+        raise UsageError("--sequence-length describes a --wafer model: name one")
 
 
 def has_demand(options: Options) -> bool:

@@ -29,8 +29,6 @@ def test_a_model_of_the_wafer_is_a_demand_with_an_interval() -> None:
     assert streamed.mode == "weight_streaming"
     assert streamed.samples_per_s.estimate < found.samples_per_s.estimate
     assert any("tokens" in note for note in streamed.notes)  # what the model assumed goes with the demand
-    tied = consumption_of(make_options(wafer="gptj_6b", batch_size=120, calibrate_samples_per_s=30.0))
-    assert tied.samples_per_s.estimate == pytest.approx(30.0, rel=0.05)
 
 
 def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
@@ -47,8 +45,6 @@ def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
         *(({"step_time": step, "batch_size": 256}, "positive number") for step in (0.0, math.nan)),
         ({"step_time": 1e-30, "batch_size": 256}, "beyond any"),
         ({"compile_report": "a", "performance_json": "b"}, "--compile-report and --performance-json"),
-        ({"system_file": "mine.yaml"}, "--system-file describes systems that a --wafer model runs on"),
-        ({"system_file": "/nowhere.yaml", "wafer": "bert_base", "batch_size": 64}, "/nowhere.yaml: cannot be read"),
         ({"wafer": "bert_large", "batch_size": 8, "system": "CS-9"}, "CS-9"),
         ({"wafer": "gptj_6b", "batch_size": 8, "wafer_mode": "pipelined"}, "use weight streaming"),
         ({"wafer": "gpt2", "batch_size": 8}, "gpt2_small, gpt2_medium"),
@@ -87,13 +83,17 @@ def test_the_wafer_command_prints_what_limits_and_writes_it_down(tmp_path: Path)
 SYSTEM = {"cores": 1000, "usable_cores": 900, "sram_bytes": 4e10, "io_bytes_per_s": 1e9, "peak_flops_per_s_fp16": 1e15}
 
 
-def test_a_system_of_ones_own_is_a_demand_of_analyze_too(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("Mine: " + json.dumps(SYSTEM), encoding="utf-8")
-    choices: dict[str, Any] = {"wafer": "bert_base", "batch_size": 64, "wafer_mode": "weight_streaming", "system_file": str(file)}
-    mine, theirs = consumption_of(make_options(**choices, system="mine")), consumption_of(make_options(**choices))
-    assert (mine.system, theirs.system) == ("Mine", "CS-2")
-    assert mine.samples_per_s.estimate < theirs.samples_per_s.estimate
+def test_the_wafer_command_takes_a_system_of_ones_own_and_a_measured_rate(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("Mine: " + json.dumps(SYSTEM), encoding="utf-8")
+    rates = {}
+    for name, more in (("Mine", ("--system-file", str(tmp_path / "mine.yaml"))), ("CS-2", ()), ("tied", ("--calibrate", "30"))):
+        words = ("bert_base", "--batch-size", "64", "--mode", "weight_streaming", *more)
+        system = ("--system", "CS-2" if name == "tied" else name)
+        done = CliRunner().invoke(cli, ["wafer", *words, *system, "--json", str(tmp_path / "wafer.json")])
+        assert done.exit_code == 0
+        rates[name] = json.loads((tmp_path / "wafer.json").read_text())["samples_per_s"]["estimate"]
+    assert rates["Mine"] < rates["CS-2"]
+    assert rates["tied"] == pytest.approx(30.0, rel=0.05)
 
 
 # --- the launch in use today ----------------------------------------------------------------------------------------------------
