@@ -129,7 +129,7 @@ def _journal(folder: Path) -> bytes:
 def sorts() -> tuple[Sort, ...]:
     """All kinds, with real files of each."""
     from cs_input_analyzer import report
-    from cs_input_analyzer.machines.cluster import read_file
+    from cs_input_analyzer.machines.cluster.file import read_file
     from cs_input_analyzer.run_logs import inspect_run
     from cs_input_analyzer.worker.load import load_params
     from wafer_model import ask
@@ -184,7 +184,7 @@ def sorts() -> tuple[Sort, ...]:
             changed=hostile_texts.mutated,
         ),
         Sort("network", "net.yaml", (NETWORK, NETWORK + BLOCK), predicted, wafer),
-        Sort("cluster", "c.yaml", (CLUSTER,), lambda path: read_file(path, "3.11"), ("plan", str(run_file), "--cluster", "{}")),
+        Sort("cluster", "c.yaml", (CLUSTER,), lambda path: read_file(path), ("plan", str(run_file), "--cluster", "{}")),
         Sort("params", "p.yaml", (PARAMS,), given, ("analyze", "none.py:f", "--params", "{}")),
     )
 

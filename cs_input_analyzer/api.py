@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cs_input_analyzer import __version__, records, report
-from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_options
+from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_options, with_cluster_file
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, TargetError, UsageError, check_text, typed
@@ -196,7 +196,7 @@ def analyze(
     """
     mistakes = Mistakes()
     declared, name = as_cluster(cluster, mistakes)
-    options = read_options(mistakes, cluster=name, **choices)
+    options = read_options(mistakes, **with_cluster_file({"cluster": name, **choices}, declared))
     with mistakes:
         params_json = _params_json(params)
         options = None if options is None else replace(options, params_json=params_json)
@@ -254,7 +254,7 @@ def run(
             created_at=host.utc_now(),
         )
         found = story(job, opened.launcher, progress)
-    if options.host_history and options.launcher == "local":
+    if options.launcher == "local":
         with contextlib.suppress(OSError):  # without a cache folder every run stands alone
             history.remember(opened.host, found.measurements, found.capacity.host_ratio.estimate if found.capacity else None)
     return _public(found)
@@ -393,7 +393,10 @@ def _without_secrets(*runs: records.Analysis) -> Iterator[None]:
 def _known(choices: Mapping[str, Any], names: Sequence[str], mistakes: Mistakes) -> dict[str, Any]:
     """The choices of these names; that there are others is noted."""
     unknown = sorted(set(choices) - set(names))
-    if unknown:
+    gone = {name: message for name in unknown if (message := gone_message("option", name))}
+    for message in gone.values():
+        mistakes.note(message)
+    if unknown := [name for name in unknown if name not in gone]:
         mistakes.note(f"unknown option {', '.join(unknown)}; there are: {', '.join(names)}")
     return {name: choice for name, choice in choices.items() if name in names}
 
@@ -415,6 +418,7 @@ def plan(
     if name is not None or declared is not None:
         known["cluster"] = name
     wanted = {SHORT.get(name, name): choice for name, choice in known.items() if choice is not None}
+    wanted = with_cluster_file(wanted, declared)
     merged = replan.with_choices(found, wanted, declared)
     options = read_options(noted, **merged | {"current": merged["current"] or _NO_LAUNCH})
     noted.raise_any()

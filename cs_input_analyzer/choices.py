@@ -12,11 +12,14 @@ import os
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any, get_type_hints
 
 from cs_input_analyzer.errors import Mistakes, UsageError, check_text, typed
 from cs_input_analyzer.gone import gone_message
+from cs_input_analyzer.machines import cluster as clusters
+from cs_input_analyzer.machines.cluster.file import LAUNCH_FIELDS
 from cs_input_analyzer.planning.launch_lines import check_lines
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
@@ -24,7 +27,6 @@ from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
 from cs_input_analyzer.rules import check_codes
 from cs_input_analyzer.studies.demand import check_sources, with_mode
 from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
-from wafer_model.systems import DTYPES
 
 # What the vendor's launcher takes where its options say nothing.
 SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
@@ -200,9 +202,7 @@ def _problems(options: Options) -> Iterator[str]:
     for name, count in (
         ("--nodes", options.nodes),
         ("--cpus-per-node", options.cpus_per_node),
-        ("--threads-per-core", options.threads_per_core),
         ("--worker-memory", options.worker_memory_bytes),
-        ("--systems", options.systems),
         ("--slurm-nodes", options.slurm_nodes),
         ("--batch-size", options.batch_size),
         ("--samples-per-element", options.samples_per_element),
@@ -214,8 +214,6 @@ def _problems(options: Options) -> Iterator[str]:
             yield f"{name}: more than {MOST_BATCH_SAMPLES:,} samples is a typing error"
     if options.single_task_nodes is not None and options.single_task_nodes < 0:
         yield f"--single-task-nodes {options.single_task_nodes}: must be 0 or more"
-    if options.dtype not in DTYPES:
-        yield f"--dtype {options.dtype}: there are {', '.join(DTYPES)}"
     if not 0 < options.target_error_ratio < 1:
         yield f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02"
     if not 0 <= options.headroom_ratio <= 10:
@@ -235,13 +233,29 @@ def _contradictions(options: Options) -> Iterator[str]:
         yield f"--probe-layouts {far[0]}: this host is one node; --launcher slurm measures on several"
     elif options.probe_layouts and not any(layout.tasks == 1 for layout in options.probe_layouts):
         yield "--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it"
-    if options.node_speed_ratio is not None and options.node_reference is not None:
-        yield "--node-speed and --node-reference both say how fast a node's CPU is: give one of them"
     if options.launcher == "slurm":
         return
     only: dict[str, Any] = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}
-    if options.cluster != "slurm":
+    if options.cluster != clusters.SLURM and not clusters.names_file(options.cluster):
         only |= {"--partition": options.partition, "--exclude-nodes": options.exclude_nodes or None}
     idle = [name for name, value in only.items() if value is not None]
     if idle:
         yield f"{', '.join(idle)}: nothing asks Slurm here; add --launcher slurm, or --cluster slurm to plan alone"
+
+
+# --- what a cluster file says of a launch -----------------------------------------------------------------------------------------
+
+
+def with_cluster_file(choices: Mapping[str, Any], declared: Cluster | None = None) -> dict[str, Any]:
+    """Return the choices, with what the file that `cluster` names says of launches in place of what was not chosen.
+
+    What is wrong with the file is told where its nodes are read.
+
+    Args:
+        declared: a cluster given as such. Then there is no file, whatever its name.
+    """
+    choice, of_file = choices.get("cluster"), dict[str, Any]()
+    if declared is None and isinstance(choice, str):
+        with suppress(UsageError):
+            of_file = clusters.launch_options(choice)
+    return of_file | {name: value for name, value in choices.items() if name not in LAUNCH_FIELDS or value is not None}

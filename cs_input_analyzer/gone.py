@@ -7,14 +7,32 @@ from typing import Literal
 
 Kind = Literal["option", "command", "format"]
 
+_ON_A_NODE = (
+    "measure on a node, `srun -N1 --exclusive cs_input_analyzer analyze ...`, or give the ratio of the speeds by --node-speed."
+)
+_BY_WAFER = "run `cs_input_analyzer wafer MODEL {option} ...`, and give the rate that it predicts by --demand."
+_IN_FILE = "put `{line}` into the cluster file, or give it to csia.Cluster."
+
 GONE: Mapping[Kind, Mapping[str, str]] = {
     "option": {
-        "--egress": "give --network-bandwidth: the link's limit follows from the bytes of a sample; leave --headroom for sending.",
+        "--calibrate": "give the measured rate by --demand, or run `cs_input_analyzer wafer MODEL --calibrate RATE ...`.",
+        "--calibrate-samples-per-s": "give the measured rate by `demand`.",
+        "--dtype": _BY_WAFER.format(option="--dtype NAME"),
+        "--egress": "put `network_per_node: 12GB/s` into the cluster file: the link's limit follows from the bytes of a sample.",
+        "--host-history": "leave it out: what earlier runs saw of this host is always used.",
+        "--memory-bandwidth": _IN_FILE.format(line="memory_bandwidth: 100GB/s"),
+        "--memory-bandwidth-bytes-per-s-per-node": _IN_FILE.format(line="memory_bandwidth: 100GB/s"),
+        "--network-bandwidth": _IN_FILE.format(line="network_per_node: 12GB/s"),
+        "--network-bytes-per-s-per-node": _IN_FILE.format(line="network_per_node: 12GB/s"),
+        "--no-host-history": "point XDG_CACHE_HOME at an empty folder, so that no earlier run is known.",
+        "--node-reference": _ON_A_NODE,
         "--soak": "run your script under `memray run --native` to see what grows; CSI213 names buffers that will not fit a node.",
         "--system-file": "the wafers are CS-1, CS-2 and CS-3; give the rate of another one by --demand.",
+        "--systems": _BY_WAFER.format(option="--systems N"),
         "--table": "--format csv writes a row for each worker, and --format json holds every other record.",
+        "--threads-per-core": _IN_FILE.format(line="threads_per_core: 2"),
     },
-    "command": {},
+    "command": {"reference": _ON_A_NODE},
     "format": {
         "log": "use --format console with --full to read the findings, or --format json in a script.",
         "summary": "use --format json; `verdict`, `supply`, `recommendation` and `findings` hold the answer.",

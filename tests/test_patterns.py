@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.machines.node_speed import model_of, read_reference
+from cs_input_analyzer.machines.node_speed import model_of
 from cs_input_analyzer.masking import masked_command, masked_params
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Layout
@@ -34,7 +34,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "estimate": parse_estimate,
     "rate": parse_per_s,
     "time": parse_seconds,
-    "reference": lambda text: read_reference(text, "3.11"),
     "model": model_of,
     "command": masked_command,
     "params": lambda text: masked_params({"token": text, text: "a", "url": f"s3://{text}", "n": [text]}),

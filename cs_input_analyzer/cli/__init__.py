@@ -32,7 +32,7 @@ COMMANDS = (
     hosts.tf_config,
     wafer.wafer,
     inspect_run.inspect_run,
-    hosts.reference,
+    hosts.cluster,
     rules.list_rules,
     rules.explain,
 )

@@ -112,14 +112,13 @@ def options_of(target: str | None, params_file: str | None, overrides: tuple[str
         UsageError: all that is wrong with the command line.
     """
     from cs_input_analyzer import api
-    from cs_input_analyzer.choices import read_options
+    from cs_input_analyzer.choices import read_options, with_cluster_file
     from cs_input_analyzer.planning.params import params_to_json
     from cs_input_analyzer.worker import load
 
     found_wrong, params = mistakes(), None
     current = one_layout(choices.pop("current", None), found_wrong)
-    mounts = choices.pop("mount_dirs", None)
-    options = read_options(found_wrong, current=current, mount_dirs=mounts or "", **choices)
+    options = read_options(found_wrong, current=current, **with_cluster_file(choices))
     with found_wrong:
         params = load.load_params(params_file, overrides)
     if options is not None and params is not None:

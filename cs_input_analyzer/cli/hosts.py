@@ -1,14 +1,18 @@
-"""`tf-config` and `reference`: what runs on the nodes themselves."""
+"""`tf-config` and `cluster`: what Slurm and its nodes are asked for."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from typing import Any
 
 import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import complain, print_text
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.units import counted
 
 
 @click.command("tf-config", cls=Command)
@@ -20,17 +24,39 @@ def tf_config() -> int:
     return 0
 
 
-@click.command(cls=Command)
-@shared.with_options((shared.CPUS,))
-def reference(cpus: int | None) -> int:
-    """Print how fast this host's CPUs run a fixed loop, as --node-reference takes it on another host.
+@click.command("cluster", cls=Command)
+@click.option(
+    "--cluster",
+    "choice",
+    metavar="slurm|local|PRESET",
+    help="Whose nodes: Slurm's, this host as one node, or a preset; default: Slurm's where it is installed, else this host.",
+)
+@click.option("--write", "path", metavar="FILE", help="Write the file there, instead of to standard output.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@shared.with_options((shared.PARTITION, shared.EXCLUDE_NODES))
+def cluster(choice: str | None, path: str | None, force: bool, **of_slurm: Any) -> int:
+    """Write a cluster file, for --cluster FILE of other commands.
 
-    The loop runs for a second, on one CPU of every core at once.
+    Add to it what Slurm does not know: the bandwidths, your container and arguments. docs/interfaces.md lists all keys.
     """
-    from cs_input_analyzer.machines import host, node_speed
+    from cs_input_analyzer.machines import cluster as clusters
+    from cs_input_analyzer.machines import host
+    from cs_input_analyzer.machines.cluster.file import file_text
+    from cs_input_analyzer.records import Options
+    from cs_input_analyzer.report.files import check_writable, write_text_atomically
 
-    here = host.read_host(cpus)
-    cores = node_speed.one_cpu_per_core(here.cpu_budget)
-    print_text(node_speed.format_reference(node_speed.node_rate(cores), here.python_version))
-    complain(f"steps in a CPU second, the loop on {len(cores)} core(s) at once; on the host that measures: --node-reference")
+    choice = choice or (clusters.SLURM if shutil.which("scontrol") else clusters.LOCAL)
+    if clusters.names_file(choice):
+        raise UsageError(f"--cluster {choice}: this is a cluster file; copy it, or name slurm, local or a preset")
+    if choice != clusters.SLURM and any(of_slurm.values()):
+        raise UsageError("--partition, --exclude-nodes: only Slurm has these; add --cluster slurm")
+    if path is not None and check_writable(path).is_file() and not force:
+        raise UsageError(f"--write {path}: this file exists; name another one, or replace it with --force")
+    here = host.read_host()
+    found = clusters.named_host(here) if choice == clusters.LOCAL else clusters.resolve(Options(cluster=choice, **of_slurm), here)
+    if path is None:
+        print_text(file_text(found).rstrip())
+        return 0
+    write_text_atomically(path, file_text(found))
+    complain(f"{counted(found.nodes, 'node')} of {found.cpus_per_node} CPUs written to {path}; plan for them with --cluster {path}")
     return 0

@@ -61,6 +61,11 @@ def count(*names: str, help: str) -> Callable[[Function], Function]:
     return click.option(*names, type=int, metavar="N", help=help)
 
 
+def switch(name: str, *, help: str) -> Callable[[Function], Function]:
+    """Return an option and its opposite, for what a cluster file may turn on, too. It is None if neither is given."""
+    return click.option(f"{name}/--no-{name.removeprefix('--')}", default=None, help=help)
+
+
 def one_of(name: str, *values: str, help: str) -> Callable[[Function], Function]:
     """An option that takes one of these words, the first by default."""
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
@@ -119,13 +124,9 @@ STAND_INS = (
     ),
 )
 WAFER_MODES = click.Choice(["pipelined", "weight_streaming"])
-CALIBRATE = ("--calibrate", "calibrate_samples_per_s")
 WAFER = (
-    value("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default), or CS-3."),
-    count("--sequence-length", help="Tokens of a sample, for a --wafer model that has them."),
-    click.option("--systems", type=int, default=1, show_default=True, help="Wafers that train together."),
-    one_of("--dtype", "fp16", "cbfloat16", "fp32", help="What the wafer computes in."),
-    value(*CALIBRATE, read=PER_S, metavar="RATE", help="A rate measured with exactly these options."),
+    value("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default) or CS-3."),
+    count("--sequence-length", help="Tokens of a sample, for a wafer model that has them."),
 )
 DEMAND = (
     value("--demand", read=PER_S, metavar="SAMPLES/s", help="What the accelerator consumes: 7000, 7,000, 7k."),
@@ -150,15 +151,13 @@ CLUSTER = (
     value(
         "--cluster",
         metavar="FILE|PRESET|slurm|local",
-        help="The nodes to plan for: a YAML file, a preset, what Slurm has, or this host (default; Slurm's with --launcher slurm).",
+        help="The nodes to plan for: a file (command `cluster` writes one), a preset, what Slurm has, or this host "
+        "(default; Slurm's with --launcher slurm).",
     ),
     count("--nodes", help="Nodes of the cluster."),
     count("--cpus-per-node", help="CPUs of a node as Slurm counts them."),
     value("--memory-per-node", "memory_bytes_per_node", read=SIZE, metavar="128GiB", help="Memory of a node."),
     value("--storage-bandwidth", "storage_bytes_per_s", read=RATE, metavar="5GB/s", help="Ceiling of the shared file system."),
-    value("--network-bandwidth", "network_bytes_per_s_per_node", read=RATE, metavar="12GB/s", help="Of one node, each way."),
-    count("--threads-per-core", help="Hardware threads of a core of a node: 2 where SMT is on."),
-    value("--memory-bandwidth", "memory_bandwidth_bytes_per_s_per_node", read=RATE, metavar="100GB/s", help="Of one node."),
     value(
         "--node-speed",
         "node_speed_ratio",
@@ -175,14 +174,14 @@ CLUSTER = (
     value(
         "--previous", metavar="RUN.json", help="Keep the launch that this run planned while it will do, at a probability of 0.8."
     ),
-    click.option("--shared-nodes", is_flag=True, help="Other jobs share the nodes: save CPUs, and do not ask for nodes alone."),
+    switch("--shared-nodes", help="Other jobs share the nodes: save CPUs, and do not ask for nodes alone."),
     click.option(
         "--single-task-nodes",
         type=int,
         metavar="S",
         help="Nodes of one task that does not stream (default: 1, on one node 0; for weight streaming 2, at least).",
     ),
-    click.option("--cyclic", is_flag=True, help="Distribute tasks over nodes in turn."),
+    switch("--cyclic", help="Distribute tasks over nodes in turn."),
     one_of(
         "--feed",
         "round-robin",
@@ -201,7 +200,6 @@ CLUSTER = (
 CPUS = count("--cpus", help="Use at most so many CPUs of a host that measures.")
 LAUNCHER = one_of("--launcher", "local", "slurm", help="Where workers run: on this host, or as tasks of Slurm on its nodes.")
 MEASURE = (
-    value("--node-reference", metavar="RATE", help="The same by measuring: what `reference` prints on a node."),
     click.option(
         "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."
     ),
@@ -212,11 +210,6 @@ MEASURE = (
         "warm",
         "cold",
         help="Page cache of the pipeline's own files before each window: left, filled, or emptied.",
-    ),
-    click.option(
-        "--host-history/--no-host-history",
-        default=True,
-        help="Use, and add to, what earlier runs saw of this host when it was idle.",
     ),
     CPUS,
     value("--worker-memory", "worker_memory_bytes", read=SIZE, metavar="8GiB", help="End a worker that holds more."),

@@ -12,12 +12,23 @@ from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import is_terminal, print_text, width
 from cs_input_analyzer.errors import UsageError
 
+OF_MODEL = (
+    click.option("--systems", type=int, default=1, show_default=True, help="Wafers that train together."),
+    shared.one_of("--dtype", "fp16", "cbfloat16", "fp32", help="What the wafer computes in."),
+    shared.value(
+        *("--calibrate", "calibrate_samples_per_s"),
+        read=shared.PER_S,
+        metavar="RATE",
+        help="A rate measured with exactly these options.",
+    ),
+)
+
 
 @click.command(cls=Command)
 @click.argument("model")
 @click.option("--mode", type=shared.WAFER_MODES, help="How the wafer runs it; by default whichever fits.")
 @click.option("--batch-size", type=int, metavar="N", required=True, help="Samples per step, of all systems together.")
-@shared.with_options(shared.WAFER)
+@shared.with_options(shared.WAFER, OF_MODEL)
 @click.option("--json", "json_file", metavar="FILE", help="Write the numbers there too.")
 def wafer(model: str, json_file: str | None, system: str | None, **choices: Any) -> int:
     """Predict how fast a wafer consumes samples when it trains MODEL.

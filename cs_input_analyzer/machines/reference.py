@@ -1,4 +1,4 @@
-"""A fixed piece of work that tells how fast a CPU is: of a node, and of a worker's own CPUs while it runs.
+"""Run a fixed loop that shows how fast the CPUs of a worker are while it runs.
 
 A busy neighbour on the same core, the clock and a throttled virtual machine slow the loop and the pipeline alike, for some
 milliseconds or for minutes. Only a loop that runs beside the pipeline, on the same CPUs and at the same time, meets what it meets.
@@ -12,25 +12,12 @@ import time
 from array import array
 from collections.abc import Sequence
 
-# 5 runs of some 3 ms: long against the clocks' grain, short against the start of a worker; their median ignores one that was hit.
-RUNS = 5
-STEPS = 30_000
 # Knuth's linear congruential generator (MMIX): arithmetic that no interpreter can foresee or skip.
 _FACTOR, _ADDEND, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
 
 
-def time_reference() -> float:
-    """Runs the loop in the calling thread; the median of five runs, in seconds on the thread's own clock."""
-    taken_s = []
-    for _ in range(RUNS):
-        began_s = time.thread_time()
-        spin(STEPS)
-        taken_s.append(time.thread_time() - began_s)
-    return statistics.median(taken_s)
-
-
 def spin(steps: int, seed: int = 1) -> int:
-    """`steps` steps of the generator from `seed`."""
+    """Return the value of the generator after so many steps from `seed`."""
     value = seed
     for _ in range(steps):
         value = (value * _FACTOR + _ADDEND) & _MASK
@@ -66,11 +53,11 @@ class SpeedWatch:
         self._ended.set()
 
     def loops_s(self) -> tuple[float, ...]:
-        """CPU seconds of each loop so far."""
+        """Return the CPU seconds of each loop so far."""
         return tuple(self._loops_s[:])
 
     def total(self) -> tuple[float, int]:
-        """CPU seconds of all loops so far, and how many they are."""
+        """Return the CPU seconds of all loops so far, and their number."""
         loops_s = self.loops_s()
         return sum(loops_s), len(loops_s)
 
@@ -82,7 +69,7 @@ class SpeedWatch:
 
 
 def undisturbed_s(loops_s: Sequence[float]) -> float | None:
-    """Mean of the loops that are about as fast as the fastest twentieth of them; None of fewer than `LEAST_LOOPS`."""
+    """Return the mean of the loops that are about as fast as the fastest twentieth; None of fewer than `LEAST_LOOPS`."""
     if len(loops_s) < LEAST_LOOPS:
         return None
     ordered = sorted(loops_s)

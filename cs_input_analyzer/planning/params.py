@@ -21,13 +21,16 @@ _PRECISIONS = ("fp16_type", "half_dtype", "precision", "compute_dtype", "mixed_p
 _ELSEWHERE = ("eval", "valid", "predict", "test")
 
 
-def training_of(params: object, wafer_dtype: str | None = None) -> Training:
-    """What `params` say, at any depth; None where they say nothing. `wafer_dtype`: of the wafer model that the demand is from."""
+def training_of(params: object, *, has_wafer_model: bool = False) -> Training:
+    """Return what `params` say, at any depth; None if they say nothing.
+
+    `has_wafer_model`: the demand is from the wafer model, which computes in fp16.
+    """
     steps, epochs, each = (_number(params, names) for names in (_STEPS, _EPOCHS, _EPOCH_STEPS))
     if steps is None and each is not None:
         steps, epochs = each * (epochs or 1), None
     said = next((found for key, value in _first(params, _PRECISIONS) if (found := _half(key, value))), None)
-    return Training(steps=steps, epochs=epochs, half=said or _half("precision", wafer_dtype))
+    return Training(steps=steps, epochs=epochs, half=said or ("float16" if has_wafer_model else None))
 
 
 def _number(params: object, names: tuple[str, ...]) -> int | None:

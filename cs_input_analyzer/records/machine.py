@@ -21,7 +21,8 @@ MOST_MEMORY_BYTES_PER_NODE = 1 << 60
 LEAST_BYTES_PER_S, MOST_BYTES_PER_S = 1e3, 1e18
 LONGEST_LOOP_S = 60.0
 Launcher = Literal["local", "slurm"]
-SpeedBasis = Literal["this host", "stated", "reference loop", "CPU models"]
+SpeedBasis = Literal["this host", "stated", "same model", "reference loop", "CPU models"]
+"""How a speed ratio is known. Only runs saved by 0.1 and 0.2 hold the last two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

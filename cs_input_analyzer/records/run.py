@@ -93,9 +93,6 @@ class Options:
     system: str | None = None
     wafer_mode: str | None = None
     sequence_length: int | None = None
-    systems: int = 1
-    dtype: str = "fp16"
-    calibrate_samples_per_s: float | None = None
     compile_report: str | None = None
     performance_json: str | None = None
     cluster: str | None = None
@@ -103,11 +100,7 @@ class Options:
     cpus_per_node: int | None = None
     memory_bytes_per_node: int | None = None
     storage_bytes_per_s: float | None = None
-    network_bytes_per_s_per_node: float | None = None
-    threads_per_core: int | None = None
     node_speed_ratio: Estimate | None = None
-    node_reference: str | None = None
-    memory_bandwidth_bytes_per_s_per_node: float | None = None
     current: Layout | None = None
     previous: Layout | None = None
     shared_nodes: bool = False
@@ -121,7 +114,6 @@ class Options:
     probe_layouts: tuple[Layout, ...] = ()
     cpus: int | None = None
     cache: CacheChoice = "as-is"
-    host_history: bool = True
     launcher: Launcher = "local"
     worker_memory_bytes: int | None = None
     measure_fixes: bool = True

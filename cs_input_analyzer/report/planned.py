@@ -32,9 +32,12 @@ FEEDS = {
 }
 SPEED_BASES = {
     "stated": "as stated",
+    "same model": "as both have the same CPU model",
     "reference loop": "by the reference loop",
-    "CPU models": "by published scores of both CPU models (--node-speed, --node-reference say it better)",
+    "CPU models": "by published scores of both CPU models",
 }
+ON_A_NODE = "measure on a node: srun -N1 --exclusive cs_input_analyzer analyze …"
+IN_FILE = "in the --cluster file"
 # An extrapolation up to this far adds little to the interval.
 NEAR = 1.5
 
@@ -171,15 +174,17 @@ def cluster_facts(cluster: Cluster) -> Pairs:
     threads = cluster.threads_per_core
     smt = "none: each CPU is a core" if threads == 1 else f"{format_count(threads)} threads per core: a further one counts less"
     if threads is None:
-        smt = "threads per core unknown: taken as if two were as likely as one, interval widened (--threads-per-core)"
+        unknown = "threads per core unknown: taken as if two were as likely as one, interval widened"
+        smt = f"{unknown} (threads_per_core {IN_FILE})"
+    moved, link = cluster.memory_bandwidth_bytes_per_s_per_node, cluster.network_bytes_per_s_per_node
     return pairs(
         (
             ("nodes", f"{format_count(cluster.nodes)} of {cluster.name}, {size}{model}"),
             ("node's CPU", _node_speed(cluster)),
             ("SMT", smt),
-            ("memory bandwidth", _bandwidth(cluster.memory_bandwidth_bytes_per_s_per_node, "in each node", "memory")),
-            ("network", _bandwidth(cluster.network_bytes_per_s_per_node, "for each node, in each direction", "network")),
-            ("storage", _bandwidth(cluster.storage_bytes_per_s, "for all nodes together", "storage")),
+            ("memory bandwidth", _bandwidth(moved, "in each node", f"memory_bandwidth {IN_FILE}")),
+            ("network", _bandwidth(link, "for each node, in each direction", f"network_per_node {IN_FILE}")),
+            ("storage", _bandwidth(cluster.storage_bytes_per_s, "for all nodes together", "--storage-bandwidth")),
             ("known from", cluster.source),
         )
     )
@@ -188,16 +193,16 @@ def cluster_facts(cluster: Cluster) -> Pairs:
 def _node_speed(cluster: Cluster) -> str:
     """How fast a CPU of a node is beside one of the measuring host, and how that is known."""
     if cluster.speed_ratio is None:
-        return "speed unknown: taken as this host's, interval widened (--node-speed, --node-reference)"
+        return f"speed unknown: taken as this host's, interval widened (--node-speed, or {ON_A_NODE})"
     if cluster.speed_basis == "this host":
         return "that of this host, which measured"
     times = format_estimate(cluster.speed_ratio, lambda value: MISSING if value is None else f"{value:.3g} times")
     return f"{times} as fast as one of this host, {SPEED_BASES[cluster.speed_basis]}"
 
 
-def _bandwidth(bytes_per_s: float | None, of_what: str, option: str) -> str:
+def _bandwidth(bytes_per_s: float | None, of_what: str, said_by: str) -> str:
     if bytes_per_s is None:
-        return f"unknown, so it limits nothing here (--{option}-bandwidth)"
+        return f"unknown, so it limits nothing here ({said_by})"
     return f"{format_bytes_per_s(bytes_per_s)} {of_what}"
 
 
@@ -210,7 +215,7 @@ def unknowns(analysis: Analysis, run_file: str) -> Pairs:
     if consumption is None:
         found.append(("--demand SAMPLES_PER_S", "the accelerator's rate (or --step-time S --batch-size N)"))
     elif consumption.is_extrapolated:
-        found.append(("--calibrate SAMPLES_PER_S", "the demand: the model was extrapolated beyond the runs that it was fitted to"))
+        found.append(("--demand SAMPLES_PER_S", "a measured rate: the wafer model was extrapolated beyond the runs of its fit"))
     if samples is not None and samples.is_unknown:
         found.append(("--samples-per-element N", "how many samples an element holds"))
     if analysis.interrupted or not analysis.measurements:
@@ -220,7 +225,7 @@ def unknowns(analysis: Analysis, run_file: str) -> Pairs:
     if plan is not None and plan.storage == "unverified":
         found.append(("--storage-bandwidth B/s", "what the storage gives to all nodes together"))
     if cluster.speed_ratio is None and not cluster.is_measured:
-        found.append(("--node-speed R", "how fast a CPU of a node is beside one of this host"))
+        found.append(("--node-speed R", f"how fast a CPU of a node is beside one of this host; or {ON_A_NODE}"))
     if cluster.threads_per_core is None:
-        found.append(("--threads-per-core N", "whether two CPUs of a node share one core"))
+        found.append(("--cluster FILE", "threads_per_core: whether two CPUs of a node share one core"))
     return pairs(found)

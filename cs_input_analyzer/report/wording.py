@@ -137,7 +137,7 @@ def _settles(supply: Estimate, demand: Estimate) -> str:
     why = "the intervals of supply and demand overlap too far for a verdict: "
     if supply.low <= 0 or (demand.low > 0 and demand.high / demand.low < supply.high / supply.low):
         return f"{why}the supply's is the wider one, and a longer --max-seconds, or validate on the nodes, would narrow it"
-    return f"{why}the demand's is the wider one, and a measured --step-time, --calibrate or a --compile-report would narrow it"
+    return f"{why}the demand's is the wider one, and a measured --step-time or a --compile-report would narrow it"
 
 
 def demand_text(consumption: Consumption, options: Options) -> str:

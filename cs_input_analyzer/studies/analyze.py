@@ -285,5 +285,5 @@ def _case(job: Job, results: Results, plan: LaunchPlan | None) -> Case:
         stations=results.stations(),
         capacity=results.model(),
         demand_samples_per_s=job.consumption.samples_per_s.estimate if job.consumption is not None else None,
-        training=training_of(params_from_json(options.params_json or "null"), options.dtype if options.wafer else None),
+        training=training_of(params_from_json(options.params_json or "null"), has_wafer_model=options.wafer is not None),
     )

@@ -78,9 +78,6 @@ def _consumption_of(options: Options) -> Consumption | None:
             system=options.system or "CS-2",
             mode=mode,
             sequence_length=options.sequence_length,
-            systems=options.systems,
-            dtype=options.dtype,
-            calibrate_samples_per_s=options.calibrate_samples_per_s,
         )
     )
 
@@ -123,8 +120,8 @@ def check_sources(options: Options) -> None:
         raise UsageError(f"{several} each say how fast the accelerator consumes: give one of them")
     if options.step_time_s is not None and options.batch_size is None:
         raise UsageError("--step-time needs --batch-size: samples per step")
-    if options.wafer is None and (options.sequence_length is not None or options.calibrate_samples_per_s is not None):
-        raise UsageError("--sequence-length and --calibrate describe a --wafer model: name one")
+    if options.wafer is None and options.sequence_length is not None:
+        raise UsageError("--sequence-length describes a --wafer model: name one")
 
 
 def has_demand(options: Options) -> bool:

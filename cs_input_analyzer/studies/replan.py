@@ -14,10 +14,11 @@ import numpy as np
 
 from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.machines import cluster
+from cs_input_analyzer.machines.node_speed import with_speed_of_same_model
 from cs_input_analyzer.pipeline.samples import check_demand
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.function_table import function_table
-from cs_input_analyzer.records import UNTRIED, Analysis, Cluster, Estimate, Finding, Fixes, LaunchPlan, Options, Parent, Validation
+from cs_input_analyzer.records import UNTRIED, Analysis, Cluster, Finding, Fixes, LaunchPlan, Options, Parent, Validation
 from cs_input_analyzer.studies import prove
 from cs_input_analyzer.studies.analyze import Job, findings_of, plan_or_why, verdict_of, with_demand, with_utilization
 from cs_input_analyzer.studies.demand import SOURCES, consumption_of, has_demand, with_mode
@@ -25,7 +26,7 @@ from cs_input_analyzer.studies.probing.results import Results
 
 OF_DEMAND = (
     *SOURCES.values(),
-    *("batch_size", "system", "wafer_mode", "sequence_length", "systems", "dtype", "calibrate_samples_per_s"),
+    *("batch_size", "system", "wafer_mode", "sequence_length"),
 )
 OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclude_nodes")
 OF_LAUNCH = ("current", "previous", "shared_nodes", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
@@ -41,9 +42,7 @@ def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | 
     if any(choices.get(name) is not None for name in SOURCES.values()):
         kept |= {name: getattr(fresh, name) for name in OF_DEMAND}
     if choices.get("cluster") is not None or declared is not None:
-        kept |= {name: getattr(fresh, name) for name in (*OF_CLUSTER, "node_reference")}
-    if choices.get("node_speed_ratio") is not None:
-        kept["node_reference"] = None
+        kept |= {name: getattr(fresh, name) for name in OF_CLUSTER}
     return kept | dict(choices)
 
 
@@ -104,21 +103,14 @@ def _cluster(run: Analysis, options: Options, changed: Sequence[str], declared: 
     if declared is None and "cluster" not in changed:
         declared = run.cluster
         kept = [name for name in OF_CLUSTER if name not in changed]
-        options = replace(options, node_reference=None, **{name: getattr(Options(), name) for name in kept})
-    found = cluster.with_speed_of_models(cluster.resolve(options, run.host, declared=declared, loop=_no_loop), run.host)
+        options = replace(options, **{name: getattr(Options(), name) for name in kept})
+    found = with_speed_of_same_model(cluster.resolve(options, run.host, declared=declared), run.host)
     if "storage_bytes_per_s" in changed:
         found = replace(found, measured_storage_bytes_per_s=None)
     recommend.check_single_task_nodes(found, options)
     if found.source != recommend.THIS_HOST:  # a plan for the machine that measured is a by-product
         recommend.check_cluster(found, options)
     return found
-
-
-def _no_loop() -> Estimate:
-    raise UsageError(
-        "node_reference in the cluster file compares a node with the machine that measured, which `plan` does not run on: give the "
-        "ratio of their speeds, --node-speed, or node_speed in the file"
-    )
 
 
 def _with_demand(job: Job, results: Results, *, is_new: bool) -> Job:

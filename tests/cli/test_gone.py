@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import cs_input_analyzer as csia
+from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.gone import GONE
@@ -29,6 +30,8 @@ def test_a_keyword_that_is_gone_says_what_to_do(option: str) -> None:
     with pytest.raises(UsageError, match="is gone: ") as raised:
         csia.analyze("nothing.py:f", **{keyword: 3})
     assert "unknown option" not in str(raised.value)
+    with pytest.raises(UsageError, match="is gone: "):
+        api.plan(make_analysis(), **{keyword: 3})
 
 
 @pytest.mark.parametrize("command", GONE["command"])

@@ -178,6 +178,13 @@ def test_what_is_down_today_may_be_up_at_the_launch_and_must_be_of_the_kind(othe
     assert not set(cluster.cluster.excluded_nodes) & set(cluster.alike)
 
 
+def with_scontrol(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a program in `folder` that answers as Slurm's `scontrol` does, and the folder on PATH."""
+    (folder / "scontrol").write_text(SCONTROL)
+    (folder / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
 SCONTROL = """#!/bin/sh
 case "$*" in
 --version) echo slurm 20.11.9 ;;
@@ -193,9 +200,7 @@ esac
 def test_inside_a_job_its_partition_is_the_one_unless_another_is_named(
     asked: str | None, job: str | None, partition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "scontrol").write_text(SCONTROL)
-    (tmp_path / "scontrol").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with_scontrol(tmp_path, monkeypatch)
     if job is not None:
         monkeypatch.setenv("SLURM_JOB_PARTITION", job)
     cluster = discover(asked)

@@ -29,7 +29,6 @@ def test_fewer_files_than_workers() -> None:
         {"single_task_nodes": -1},
         {"exclude_nodes": "n[1-"},
         {"current": Layout(nodes=10**18, tasks_per_node=1, cpus_per_task=1)},
-        {"node_speed_ratio": 1.2, "node_reference": "10000000"},
         *({"node_speed_ratio": speed} for speed in ("fast", float("nan"), 0, -1.0)),
     ],
 )

@@ -35,7 +35,6 @@ def test_what_params_say_of_the_training(params: Any, expected: Training) -> Non
     assert training_of(params) == expected
 
 
-@pytest.mark.parametrize(("dtype", "half"), [("fp16", "float16"), ("cbfloat16", "cbfloat16"), ("fp32", None), (None, None)])
-def test_the_type_of_the_wafer_model_counts_where_the_params_say_nothing(dtype: str | None, half: str | None) -> None:
-    assert training_of({}, dtype).half == half
-    assert training_of({"precision": "bf16"}, dtype).half == "bfloat16"
+def test_the_type_of_the_wafer_model_counts_where_the_params_say_nothing() -> None:
+    assert (training_of({}).half, training_of({}, has_wafer_model=True).half) == (None, "float16")
+    assert training_of({"precision": "bf16"}, has_wafer_model=True).half == "bfloat16"

@@ -13,6 +13,7 @@ import cs_input_analyzer as csia
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.report import FORMATS, render
+from cs_input_analyzer.report.to_json import from_json
 from tests.builders import make_analysis, make_capacity_model
 
 # Written by the code of 2026-11-21 before there were a capacity model, stations and samples per element; traces cut to be short.
@@ -79,6 +80,17 @@ def test_it_is_planned_again_on_what_it_measured() -> None:
     run = csia.load_analysis(FILE)
     found = run.plan(demand="100k", nodes=16)
     assert found.recommendation.layout.cpus > run.recommendation.layout.cpus
+
+
+def test_options_that_are_gone_are_passed_over_and_a_speed_keeps_its_basis() -> None:
+    run = json.loads(FILE.read_text())
+    gone = {"node_reference": "10234567+-1.5%@3.11", "host_history": False, "threads_per_core": 2, "systems": 4, "dtype": "fp32"}
+    run["options"] |= gone
+    run["cluster"] |= {"speed_ratio": {"estimate": 1.2, "low": 1.1, "high": 1.3}, "speed_basis": "CPU models"}
+    found = from_json(json.dumps(run), origin="run.json")
+    assert found.options == csia.load_analysis(FILE).options
+    assert found.cluster.speed_basis == "CPU models"
+    assert "by published scores of both CPU models" in " ".join(render(found, "console", full=True).split())
 
 
 def test_it_is_compared_with_one_of_today(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

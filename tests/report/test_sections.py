@@ -243,12 +243,16 @@ CLUSTER: list[tuple[dict[str, Any], str, str]] = [
     ({"speed_ratio": Estimate.exact(1.2)}, "node's CPU", f"1.2 times {AS_FAST}, as stated"),
     ({"speed_ratio": make_estimate(1.18, spread=0.025), "speed_basis": "CPU models"}, "node's CPU", f"(1.15 to 1.21) {AS_FAST}"),
     ({"speed_ratio": Estimate.exact(1.0), "speed_basis": "this host"}, "node's CPU", "that of this host, which measured"),
-    ({"speed_ratio": None}, "node's CPU", "speed unknown: taken as this host's, interval widened (--node-speed, --node-reference)"),
+    ({"speed_ratio": None}, "node's CPU", "interval widened (--node-speed, or measure on a node: srun -N1 --exclusive"),
     ({"threads_per_core": 1}, "SMT", "none: each CPU is a core"),
     ({"threads_per_core": None}, "SMT", "threads per core unknown: taken as if two were as likely as one, interval widened"),
     ({"memory_bandwidth_bytes_per_s_per_node": 150e9}, "memory bandwidth", "150 GB/s in each node"),
     ({"network_bytes_per_s_per_node": 12.5e9}, "network", "12.5 GB/s for each node, in each direction"),
-    ({"network_bytes_per_s_per_node": None}, "network", "unknown, so it limits nothing here (--network-bandwidth)"),
+    (
+        {"network_bytes_per_s_per_node": None},
+        "network",
+        "limits nothing here (network_per_node in the --cluster file)",
+    ),
     ({"storage_bytes_per_s": 5e9}, "storage", "5 GB/s for all nodes together"),
     ({}, "nodes", "8 of eight-nodes, 64 CPUs and 128 GiB each, AMD EPYC 7702P"),
 ]

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from cs_input_analyzer.cli import main
+from cs_input_analyzer.machines.cluster.file import read_file
 from cs_input_analyzer.machines.cluster.slurm import discover
 from cs_input_analyzer.planning.launch_lines import launch_lines
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
@@ -162,6 +164,13 @@ def test_a_plan_for_what_was_found_runs_there(
     text = getattr(lines_for(place, layout, single, found.cluster), form)
     (batched if form == "sbatch" else pasted)(slurm, place, text)
     assert {one.node for one in check_tasks(place, layout, single)} <= set(slurm.nodes)
+
+
+def test_a_file_that_was_written_of_slurm_is_what_slurm_has(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    for words, found in (((), discover()), (("--partition", "small"), discover("small"))):
+        assert main(["cluster", "--write", str(path), "--force", *words]) == 0
+        assert read_file(path).cluster == found.cluster
 
 
 def test_a_task_that_fails_ends_the_launch(slurm: PrivateSlurm, place: Path) -> None:

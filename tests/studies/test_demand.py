@@ -29,8 +29,6 @@ def test_a_model_of_the_wafer_is_a_demand_with_an_interval() -> None:
     assert streamed.mode == "weight_streaming"
     assert streamed.samples_per_s.estimate < found.samples_per_s.estimate
     assert any("tokens" in note for note in streamed.notes)  # what the model assumed goes with the demand
-    tied = consumption_of(make_options(wafer="gptj_6b", batch_size=120, calibrate_samples_per_s=30.0))
-    assert tied.samples_per_s.estimate == pytest.approx(30.0, rel=0.05)
 
 
 def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
@@ -80,6 +78,13 @@ def test_the_wafer_command_prints_what_limits_and_writes_it_down(tmp_path: Path)
     assert written["samples_per_s"]["low"] < written["samples_per_s"]["estimate"]
     assert (written["source"], written["system"], written["mode"]) == ("model", "CS-2", "pipelined")
     assert len(written["rows"]) > 100
+
+
+def test_the_wafer_command_takes_a_measured_rate(tmp_path: Path) -> None:
+    words = ("bert_base", "--batch-size", "64", "--mode", "weight_streaming", "--calibrate", "30")
+    done = CliRunner().invoke(cli, ["wafer", *words, "--json", str(tmp_path / "wafer.json")])
+    assert done.exit_code == 0
+    assert json.loads((tmp_path / "wafer.json").read_text())["samples_per_s"]["estimate"] == pytest.approx(30.0, rel=0.05)
 
 
 # --- the launch in use today ----------------------------------------------------------------------------------------------------

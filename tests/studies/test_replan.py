@@ -138,6 +138,23 @@ def test_a_named_cluster_takes_the_place_of_the_runs() -> None:
     assert (here.cpus_per_node, here.memory_bytes_per_node) == (RUN.host.cpu_budget, RUN.host.memory_bytes)
 
 
+def test_a_cluster_file_says_how_the_plan_is_launched_and_options_win(
+    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = "nodes: 8\ncpus_per_node: 4\nmemory_per_node: 16GiB\npartition: big\n"
+    (tmp_path / "lab.yaml").write_text(f"{nodes}container: lab.sif\ncyclic: true\n")
+    for words, expected in (
+        ((), ("--partition=big", "lab.sif", "--distribution=cyclic")),
+        (("--partition", "small", "--container", "mine.sif", "--no-cyclic"), ("--partition=small", "mine.sif", "=block")),
+    ):
+        assert main(["plan", saved, "--cluster", "lab.yaml", *words, "-q", "--json", "planned.json"]) == 0
+        found = csia.load_analysis("planned.json")
+        assert all(part in found.recommendation.launch.srun for part in expected)
+        assert found.plan(nodes=4).options.container == found.options.container
+    (tmp_path / "lab.yaml").unlink()  # a run stands without the file that it was planned with
+    assert csia.load_analysis("planned.json").plan(nodes=4).recommendation.launch.srun.count("mine.sif") == 1
+
+
 def test_a_declared_storage_takes_the_place_of_a_measured_one() -> None:
     cluster = replace(CLUSTER, storage_bytes_per_s=5e9, measured_storage_bytes_per_s=make_estimate(5e9), is_measured=True)
     run = replace(RUN, cluster=cluster)
@@ -207,7 +224,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "too small": ({"nodes": 1, "cpus_per_node": 1}, "no launch fits one node of one CPU"),
     "too few to stream": ({"nodes": 2, "wafer_mode": "weight_streaming"}, "weight streaming needs 3 nodes"),
     "single-task nodes": ({"single_task_nodes": 8}, "less than the cluster's 8 nodes"),
-    "reference": ({"cluster": "reference.yaml"}, "which `plan` does not run on"),
+    "reference": ({"cluster": "reference.yaml"}, "`node_reference` is gone"),
 }
 
 
@@ -225,10 +242,8 @@ ABSURD = {
     "--demand 1e300": "beyond any accelerator",
     "--step-time 1e300 --batch-size 256": "the demand of 256 samples in 1e+300 s is 2.56e-298 samples/s, below any accelerator",
     "--step-time 1e-300 --batch-size 1": "beyond any accelerator",
-    "--wafer bert_large --batch-size 256 --calibrate 1e-300": "the calibration rate is 1e-300 samples/s, below any accelerator",
     "--storage-bandwidth 1e-300GB/s": "a storage bandwidth of 1e-291 bytes per second",
-    "--network-bandwidth 1e-30GB/s": "a network bandwidth of 1e-21 bytes per second",
-    "--memory-bandwidth 1e30GB/s": "a memory bandwidth of 1e+39 bytes per second",
+    "--storage-bandwidth 1e30GB/s": "a storage bandwidth of 1e+39 bytes per second",
     "--headroom 1e300": "--headroom 1e+300",
     "--node-speed 1e-300": "no less than 0.05",
     "--nodes 999999999999": "more than 1,000,000 nodes",
@@ -238,7 +253,7 @@ ABSURD = {
 }
 ODD = (
     *("--demand 1e-5", "--demand 1e11", "--step-time 1e9 --batch-size 1000000000", "--headroom 1e-300", "--headroom 10"),
-    *("--storage-bandwidth 1kB/s", "--network-bandwidth 1e6GB/s", "--node-speed 0.06", "--nodes 1000000", "--current 1x9999999x1"),
+    *("--storage-bandwidth 1kB/s", "--storage-bandwidth 1e6GB/s", "--node-speed 0.06", "--nodes 1000000", "--current 1x9999999x1"),
 )
 
 

@@ -49,7 +49,7 @@ SHAPE_ERROR_LOG = 0.06
 UNKNOWN_SPEED_RATIO = 1.15
 
 # The second hardware thread of a core adds so much of the core's rate: median of 31 CPU models whose servers were scored with and
-# without it (HEPscore23, `benchmarks/cpu_speeds`; the middle 90 % are 14 to 33 %).
+# without it (HEPscore23, file of 2026-08-20; the middle 90 % are 14 to 33 %).
 SMT_GAIN_RATIO = 0.17
 # Assumption: where a core's hardware threads are unknown they are at most so many, as on x86 servers.
 MOST_LIKELY_THREADS = 2
