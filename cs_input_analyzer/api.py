@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import html
 import math
-import os
-import reprlib
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cs_input_analyzer import __version__, records, report
-from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_options, with_cluster_file
+from cs_input_analyzer import records, report
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
-from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, TargetError, UsageError, check_text, typed
+from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, UsageError, typed
 from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.machines import history, host
-from cs_input_analyzer.masking import Secrets, hide_in, masked_command, masked_options
+from cs_input_analyzer.masking import Secrets, hide_in, masked_command
 from cs_input_analyzer.monitoring.in_process import Recommendation
 from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
-from cs_input_analyzer.planning.params import filled, params_to_json
-from cs_input_analyzer.planning.recommend import check_streaming_nodes
-from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
+from cs_input_analyzer.records import Cluster, Options
+from cs_input_analyzer.request.again import VALIDATE_SECONDS, Relaunch, known_among, read_relaunch
+from cs_input_analyzer.request.demand import resolved
+from cs_input_analyzer.request.options import NO_LAUNCH, SHORT, as_cluster, read_options, with_cluster_file
+from cs_input_analyzer.request.request import TOOL, Request, read_request
+from cs_input_analyzer.request.target import Target, params_json_of, pickled_into
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies import prove, replan
 from cs_input_analyzer.studies.compare import compare as compare_runs
-from cs_input_analyzer.studies.demand import consumption_of, with_mode
 from cs_input_analyzer.studies.remeasure import measured_in_turns
 from cs_input_analyzer.studies.validate import Trial
 from cs_input_analyzer.studies.validate import validate as launch_and_compare
 from cs_input_analyzer.units import format_seconds
-from cs_input_analyzer.worker import capture, load
+from cs_input_analyzer.worker import capture
 
-VALIDATE_SECONDS = 120.0
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
-VALIDATE_ROUNDS = 3
 COMPARE_CHOICES = ("layouts", "rounds", "max_seconds", "cpus", "start_timeout_s", "on_own_files", "no_network", "set")
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
 VALIDATE_CHOICES = (*COMPARE_CHOICES, "launcher", *SLURM_CHOICES)
-# In place of the site's defaults, where no launch in use today is judged.
-_NO_LAUNCH = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)
-TOOL = Tool(name="cs_input_analyzer", version=__version__)
 Public = TypeVar("Public")
-Target = str | Callable[..., object]
-Story = Callable[[analysis.Job, Launcher, analysis.Progress], records.Analysis]
+Story = Callable[[Request, Launcher, analysis.Progress], records.Analysis]
 
 
 class _Shown:
@@ -150,17 +141,17 @@ def compare(
     names = [str(run) if isinstance(run, str | Path) else name for run, name in ((old, "old"), (new, "new"))]
     done = 0
     if measure:
-        runs, options, layouts, rounds = _launching_again(runs, COMPARE_CHOICES, choices)
+        again = read_relaunch(runs, COMPARE_CHOICES, choices)
         with (
-            _shown(progress, options.max_seconds) as shown,
-            _without_secrets(*runs),
-            _opened(options, [run.pipeline.target for run in runs], shown) as opened,
+            _shown(progress, again.options.max_seconds) as shown,
+            _without_secrets(*again.runs),
+            _opened_again(again, shown) as opened,
         ):
             *runs, done = measured_in_turns(
-                (runs[0], runs[1]),
-                layouts,
-                rounds=rounds,
-                max_seconds=options.max_seconds,
+                (again.runs[0], again.runs[1]),
+                again.layouts,
+                rounds=again.rounds,
+                max_seconds=again.options.max_seconds,
                 host=opened.host,
                 launcher=opened.launcher,
                 progress=shown,
@@ -196,15 +187,15 @@ def analyze(
     """
     mistakes = Mistakes()
     declared, name = as_cluster(cluster, mistakes)
-    options = read_options(mistakes, **with_cluster_file({"cluster": name, **choices}, declared))
+    params_json = None
     with mistakes:
-        params_json = _params_json(params)
-        options = None if options is None else replace(options, params_json=params_json)
-    check(target, options, mistakes, declared=declared)
+        params_json = params_json_of(params)
+    command = "cs_input_analyzer.analyze(…)"
+    request = read_request(mistakes, target, params_json=params_json, declared=declared, command=command, cluster=name, **choices)
     mistakes.raise_any()
-    assert options is not None
-    with _shown(progress, options.max_seconds) as shown:
-        found = run(target, options, declared=declared, progress=shown, command="cs_input_analyzer.analyze(…)")
+    assert request is not None
+    with _shown(progress, request.options.max_seconds) as shown:
+        found = run(request, function=None if isinstance(target, str) else target, progress=shown)
     if found.interrupted:
         raise _interrupted(found)
     return found
@@ -216,44 +207,28 @@ def _interrupted(found: Analysis) -> Interrupted:
     return error
 
 
-def check(target: Any, options: Options | None, mistakes: Mistakes, *, declared: Cluster | None = None) -> None:
-    """Notes what would end a run of this target with these options, as far as it shows before anything is started."""
-    with mistakes:
-        _check_target(target)
-    if options is not None:
-        with mistakes:
-            _consumption(target, options)
-        engine.check(options, mistakes, declared=declared)
-
-
 def run(
-    target: Target,
-    options: Options,
+    request: Request,
     *,
-    declared: Cluster | None = None,
+    function: Callable[..., object] | None = None,
     progress: analysis.Progress,
-    command: str,
     story: Story = analysis.analyze,
 ) -> Analysis:
-    """One analysis, with the workers of the engine that is asked for. An interrupted one comes back marked.
+    """Run one analysis with the workers of the engine that is asked for. An interrupted one comes back marked.
 
-    `story`: the stages to run. See `analyze` for what it raises.
+    Args:
+        function: the input function, if it was given as such and not by its name.
+        story: the stages to run.
+
+    Raises:
+        As `analyze`.
     """
-    options, consumption = _consumption(target, options)
-    name = target if isinstance(target, str) else _name_of(target)
-    with hidden_in_errors(report.secrets_of(options, name)), _opened(options, (target,), progress, declared) as opened:
-        job = analysis.Job(
-            target=name,
-            pickled=None if isinstance(target, str) else str(_pickle(target, opened.launcher.folder)),
-            options=options,
-            host=opened.host,
-            cluster=opened.cluster,
-            consumption=consumption,
-            tool=TOOL,
-            command=command,
-            created_at=host.utc_now(),
-        )
-        found = story(job, opened.launcher, progress)
+    options, secrets = request.options, report.secrets_of(request.options, request.target)
+    place = engine.Place(host=request.host, cluster=request.cluster)
+    with hidden_in_errors(secrets), _opened(options, place, (request.target,), progress, request.declared) as opened:
+        pickled = None if function is None else str(pickled_into(opened.launcher.folder, function))
+        complete = replace(request, pickled=pickled, host=opened.host, cluster=opened.cluster)
+        found = story(complete, opened.launcher, progress)
     if options.launcher == "local":
         with contextlib.suppress(OSError):  # without a cache folder every run stands alone
             history.remember(opened.host, found.measurements, found.capacity.host_ratio.estimate if found.capacity else None)
@@ -262,112 +237,24 @@ def run(
 
 @contextlib.contextmanager
 def _opened(
-    options: Options, targets: Iterable[Any], progress: analysis.Progress, declared: Cluster | None = None
+    options: Options,
+    place: engine.Place,
+    targets: Iterable[str],
+    progress: analysis.Progress,
+    declared: Cluster | None = None,
 ) -> Iterator[engine.Engine]:
-    """The engine that is asked for, with the host and the cluster; it is closed in the end."""
-    is_script = any(isinstance(target, str) and capture.is_script(target) for target in targets)
-    opened = engine.open_engine(options, declared=declared, on_status=lambda what: progress(what, 0.0), is_script=is_script)
+    """Open the engine that is asked for, and close it in the end."""
+    is_script = any(capture.is_script(target) for target in targets)
+    opened = engine.open_engine(options, place, declared=declared, on_status=lambda what: progress(what, 0.0), is_script=is_script)
     try:
         yield opened
     finally:
         opened.launcher.close()
 
 
-def _consumption(target: Any, options: Options) -> tuple[Options, Consumption | None]:
-    """The demand, and the options with the mode that it, the script and they agree on. Raises UsageError."""
-    if isinstance(target, str) and capture.is_script(target):
-        options = with_mode(options, script=(capture.parse_script(target).python,))
-    consumption = consumption_of(options)
-    options = with_mode(options, consumption=consumption)
-    check_streaming_nodes(options)
-    return options, consumption
-
-
-def validate(found: records.Analysis, *, progress: analysis.Progress, **choices: Any) -> Analysis:
-    """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
-    (found,), options, layouts, rounds = _launching_again((found,), VALIDATE_CHOICES, choices)
-    with _without_secrets(found), _opened(options, (found.pipeline.target,), progress) as opened:
-        trial = Trial(
-            run=found,
-            layouts=layouts,
-            rounds=rounds,
-            max_seconds=options.max_seconds,
-            host=opened.host,
-            tool=TOOL,
-            nodes=opened.launcher.nodes,
-        )
-        return _public(launch_and_compare(trial, opened.launcher, progress))
-
-
-def _launching_again(
-    runs: Sequence[records.Analysis], known: Sequence[str], choices: Mapping[str, Any]
-) -> tuple[list[records.Analysis], Options, tuple[Layout, ...], int]:
-    """Return saved runs with their secrets, how their workers are launched, and the layouts and rounds that are asked for.
-
-    Raises UsageError, TargetError: all that is wrong, at once. `known`: the names that there may be among the choices.
-    """
-    mistakes = Mistakes()
-    left = {"max_seconds": VALIDATE_SECONDS, "cpus": None, **_known(choices, known, mistakes)}
-    layouts, rounds = left.pop("layouts", ()), left.pop("rounds", VALIDATE_ROUNDS)
-    wanted: tuple[Layout, ...] = ()
-    runs = _with_secrets(runs, left.pop("set", ()), mistakes)
-    with mistakes:
-        wanted = as_layouts("layouts", layouts)
-    with mistakes:
-        if typed("rounds", rounds, int) < 1:
-            raise UsageError(f"--rounds {rounds}: must be 1 or more")
-    with mistakes:
-        for run in runs:
-            _check_importable(run.pipeline.target)
-    limit = runs[0].options.cpus
-    if left["cpus"] is None and limit is not None:
-        is_local = left.get("launcher", "local") == "local"
-        left["cpus"] = max(1, min(limit, len(os.sched_getaffinity(0)))) if is_local else limit
-    options = read_options(mistakes, worker_memory_bytes=runs[0].options.worker_memory_bytes, current=_NO_LAUNCH, **left)
-    if options is not None:
-        engine.check(options, mistakes)
-    mistakes.raise_any()
-    assert options is not None
-    return list(runs), options, wanted, rounds
-
-
-def _with_secrets(runs: Sequence[records.Analysis], overrides: Any, mistakes: Mistakes) -> list[records.Analysis]:
-    """Return the runs with the values that are not in their files, as they are secrets; what is still missing is noted.
-
-    `overrides`: `key=value`, as `--set` takes them.
-    """
-    given: dict[str, Any] = {}
-    for override in (overrides,) if isinstance(overrides, str) else overrides:
-        key, equals, text = str(override).partition("=")
-        with mistakes:
-            if not equals:
-                raise UsageError(f"--set {key}: write key=value or section.key=value")
-            given[key.strip()] = load.value_of(key, text)
-    found, used, masks = [], frozenset[str](), frozenset[str]()
-    for run in runs:
-        params_json, filled_keys, missing = filled(run.options.params_json, given)
-        used |= filled_keys
-        masks |= filled_keys | {*missing}
-        for key in missing:
-            mistakes.note(f"{key} of the params is not in the run, as it is a secret: give it, --set {key}=VALUE")
-        found.append(replace(run, options=replace(run.options, params_json=params_json)))
-        _check_words(run.pipeline.target, mistakes)
-    for key in sorted({*given} - used):
-        only = f"only secrets can be given, which are not in it: {', '.join(sorted(masks))}" if masks else "no value is missing"
-        mistakes.note(f"--set {key}=…: the run has its params, so that it is launched as it was; {only}")
-    return found
-
-
-def _check_words(target: str, mistakes: Mistakes) -> None:
-    """Note a script's command that was saved without its secrets."""
-    if capture.is_script(target):
-        with mistakes:
-            words = shlex.split(capture.parse_script(target).command)
-            for name in masked_options(words):
-                mistakes.note(
-                    f"{name} of the script's command is not in the run, as it is a secret: validate takes the whole command by "
-                    "--target 'python …'; a script that reads it from its environment needs none"
-                )
+def _opened_again(again: Relaunch, progress: analysis.Progress) -> contextlib.AbstractContextManager[engine.Engine]:
+    place = engine.Place(host=again.host, cluster=again.cluster)
+    return _opened(again.options, place, [run.pipeline.target for run in again.runs], progress)
 
 
 @contextlib.contextmanager
@@ -382,7 +269,7 @@ def hidden_in_errors(secrets: Secrets) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_secrets(*runs: records.Analysis) -> Iterator[None]:
-    """As `hidden_in_errors`, for runs that are launched again."""
+    """Take the secrets of these runs out of what is raised."""
     secrets = Secrets()
     for run in runs:
         secrets |= report.secrets_of(run.options, run.pipeline.target)
@@ -390,15 +277,20 @@ def _without_secrets(*runs: records.Analysis) -> Iterator[None]:
         yield
 
 
-def _known(choices: Mapping[str, Any], names: Sequence[str], mistakes: Mistakes) -> dict[str, Any]:
-    """The choices of these names; that there are others is noted."""
-    unknown = sorted(set(choices) - set(names))
-    gone = {name: message for name in unknown if (message := gone_message("option", name))}
-    for message in gone.values():
-        mistakes.note(message)
-    if unknown := [name for name in unknown if name not in gone]:
-        mistakes.note(f"unknown option {', '.join(unknown)}; there are: {', '.join(names)}")
-    return {name: choice for name, choice in choices.items() if name in names}
+def validate(found: records.Analysis, *, progress: analysis.Progress, **choices: Any) -> Analysis:
+    """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
+    again = read_relaunch((found,), VALIDATE_CHOICES, choices)
+    with _without_secrets(*again.runs), _opened_again(again, progress) as opened:
+        trial = Trial(
+            run=again.runs[0],
+            layouts=again.layouts,
+            rounds=again.rounds,
+            max_seconds=again.options.max_seconds,
+            host=opened.host,
+            tool=TOOL,
+            nodes=opened.launcher.nodes,
+        )
+        return _public(launch_and_compare(trial, opened.launcher, progress))
 
 
 def plan(
@@ -413,26 +305,25 @@ def plan(
     """A saved run planned again, see `Analysis.plan`. `path`: the file that it was read from."""
     noted = Mistakes() if mistakes is None else mistakes
     short = [name for name, field in SHORT.items() if field in replan.CHOICES]
-    known = _known(choices, (*short, *replan.CHOICES), noted)
+    known = known_among(choices, (*short, *replan.CHOICES), noted)
     declared, name = as_cluster(cluster, noted)
     if name is not None or declared is not None:
         known["cluster"] = name
     wanted = {SHORT.get(name, name): choice for name, choice in known.items() if choice is not None}
     wanted = with_cluster_file(wanted, declared)
     merged = replan.with_choices(found, wanted, declared)
-    options = read_options(noted, **merged | {"current": merged["current"] or _NO_LAUNCH})
+    options = read_options(noted, **merged | {"current": merged["current"] or NO_LAUNCH})
     noted.raise_any()
     assert options is not None
     again = replan.plan_again(
         found,
-        analysis.Job(
+        Request(
             target=found.pipeline.target,
             pickled=None,
             options=options if merged["current"] is not None else replace(options, current=None),
             host=found.host,
             cluster=found.cluster,
             consumption=found.consumption,
-            tool=TOOL,
             command=command,
             created_at=host.utc_now(),
         ),
@@ -497,7 +388,8 @@ def recommend_for(
     """
     counts = {"batch_size": batch_size, "samples_per_element": samples_per_element}
     options = _for_here(seconds, RECOMMEND_SECONDS, demand=demand, step_time=step_time, headroom_ratio=headroom, **counts)
-    return measured_here(dataset, options, consumption_of(options), seconds=seconds)
+    options, consumption = resolved(options)
+    return measured_here(dataset, options, consumption, seconds=seconds)
 
 
 def _for_here(seconds: float, example: float, **choices: Any) -> Options:
@@ -506,7 +398,7 @@ def _for_here(seconds: float, example: float, **choices: Any) -> Options:
     with mistakes:
         if not 0 < typed("seconds", seconds, float) < math.inf:
             raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example {example:g}")
-    options = read_options(mistakes, current=_NO_LAUNCH, **choices)
+    options = read_options(mistakes, current=NO_LAUNCH, **choices)
     mistakes.raise_any()
     assert options is not None
     return options
@@ -515,70 +407,6 @@ def _for_here(seconds: float, example: float, **choices: Any) -> Options:
 def load_analysis(path: str | Path) -> Analysis:
     """Reads a run file, or the run inside a saved HTML report. Raises UsageError naming the file and what is wrong in it."""
     return _public(report.load(path))
-
-
-def _check_importable(target: str) -> None:
-    """Raises TargetError for a target that workers cannot find by its name."""
-    module, _, name = target.rpartition(":")
-    if not capture.is_script(target) and (module == "__main__" or "<" in name):
-        raise TargetError(
-            f"this run is of {target}, a function handed over in Python, which no worker can import by that name; put the function "
-            "into a file, analyze path/file.py:function, and validate the run of that"
-        )
-    _check_target(target)
-
-
-def _check_target(target: Any) -> None:
-    """Check that this is a function that can be handed over, or names a file that is there. Raises TargetError."""
-    if isinstance(target, str):
-        check_text("the target", target, TargetError)
-        with contextlib.suppress(FileNotFoundError):  # it was removed: who looks for files there says so
-            check_text("the current folder", os.getcwd(), TargetError)
-        if capture.is_script(target):
-            capture.parse_script(target)
-        else:
-            load.parse_target(target)
-    elif type(target).__module__.startswith("tensorflow"):
-        raise TargetError(
-            "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it "
-            "(of a dataset itself, recommend_for(dataset) says what can be said inside this process)"
-        )
-    elif not callable(target):
-        raise TargetError(
-            f"the target is {reprlib.repr(target)}: pass the input function, or its name, path/file.py:function or "
-            "package.module:function"
-        )
-
-
-def _name_of(function: Callable[..., object]) -> str:
-    """`package.module:function`; of a partial, that of its function."""
-    inner: Any = function.func if isinstance(function, functools.partial) else function
-    return f"{inner.__module__}:{getattr(inner, '__qualname__', 'function')}"
-
-
-def _params_json(params: Mapping[str, Any] | None) -> str | None:
-    if params is None:
-        return None
-    if not isinstance(params, Mapping):
-        raise UsageError(f"params={reprlib.repr(params)}: a dictionary is needed, as the input function gets it")
-    try:
-        return params_to_json(params)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"params must be plain values (numbers, texts, lists, mappings) to reach the workers: {error}") from None
-
-
-def _pickle(function: Callable[..., object], folder: Path) -> Path:
-    """The function, and where its modules are found, in a file for the workers."""
-    import cloudpickle
-
-    try:
-        content = cloudpickle.dumps((list(sys.path), cloudpickle.dumps(function)))
-    except Exception as error:  # whatever the user's objects raise when they are pickled
-        raise TargetError(
-            f"the input function cannot travel to the workers: {type(error).__name__}: {error}. Define it in a module, and let it "
-            "build datasets, tables and locks itself instead of capturing them"
-        ) from None
-    return load.write_pickled(content, folder)
 
 
 def _public(found: records.Analysis) -> Analysis:

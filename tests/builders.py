@@ -16,11 +16,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cs_input_analyzer import records
-from cs_input_analyzer.choices import read_options
 from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.errors import Mistakes
 from cs_input_analyzer.report.foreign import own_lines
 from cs_input_analyzer.report.to_json import searched_supply
+from cs_input_analyzer.request.options import read_options
 
 Record = TypeVar("Record")
 

@@ -18,7 +18,8 @@ from cs_input_analyzer.cli.terminal import Progress
 from cs_input_analyzer.errors import LaunchError, Mistakes, UsageError
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.records import Consumption, Layout, Options
+    from cs_input_analyzer.records import Consumption, Layout
+    from cs_input_analyzer.request.request import Request
 
 # What the demo plans for: a public run that waited for no input, so that the wafer was seen to take that much, and the nodes beside
 # that wafer.
@@ -91,13 +92,13 @@ def _analyze(
     from cs_input_analyzer import api
 
     output = Output.taken(choices)
-    options = options_of(target, params_file, overrides, choices)
     is_named = any(word.startswith("--json") for word in sys.argv[1:])  # `demo` saves its run without being asked
     command = typed_command(*(() if is_named or "json" not in output.files else ("--json", output.files["json"])))
+    request = request_of(target, params_file, overrides, choices, command)
     found = output.measured(
-        options.max_seconds,
-        lambda progress, is_allowed: api.run(target, replace(options, on_own_files=is_allowed), progress=progress, command=command),
-        OwnFiles(target, options.on_own_files),
+        request.options.max_seconds,
+        lambda progress, is_allowed: api.run(on_own_files(request, is_allowed), progress=progress),
+        OwnFiles(target, request.options.on_own_files),
     )
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
@@ -105,29 +106,37 @@ def _analyze(
     return output.exit_code(found, is_interrupted=found.interrupted)
 
 
-def options_of(target: str | None, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any]) -> Options:
-    """The options record of a command that measures this target; without one something is wrong with that.
+def request_of(
+    target: str | None, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], command: str
+) -> Request:
+    """Return the request of a command that measures this target. A target that could not be read is None.
 
     Raises:
-        UsageError: all that is wrong with the command line.
+        UsageError: all mistakes of the command line.
     """
-    from cs_input_analyzer import api
-    from cs_input_analyzer.choices import read_options, with_cluster_file
     from cs_input_analyzer.planning.params import params_to_json
+    from cs_input_analyzer.request.options import read_options, with_cluster_file
+    from cs_input_analyzer.request.request import read_request
     from cs_input_analyzer.worker import load
 
-    found_wrong, params = mistakes(), None
+    found_wrong, params_json = mistakes(), None
     current = one_layout(choices.pop("current", None), found_wrong)
-    options = read_options(found_wrong, current=current, **with_cluster_file(choices))
     with found_wrong:
         params = load.load_params(params_file, overrides)
-    if options is not None and params is not None:
-        options = replace(options, params_json=params_to_json(params, default=str))
-    if target is not None:
-        api.check(target, options, found_wrong)
+        params_json = None if params is None else params_to_json(params, default=str)
+    request = None
+    if target is None:
+        read_options(found_wrong, current=current, **with_cluster_file(choices))
+    else:
+        request = read_request(found_wrong, target, params_json=params_json, command=command, current=current, **choices)
     found_wrong.raise_any()
-    assert options is not None
-    return options
+    assert request is not None
+    return request
+
+
+def on_own_files(request: Request, is_allowed: bool) -> Request:
+    """Return the request with the user's word about running code on their own files."""
+    return replace(request, options=replace(request.options, on_own_files=is_allowed))
 
 
 def one_layout(current: tuple[Layout, ...] | None, mistakes: Mistakes) -> Layout | None:

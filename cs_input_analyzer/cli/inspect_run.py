@@ -36,7 +36,7 @@ def inspect_run(path: str, current: tuple[Layout, ...] | None, run_file: str | N
 
     from cs_input_analyzer import report
     from cs_input_analyzer import run_logs as reading
-    from cs_input_analyzer.choices import current_from
+    from cs_input_analyzer.request.options import current_from
 
     layout, output = one_layout(current, mistakes()), Output.taken(choices)
     mistakes().raise_any()

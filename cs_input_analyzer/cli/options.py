@@ -30,7 +30,7 @@ def chosen(reader: str, *names: str) -> Callable[[click.Context, click.Parameter
     """A callback for a reader of `choices`, which is imported when the option is read: `--help` must be quick."""
 
     def parse(text: str) -> Any:
-        from cs_input_analyzer import choices
+        from cs_input_analyzer.request import options as choices
 
         return getattr(choices, reader)(*names, text)
 
@@ -44,7 +44,7 @@ LAYOUTS, NODES = chosen("as_layouts", "layouts"), chosen("as_node_names")
 
 def _codes(text: str) -> tuple[str, ...]:
     """Return the codes of rules. Say on stderr which of them are gone."""
-    from cs_input_analyzer.choices import as_codes
+    from cs_input_analyzer.request.options import as_codes
     from cs_input_analyzer.rules import gone_among
 
     codes = as_codes(text)

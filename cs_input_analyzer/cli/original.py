@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.analyze import options_of
+from cs_input_analyzer.cli.analyze import on_own_files, request_of
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
 from cs_input_analyzer.cli.terminal import complain, print_text
@@ -23,7 +23,8 @@ from cs_input_analyzer.masking import masked_command
 from cs_input_analyzer.planning.train_command import is_python, trained, without_launcher
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.records import Analysis, Capture, Options
+    from cs_input_analyzer.records import Analysis, Capture
+    from cs_input_analyzer.request.request import Request
 
 USAGE = "[OPTIONS] python SCRIPT.py ARGS…"
 AVAILABLE = ("--available-nodes", "--available_nodes", "--avail_nodes")
@@ -75,7 +76,6 @@ def check_begins_with_python(words: Sequence[str]) -> None:
 )
 def original(words: tuple[str, ...], available_nodes: int | None, number: int | None, list_captures: bool, **choices: Any) -> int:
     """Run your own training script up to the input function it would train on, and analyze that. The training never runs."""
-    from cs_input_analyzer.studies.demand import with_mode
     from cs_input_analyzer.worker import capture
 
     if not words:
@@ -96,35 +96,33 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
         script = capture.from_command(words)
     if script is not None:
         choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
-    options = options_of(None if script is None else script.target, None, (), choices)
+    request = request_of(None if script is None else script.target, None, (), choices, typed_command())
     assert script is not None
-    options = with_mode(options, script=(script.python,))
     if not output.is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
-    own_files = OwnFiles(script.command, options.on_own_files)
+    own_files = OwnFiles(script.command, request.options.on_own_files)
     if list_captures:
         places, _ = output.measured(
-            options.max_seconds,
-            lambda progress, is_allowed: _places(script, number, replace(options, on_own_files=is_allowed), progress),
+            request.options.max_seconds,
+            lambda progress, is_allowed: _places(script, number, on_own_files(request, is_allowed), progress),
             own_files,
         )
         print_text("\n".join(listed(places)))
         return 0
     found = output.measured(
-        options.max_seconds,
-        lambda progress, is_allowed: _captured(
-            script, number, replace(options, on_own_files=is_allowed), progress, output.is_quiet
-        ),
+        request.options.max_seconds,
+        lambda progress, is_allowed: _captured(script, number, on_own_files(request, is_allowed), progress, output.is_quiet),
         own_files,
     )
     output.deliver(found)
     return output.exit_code(found, is_interrupted=found.interrupted)
 
 
-def _places(script: Any, number: int | None, options: Options, progress: Any) -> tuple[Capture, float]:
+def _places(script: Any, number: int | None, request: Request, progress: Any) -> tuple[Capture, float]:
     """Where the script takes data, the place that is to be analyzed picked; and the seconds that it took."""
     from cs_input_analyzer.engines.script import find_captures, pick
 
+    options = request.options
     progress(f"running {masked_command(script.command)[0]} up to its input", 0.0)
     found, spent_s = find_captures(
         script,
@@ -138,17 +136,17 @@ def _places(script: Any, number: int | None, options: Options, progress: Any) ->
     return pick(found, number), spent_s
 
 
-def _captured(script: Any, number: int | None, options: Options, progress: Any, is_quiet: bool) -> Analysis:
+def _captured(script: Any, number: int | None, request: Request, progress: Any, is_quiet: bool) -> Analysis:
     """Finds what the script would train on, and analyzes it."""
     from cs_input_analyzer import api
 
-    found, spent_s = _places(script, number, options, progress)
+    found, spent_s = _places(script, number, request, progress)
     if not is_quiet:
         for text in listed(found):
             complain(text)
     mode = next(candidate.mode for candidate in found.candidates if candidate.number == found.picked)
-    target = replace(script, number=found.picked).target
-    analyzed = api.run(target, replace(options, mode=mode), progress=progress, command=typed_command())
+    request = replace(request, target=replace(script, number=found.picked).target, options=replace(request.options, mode=mode))
+    analyzed = api.run(request, progress=progress)
     spent = analyzed.budget
     budget = replace(spent, import_s=spent.import_s + spent_s, total_s=spent.total_s + spent_s)
     runs = 1 + sum(len(measurement.workers) for measurement in analyzed.measurements)

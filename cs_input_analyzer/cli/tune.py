@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.analyze import options_of
+from cs_input_analyzer.cli.analyze import on_own_files, request_of
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
 from cs_input_analyzer.cli.terminal import complain
@@ -45,12 +44,11 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
             )
     if not choices["measure_fixes"]:
         found_wrong.note("--no-measure-fixes: measuring fixes is all that tune does")
-    options = options_of(target, params_file, overrides, choices)
-    run = partial(api.run, target, command=typed_command(), story=analyze_and_patch)
+    request = request_of(target, params_file, overrides, choices, typed_command())
     found = output.measured(
-        options.max_seconds,
-        lambda progress, is_allowed: run(replace(options, on_own_files=is_allowed), progress=progress),
-        OwnFiles(target, options.on_own_files),
+        request.options.max_seconds,
+        lambda progress, is_allowed: api.run(on_own_files(request, is_allowed), progress=progress, story=analyze_and_patch),
+        OwnFiles(target, request.options.on_own_files),
     )
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
     output.deliver(found, partial(reports.render_tuning, found), write_patch)

@@ -1,4 +1,4 @@
-"""Choose from the options the engine that measures, its host, and the cluster that is planned for."""
+"""Resolve where to measure and what to plan for, and open the engine that measures."""
 
 from __future__ import annotations
 
@@ -26,29 +26,51 @@ class Engine:
     cluster: Cluster
 
 
-def check(options: Options, mistakes: Mistakes, *, declared: Cluster | None = None) -> None:
-    """Note what `open_engine` would refuse, as far as that shows without Slurm and without running anything."""
-    if options.launcher == "slurm" or options.cluster == cluster.SLURM:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The host that measures, and the cluster that is planned for."""
+
+    host: Host
+    cluster: Cluster
+
+
+def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = None) -> Place | None:
+    """Return where to measure and what to plan for; None if there are mistakes, which are noted.
+
+    With `--launcher slurm` both are this host: `open_engine` asks Slurm. `--cluster slurm` asks it here, if nothing is wrong.
+
+    Raises:
+        LaunchError: Slurm does not answer.
+    """
+    if options.launcher == "slurm":
         with mistakes:
             if declared is None and options.cluster is not None:
                 cluster.launch_options(options.cluster)  # raises for a file with mistakes
-        return
+        this_host = host.read_host()
+        return None if mistakes else Place(host=this_host, cluster=cluster.named_host(this_host))
     this_host = host.read_host()
     with mistakes:
-        this_host = host.read_host(options.cpus)
+        this_host = history.known(host.read_host(options.cpus))
     with mistakes:
         _check_probes(options, this_host)
+    if mistakes and options.cluster == cluster.SLURM:
+        return None
+    nodes = None
     with mistakes:
         nodes = cluster.resolve(options, this_host, declared=declared)
         recommend.check_single_task_nodes(nodes, options)
-        if nodes.source != recommend.THIS_HOST:
+        if nodes.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
             recommend.check_cluster(nodes, options)
+    return None if nodes is None or mistakes else Place(host=this_host, cluster=with_speed_of_same_model(nodes, this_host))
 
 
-def open_engine(options: Options, *, declared: Cluster | None, on_status: Callable[[str], None], is_script: bool) -> Engine:
-    """Return the engine that `--launcher` and `--cluster` ask for.
+def open_engine(
+    options: Options, place: Place, *, declared: Cluster | None, on_status: Callable[[str], None], is_script: bool
+) -> Engine:
+    """Return the engine that `--launcher` asks for.
 
     Args:
+        place: see `resolve`.
         declared: a cluster given as such, in place of `--cluster`.
         on_status: called with a line of text while it waits in a queue.
         is_script: whether workers run a user's script.
@@ -59,24 +81,16 @@ def open_engine(options: Options, *, declared: Cluster | None, on_status: Callab
         Interrupted: Ctrl-C while it waited for that.
     """
     if options.launcher == "slurm":
-        return _on_slurm(options, declared, on_status, is_script)
-    return _here(options, declared, is_script)
-
-
-def _here(options: Options, declared: Cluster | None, is_script: bool) -> Engine:
-    this_host = history.known(host.read_host(options.cpus))
-    _check_probes(options, this_host)
-    nodes = cluster.resolve(options, this_host, declared=declared)
-    recommend.check_single_task_nodes(nodes, options)
+        return _on_slurm(options, place.host, declared, on_status, is_script)
     launcher = LocalLauncher(
-        this_host.cpu_budget,
+        place.host.cpu_budget,
         options.worker_memory_bytes,
         start_timeout_s=options.start_timeout_s,
         isolates=not options.on_own_files,
         has_network=not options.no_network,
         is_script=is_script,
     )
-    return Engine(launcher=launcher, host=this_host, cluster=with_speed_of_same_model(nodes, this_host))
+    return Engine(launcher=launcher, host=place.host, cluster=place.cluster)
 
 
 def _check_probes(options: Options, this_host: Host) -> None:
@@ -89,13 +103,14 @@ def _check_probes(options: Options, this_host: Host) -> None:
             )
 
 
-def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[str], None], is_script: bool) -> Engine:
+def _on_slurm(
+    options: Options, this_host: Host, declared: Cluster | None, on_status: Callable[[str], None], is_script: bool
+) -> Engine:
     """Return the engine whose workers are tasks of Slurm.
 
     The nodes that measure are those that are planned for, unless another cluster is named, or we are in an allocation of other
     nodes. Then their speeds beside each other are known only if that is stated.
     """
-    this_host = host.read_host()
     if declared is None and options.cluster == cluster.LOCAL:  # where we were started: to the nodes that measure another machine
         declared = cluster.named_host(this_host)
     is_named = declared is not None or options.cluster not in (None, cluster.SLURM)

@@ -19,9 +19,11 @@ from cs_input_analyzer.pipeline.samples import check_demand
 from cs_input_analyzer.planning import recommend
 from cs_input_analyzer.planning.function_table import function_table
 from cs_input_analyzer.records import UNTRIED, Analysis, Cluster, Finding, Fixes, LaunchPlan, Options, Parent, Validation
+from cs_input_analyzer.request.checks import SOURCES, sources_of
+from cs_input_analyzer.request.demand import resolved
+from cs_input_analyzer.request.request import Request, with_pipelines_batch
 from cs_input_analyzer.studies import prove
-from cs_input_analyzer.studies.analyze import Job, findings_of, plan_or_why, verdict_of, with_demand, with_utilization
-from cs_input_analyzer.studies.demand import SOURCES, consumption_of, has_demand, with_mode
+from cs_input_analyzer.studies.analyze import findings_of, plan_or_why, verdict_of, with_utilization
 from cs_input_analyzer.studies.probing.results import Results
 
 OF_DEMAND = (
@@ -46,11 +48,11 @@ def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | 
     return kept | dict(choices)
 
 
-def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Cluster | None, path: str | None) -> Analysis:
-    """The run with the plan, the verdict and the findings that follow from the job's options.
+def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, declared: Cluster | None, path: str | None) -> Analysis:
+    """The run with the plan, the verdict and the findings that follow from the request's options.
 
     Args:
-        job: the options as `with_choices` has them, and who plans; the demand and the cluster of the run.
+        request: the options as `with_choices` has them, and who plans; the demand and the cluster of the run.
         changed: fields of the options that were chosen anew.
         declared: a cluster given as such, in place of `Options.cluster`.
         path: the file that the run was read from; None where there was none.
@@ -63,29 +65,28 @@ def plan_again(run: Analysis, job: Job, changed: Sequence[str], *, declared: Clu
         raise UsageError("this run measured no rate, so there is nothing to plan with: analyze again")
     mistakes = Mistakes()
     with mistakes:
-        job = replace(job, cluster=_cluster(run, job.options, changed, declared))
+        request = replace(request, cluster=_cluster(run, request.options, changed, declared))
     with mistakes:
-        job = _with_demand(job, results, is_new=any(name in OF_DEMAND for name in changed))
-        recommend.check_streaming_nodes(job.options)
+        request = _with_demand(request, results, is_new=any(name in OF_DEMAND for name in changed))
     mistakes.raise_any()
     try:
         with np.errstate(all="ignore"):  # what is not finite is no estimate in the end
-            plan, no_plan = _plan_with_fixes(job, results, run.fixes)
-            plan = with_utilization(job, results, plan)
-            judged = verdict_of(job, results, plan)
-            sifted = findings_of(job, results, plan)
+            plan, no_plan = _plan_with_fixes(request, results, run.fixes)
+            plan = with_utilization(request, results, plan)
+            judged = verdict_of(request, results, plan)
+            sifted = findings_of(request, results, plan)
     except (ArithmeticError, ValueError) as error:  # somebody has edited the file
         message = f"this run holds numbers that no measurement gives, so nothing can be planned with them: {error}"
         raise UsageError(message) from error
     found = _with_proofs(sifted.findings, run.findings)
     return replace(
         run,
-        tool=job.tool,
-        created_at=job.created_at,
-        command=job.command,
-        options=job.options,
-        cluster=job.cluster,
-        consumption=job.consumption,
+        tool=request.tool,
+        created_at=request.created_at,
+        command=request.command,
+        options=request.options,
+        cluster=request.cluster,
+        consumption=request.consumption,
         recommendation=plan,
         no_plan=no_plan,
         findings=found,
@@ -113,24 +114,24 @@ def _cluster(run: Analysis, options: Options, changed: Sequence[str], declared: 
     return found
 
 
-def _with_demand(job: Job, results: Results, *, is_new: bool) -> Job:
-    """With the demand that the options name, where that is another than the run's."""
+def _with_demand(request: Request, results: Results, *, is_new: bool) -> Request:
+    """Return the request with the demand that the options name, if it is another than the run's."""
     assert results.pipeline is not None
-    found = results.pipeline.samples_per_element
+    options, consumption = resolved(request.options, consumption=None if is_new else request.consumption)
+    request = replace(request, options=options, consumption=consumption if is_new else request.consumption)
     if is_new:
-        job = replace(job, consumption=consumption_of(job.options))
-        if found is not None:
-            check_demand(found, job.step, has_demand=has_demand(job.options))
-        job = with_demand(job, results)
-    return replace(job, options=with_mode(job.options, consumption=job.consumption))
+        if (found := results.pipeline.samples_per_element) is not None:
+            check_demand(found, request.step, has_demand=bool(sources_of(options)))
+        request = with_pipelines_batch(request, results.pipeline)
+    return request
 
 
-def _plan_with_fixes(job: Job, results: Results, fixes: Fixes | None) -> tuple[LaunchPlan | None, str | None]:
+def _plan_with_fixes(request: Request, results: Results, fixes: Fixes | None) -> tuple[LaunchPlan | None, str | None]:
     """The plan, with what the run's kept fixes would do to it where they were measured in workers of its size, or wider ones."""
-    plan, no_plan = plan_or_why(job, results)
+    plan, no_plan = plan_or_why(request, results)
     if plan is None or fixes is None or not fixes.says_of(plan):
         return plan, no_plan
-    return plan_or_why(job, results, fixes)
+    return plan_or_why(request, results, fixes)
 
 
 def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.pipeline.source.patch import SourcePatch, make_patch, unified_diff
 from cs_input_analyzer.records import Analysis, Finding, Fixes, Patch
-from cs_input_analyzer.studies.analyze import Job, Progress, analyze
+from cs_input_analyzer.request.request import Request
+from cs_input_analyzer.studies.analyze import Progress, analyze
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.seconds import LAUNCH_OVERHEAD_S, LEAST_FIXES_S
 from cs_input_analyzer.studies.prove import INTERRUPTED, in_worker, texts_of
@@ -25,13 +26,13 @@ from cs_input_analyzer.worker.journal import Candidate
 CHECK_S = LEAST_FIXES_S + LAUNCH_OVERHEAD_S + 4.0
 
 
-def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
+def analyze_and_patch(request: Request, launcher: Launcher, progress: Progress) -> Analysis:
     """An analysis with `fixes.patch`, where there are fixes to keep. Raises as `analysis.analyze`."""
     began_s = launcher.now_s()
     check_s = CHECK_S + launcher.starting_s(1)
-    shorter = replace(job.options, max_seconds=max(job.options.max_seconds - check_s, job.options.max_seconds / 2))
-    found = analyze(replace(job, options=shorter, is_tuning=True), launcher, progress)
-    found = replace(found, options=replace(found.options, max_seconds=job.options.max_seconds))
+    shorter = replace(request.options, max_seconds=max(request.options.max_seconds - check_s, request.options.max_seconds / 2))
+    found = analyze(replace(request, options=shorter, is_tuning=True), launcher, progress)
+    found = replace(found, options=replace(found.options, max_seconds=request.options.max_seconds))
     fixes = found.fixes
     if fixes is None or not fixes.codes:
         return found
@@ -39,9 +40,9 @@ def analyze_and_patch(job: Job, launcher: Launcher, progress: Progress) -> Analy
     why = "no fix is a change of one call in your source" if not source.files else INTERRUPTED if found.interrupted else ""
     if why:
         return replace(found, fixes=replace(fixes, patch=replace(patch, unproven_because=why)))
-    left_s = job.options.max_seconds - (launcher.now_s() - began_s)
-    options = replace(job.options, max_seconds=max(left_s, CHECK_S + launcher.starting_s(1)))  # it may be known better by now
-    probing = Probing(job.target, job.pickled, options, job.host, launcher, progress)
+    left_s = request.options.max_seconds - (launcher.now_s() - began_s)
+    options = replace(request.options, max_seconds=max(left_s, CHECK_S + launcher.starting_s(1)))  # it may be known better by now
+    probing = Probing(request.target, request.pickled, options, request.host, launcher, progress)
     outcome, is_interrupted = _checked(source, fixes, probing)
     patch = replace(
         patch,

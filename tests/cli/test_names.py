@@ -103,7 +103,7 @@ def test_files_of_such_names_are_read_and_written(
     odd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(api, "run", lambda target, options, **_: seen.append(options.params_json) or make_analysis())
+    monkeypatch.setattr(api, "run", lambda request, **_: seen.append(request.options.params_json) or make_analysis())
     names = {form: os.fsdecode(b"run\xff.%s" % form.encode()) for form in ("json", "html", "csv", "yaml")}
     Path(names["yaml"]).write_text("size: 3\n")
     files = ("--json", names["json"], "--html", names["html"], "--csv", names["csv"], "--params", names["yaml"])

@@ -19,6 +19,7 @@ from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.monitoring import in_process
 from cs_input_analyzer.report import render
+from cs_input_analyzer.request.target import pickled_into
 from tests.builders import GIB, make_analysis, make_host
 
 TARGET = f"{__file__}:input_fn"
@@ -236,22 +237,22 @@ def test_all_that_is_wrong_with_a_call_is_told_at_once() -> None:
 def test_a_function_that_holds_what_only_this_process_has_is_refused(tmp_path: Path) -> None:
     lock = threading.Lock()
     with pytest.raises(csia.TargetError, match=r"cannot travel.*lock"):
-        api._pickle(lambda: lock.release(), tmp_path)
+        pickled_into(tmp_path, lambda: lock.release())
 
 
 def test_right_calls_get_past_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same as texts, numbers of numpy's, paths, mappings and functions with arguments of their own."""
     numpy = pytest.importorskip("numpy")
     seen: list[Any] = []
-    monkeypatch.setattr(api, "run", lambda target, options, **others: seen.append((options, others)) or make_analysis())
+    monkeypatch.setattr(api, "run", lambda request, **others: seen.append(request) or make_analysis())
     nodes = {"nodes": 8, "cpus_per_node": 64, "memory_bytes_per_node": 128 * GIB}
     analyze(demand="7k", current="2x8x4", probe_layouts="1x1x1,1x2x1", select="CSI1,CSI2", mount_dirs="/a,/b", cluster=nodes)
-    options, others = seen[-1]
+    options = seen[-1].options
     assert (options.demand_samples_per_s, str(options.current), len(options.probe_layouts)) == (7000.0, "2x8x4", 2)
-    assert (options.select, options.mount_dirs, others["declared"]) == (("CSI1", "CSI2"), ("/a", "/b"), csia.Cluster(**nodes))
+    assert (options.select, options.mount_dirs, seen[-1].declared) == (("CSI1", "CSI2"), ("/a", "/b"), csia.Cluster(**nodes))
     analyze(target=functools.partial(input_fn), step_time="160ms", batch_size=numpy.int64(1024), shared_dir=None, headroom_ratio=0)
-    assert (seen[-1][0].step_time_s, seen[-1][0].batch_size) == (pytest.approx(0.16), 1024)
-    assert type(seen[-1][0].batch_size) is int
+    assert (seen[-1].options.step_time_s, seen[-1].options.batch_size) == (pytest.approx(0.16), 1024)
+    assert type(seen[-1].options.batch_size) is int
 
 
 def test_a_run_is_shown_in_one_line() -> None:

@@ -14,13 +14,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from test_slurm_cluster import with_scontrol
 
-from cs_input_analyzer.choices import read_options, with_cluster_file
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.machines import cluster, host
 from cs_input_analyzer.machines.cluster.file import KEYS, file_text, read_file
 from cs_input_analyzer.machines.cluster.slurm import discover
 from cs_input_analyzer.records import Cluster, Options
+from cs_input_analyzer.request.options import read_options, with_cluster_file
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(str.strip)
 names = st.from_regex(r"[A-Za-z0-9_.-]{1,20}", fullmatch=True)

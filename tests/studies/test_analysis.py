@@ -16,7 +16,8 @@ from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.planning import buffers, capacity
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, SamplesPerElement, Tool
-from cs_input_analyzer.studies.analyze import Job, analyze
+from cs_input_analyzer.request.request import Request
+from cs_input_analyzer.studies.analyze import analyze
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import shard_indices
 from cs_input_analyzer.studies.probing.probing import Probing
@@ -43,8 +44,8 @@ def linear(layout: Layout, num_workers: int, index: int) -> float:
     return 1000.0 * layout.cpus_per_task
 
 
-def job(demand: float | None = None, cluster: Cluster = CLUSTER, budget: int = 2, **options: Any) -> Job:
-    return Job(
+def job(demand: float | None = None, cluster: Cluster = CLUSTER, budget: int = 2, **options: Any) -> Request:
+    return Request(
         target="data.py:train_input_fn",
         pickled=None,
         options=Options(**options),
@@ -62,7 +63,7 @@ def silent(what: str, ratio: float) -> None:
     assert 0 <= ratio <= 1
 
 
-def analyzed(launcher: FakeLauncher, wanted: Job) -> Analysis:
+def analyzed(launcher: FakeLauncher, wanted: Request) -> Analysis:
     return analyze(wanted, launcher, silent)  # type: ignore[arg-type]
 
 

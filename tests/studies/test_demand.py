@@ -11,21 +11,25 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cs_input_analyzer.choices import current_from
 from cs_input_analyzer.cli import analyze, cli, main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.planning.recommend import single_task_nodes
-from cs_input_analyzer.records import SamplesPerElement
-from cs_input_analyzer.studies.demand import consumption_of, with_pipelines_batch
+from cs_input_analyzer.records import Consumption, Options, SamplesPerElement
+from cs_input_analyzer.request.demand import resolved, with_pipelines_batch
+from cs_input_analyzer.request.options import current_from
 from tests.builders import make_options
 from wafer_model.published import published_runs
 
 
+def demanded(options: Options) -> Consumption | None:
+    return resolved(options)[1]
+
+
 def test_a_model_of_the_wafer_is_a_demand_with_an_interval() -> None:
-    found = consumption_of(make_options(wafer="BERT-large", batch_size=1024, sequence_length=128))
+    found = demanded(make_options(wafer="BERT-large", batch_size=1024, sequence_length=128))
     assert (found.source, found.system, found.mode) == ("model", "CS-2", "pipelined")
     assert found.samples_per_s.low < found.samples_per_s.estimate < found.samples_per_s.high
-    streamed = consumption_of(make_options(wafer="bert_large", batch_size=1024, wafer_mode="weight_streaming"))
+    streamed = demanded(make_options(wafer="bert_large", batch_size=1024, wafer_mode="weight_streaming"))
     assert streamed.mode == "weight_streaming"
     assert streamed.samples_per_s.estimate < found.samples_per_s.estimate
     assert any("tokens" in note for note in streamed.notes)  # what the model assumed goes with the demand
@@ -34,7 +38,7 @@ def test_a_model_of_the_wafer_is_a_demand_with_an_interval() -> None:
 def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
     path = tmp_path / "performance.json"
     path.write_text(json.dumps({"samples_per_sec": 1000.0, "est_samples_per_sec": 4000.0, "suspected_input_bottleneck": True}))
-    found = consumption_of(make_options(performance_json=str(path)))
+    found = demanded(make_options(performance_json=str(path)))
     assert found.source == "performance_json"
     assert found.samples_per_s.estimate == 4000.0  # the run was held down by its input
 
@@ -53,14 +57,14 @@ def test_a_finished_run_is_a_demand(tmp_path: Path) -> None:
 def test_a_source_that_cannot_be_is_named(choices: dict[str, Any], words: str) -> None:
     """Beside those of `cli/test_wrong_calls.py`."""
     with pytest.raises(UsageError, match=words):
-        consumption_of(make_options(**choices))
+        demanded(make_options(**choices))
 
 
 def test_a_model_without_a_batch_size_takes_the_pipelines() -> None:
     options = make_options(wafer="bert_large", sequence_length=128)
-    assert consumption_of(options) is None
-    found = with_pipelines_batch(options, SamplesPerElement(value=256, source="batch(256)"))
-    stated = consumption_of(replace(options, batch_size=256))
+    assert demanded(options) is None
+    _, found = with_pipelines_batch(options, SamplesPerElement(value=256, source="batch(256)"))
+    stated = demanded(replace(options, batch_size=256))
     assert (found.samples_per_s, found.batch_size) == (stated.samples_per_s, 256)
     assert "batch size 256" in found.notes[-1]
     with pytest.raises(UsageError, match="needs --batch-size"):
@@ -120,11 +124,10 @@ def test_a_mode_is_one_word_however_it_is_written_and_none_where_nobody_says_one
     monkeypatch.chdir(tmp_path)
     (tmp_path / "performance.json").write_text('{"samples_per_sec": 1000.0}')
     for word in ("weight-streaming", "weight_streaming"):
-        options = make_options(**source, wafer_mode=word)
-        found = consumption_of(options)
+        options, found = resolved(make_options(**source, wafer_mode=word))
         assert found.mode == "weight_streaming"
         assert single_task_nodes(8, found, options) == 2
-    assert consumption_of(make_options(**source)).mode == ("pipelined" if "wafer" in source else None)
+    assert demanded(make_options(**source)).mode == ("pipelined" if "wafer" in source else None)
 
 
 # --- demo ---------------------------------------------------------------------------------------------------------------------

@@ -13,15 +13,15 @@ import pytest
 
 from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.planning.launch_lines import launch_lines
 from cs_input_analyzer.planning.recommend import single_task_nodes
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
-from cs_input_analyzer.studies.analyze import Job
-from cs_input_analyzer.studies.demand import with_mode
-from tests.builders import make_analysis, make_cluster, make_consumption, make_options, make_plan
+from cs_input_analyzer.request.demand import with_mode
+from cs_input_analyzer.request.request import Request, read_request
+from tests.builders import make_analysis, make_cluster, make_consumption, make_plan
 from tests.fakes import FakeLauncher
 from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
 
@@ -43,12 +43,12 @@ def test_all_who_say_a_mode_agree_or_are_named(
     said.discard(None)
     words = () if script is None else (script, "run.py")
     if len(said) < 2:
-        found = with_mode(options, script=words)
+        found = with_mode(options, words)
         assert {found.wafer_mode} - {None} == said
-        assert with_mode(found, script=words) == found
+        assert with_mode(found, words) == found
         return
     with pytest.raises(UsageError, match=r"\(pipelined\) .*\(weight streaming\)|\(weight streaming\) .*\(pipelined\)") as told:
-        with_mode(options, script=words)
+        with_mode(options, words)
     named = {"--wafer-mode": typed, "--compile-report": report}
     assert any(name in str(told.value) for name, value in named.items() if value)
 
@@ -72,15 +72,18 @@ def test_a_contradiction_ends_with_2_before_anything_runs(
 
 
 def settled(target: str, **choices: Any) -> Options:
-    """The options that a job would start with."""
-    jobs: list[Job] = []
+    """Return the options that an analysis would start with."""
+    jobs: list[Request] = []
 
-    def story(job: Job, launcher: object, progress: object) -> Analysis:
+    def story(job: Request, launcher: object, progress: object) -> Analysis:
         jobs.append(job)
         return make_analysis()
 
-    options = make_options(**choices)
-    api.run(target, options, declared=None, progress=lambda what, ratio: None, command="", story=story)
+    mistakes = Mistakes()
+    request = read_request(mistakes, target, **choices)
+    mistakes.raise_any()
+    assert request is not None
+    api.run(request, progress=lambda what, ratio: None, story=story)
     return jobs[0].options
 
 
@@ -93,7 +96,6 @@ BERT: dict[str, Any] = {"wafer": "bert_large", "batch_size": 256}
     [
         (None, GPTJ, WS),
         (None, BERT, PIPELINED),
-        (None, BERT | {"systems": 3}, WS),
         (None, BERT | {"train_command": "python-ws run.py"}, WS),
         (None, {"demand": 5.0}, None),
         ("script:1:python-ws run.py", {}, WS),

@@ -13,7 +13,7 @@ from cs_input_analyzer.machines.host import memory_here
 from cs_input_analyzer.machines.storage import STREAMS, probe_storage
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Cluster, Host, LaunchPlan, Layout, Options, Storage
-from cs_input_analyzer.studies.demand import has_demand
+from cs_input_analyzer.request.checks import sources_of
 from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.studies.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
 from cs_input_analyzer.studies.probing.results import DECIDING_PROCESSES, Results
@@ -290,7 +290,7 @@ class Probing:
             launching,
             self._work(
                 batch_size=self._options.batch_size,
-                has_demand=has_demand(self._options),
+                has_demand=bool(sources_of(self._options)),
                 cache=self.results.cache,
                 role=self._role,
                 why=wanted.why,

@@ -1,17 +1,16 @@
-"""Keywords and texts -> the options record, checked: for the command line and for Python alike.
+"""Read keywords and texts into the options record, for the command line and for Python alike.
 
-All that is wrong is noted before anything is raised; a field that cannot be read has its default while the others are looked at.
+All mistakes are noted before anything is raised. A field that cannot be read has its default while the others are checked.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 import numbers
 import os
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any, get_type_hints
@@ -22,44 +21,37 @@ from cs_input_analyzer.machines import cluster as clusters
 from cs_input_analyzer.machines.cluster.file import LAUNCH_FIELDS
 from cs_input_analyzer.planning.launch_lines import check_lines
 from cs_input_analyzer.planning.node_list import expand_nodelist
-from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
+from cs_input_analyzer.request.checks import contradictions, problems
 from cs_input_analyzer.rules import check_codes
-from cs_input_analyzer.studies.demand import check_sources, with_mode
 from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
 
 # What the vendor's launcher takes where its options say nothing.
 SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
-MIN_SECONDS = 5.0
-MIN_START_S = 5.0
-# Samples of a step: a thousand times as many as the largest batches that networks were trained with.
-MOST_BATCH_SAMPLES = 10**9
 # Keywords that are not the name of a field, and the field that they fill.
 SHORT = {"demand": "demand_samples_per_s", "step_time": "step_time_s"}
 
+NO_LAUNCH = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)
+"""In place of the site's defaults, if no launch in use today is judged."""
+
 
 def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
-    """The options record, checked; None where it cannot be made.
+    """Return the options record, checked, or None if there are mistakes.
 
     Args:
-        mistakes: notes what is wrong. Whether options fit each other is asked only where each of them can be.
-        choices: the fields of `Options`; `demand` and `step_time` may be texts (`7k`, `160ms`), as may `current`, and the layouts,
-            codes and names of which there can be several (`1x1x1,1x2x1`).
+        mistakes: notes what is wrong. Whether options fit each other is asked only if each of them is valid.
+        choices: the fields of `Options`. Texts may stand for `demand` and `step_time` (`7k`, `160ms`), for `current`, and for lists
+            of layouts, codes and names (`1x1x1,1x2x1`).
     """
     options = Options(**_read(choices, mistakes))
-    for problem in _problems(options):
+    for problem in problems(options):
         mistakes.note(problem)
     with mistakes:
         check_lines(options)
     if mistakes:
         return None
-    with mistakes:
-        check_sources(options)
-    for problem in _contradictions(options):
+    for problem in contradictions(options):
         mistakes.note(problem)
-    with mistakes:
-        options = with_mode(options)
-        check_streaming_nodes(options)
     return None if mistakes else options
 
 
@@ -192,55 +184,6 @@ def current_from(environ: Mapping[str, str]) -> Layout | None:
         if value and not re.fullmatch("[1-9][0-9]{0,6}", value):
             raise UsageError(f"{name}={value}: must be a whole number, 1 or more; set it right, unset it, or give --current NxTxC")
     return Layout.parse("x".join(values.values())) if all(values.values()) else None
-
-
-# --- what cannot be, of values that could be read ---------------------------------------------------------------------------------
-
-
-def _problems(options: Options) -> Iterator[str]:
-    """Of one option each."""
-    for name, count in (
-        ("--nodes", options.nodes),
-        ("--cpus-per-node", options.cpus_per_node),
-        ("--worker-memory", options.worker_memory_bytes),
-        ("--slurm-nodes", options.slurm_nodes),
-        ("--batch-size", options.batch_size),
-        ("--samples-per-element", options.samples_per_element),
-    ):
-        if count is not None and count < 1:
-            yield f"{name} {count}: must be 1 or more"
-    for name, count in (("--batch-size", options.batch_size), ("--samples-per-element", options.samples_per_element)):
-        if count is not None and count > MOST_BATCH_SAMPLES:
-            yield f"{name}: more than {MOST_BATCH_SAMPLES:,} samples is a typing error"
-    if options.single_task_nodes is not None and options.single_task_nodes < 0:
-        yield f"--single-task-nodes {options.single_task_nodes}: must be 0 or more"
-    if not 0 < options.target_error_ratio < 1:
-        yield f"--target-error {options.target_error_ratio:g}: a ratio between 0 and 1, for example 0.02"
-    if not 0 <= options.headroom_ratio <= 10:
-        yield f"--headroom {options.headroom_ratio:g}: a ratio of the demand, for example 0.1 for 10 %"
-    if not (math.isfinite(options.max_seconds) and options.max_seconds >= MIN_SECONDS):
-        yield f"--max-seconds {options.max_seconds:g}: too short to measure anything; give {MIN_SECONDS:g} or more"
-    if not (math.isfinite(options.start_timeout_s) and options.start_timeout_s >= MIN_START_S):
-        yield f"--start-timeout {options.start_timeout_s:g}: importing TensorFlow alone takes seconds; give {MIN_START_S:g} or more"
-    if not (math.isfinite(options.queue_timeout_s) and options.queue_timeout_s > 0):
-        yield f"--queue-timeout {options.queue_timeout_s:g}: must be a positive number of seconds"
-
-
-def _contradictions(options: Options) -> Iterator[str]:
-    """Between options, each of which can be."""
-    far = [layout for layout in options.probe_layouts if layout.nodes != 1 and options.launcher != "slurm"]
-    if far:
-        yield f"--probe-layouts {far[0]}: this host is one node; --launcher slurm measures on several"
-    elif options.probe_layouts and not any(layout.tasks == 1 for layout in options.probe_layouts):
-        yield "--probe-layouts needs a layout of one task, for example 1x1x1: the others are compared with it"
-    if options.launcher == "slurm":
-        return
-    only: dict[str, Any] = {"--slurm-nodes": options.slurm_nodes, "--shared-dir": options.shared_dir}
-    if options.cluster != clusters.SLURM and not clusters.names_file(options.cluster):
-        only |= {"--partition": options.partition, "--exclude-nodes": options.exclude_nodes or None}
-    idle = [name for name, value in only.items() if value is not None]
-    if idle:
-        yield f"{', '.join(idle)}: nothing asks Slurm here; add --launcher slurm, or --cluster slurm to plan alone"
 
 
 # --- what a cluster file says of a launch -----------------------------------------------------------------------------------------

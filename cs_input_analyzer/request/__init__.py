@@ -1,0 +1,1 @@
+"""Keywords and texts become one complete `Request`; every mistake is listed at once."""
