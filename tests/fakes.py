@@ -38,7 +38,6 @@ class FakeLauncher:
     ran: list[tuple[str, WorkPlan]] = field(default_factory=list)
     on_run: Callable[[int], None] = lambda count: None
     interrupt_inside: int | None = None
-    batch_gaps_s: tuple[float, ...] = ()
     tell: Callable[[Sequence[Candidate]], Outcomes | None] = _tried
     nodes: int = 1
 
@@ -69,7 +68,6 @@ class FakeLauncher:
         workers = tuple(
             replace(
                 worker,
-                batch_gaps_s=self.batch_gaps_s,
                 # No worker uses more CPUs than it has.
                 cpu_s_per_sample=worker.samples_per_s and min(worker.cpu_s_per_sample or 0.0, cpus / worker.samples_per_s.estimate),
             )

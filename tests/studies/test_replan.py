@@ -28,7 +28,7 @@ from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
 
 def measured(demand: float | None = 30_000, **options: Any) -> Analysis:
     """A run whose numbers were invented, but fit each other."""
-    return analyzed(launcher(batch_gaps_s=(0.02, 0.03) * 20), job(demand, **options))
+    return analyzed(launcher(), job(demand, **options))
 
 
 def launcher(**fields: Any) -> FakeLauncher:
