@@ -81,7 +81,7 @@ def read_alone(path: Path) -> dict[str, float]:
 
 
 def read_here(path: Path) -> None:
-    from cs_input_analyzer.run_logs import inspect_run
+    from cs_input_analyzer.runs.inspection import inspect_run
 
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     found = inspect_run(path)

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.paired import arguments, save, show
-from cs_input_analyzer.run_logs import inspect_run
+from cs_input_analyzer.runs.inspection import inspect_run
 
 HEALTHY, LONG, STARVED = 200, 60, 100
 MOST_ERROR_RATIO = 0.02

@@ -22,11 +22,11 @@ from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, TargetError, UsageError, check_text, typed
 from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.masking import Secrets, hide_in, masked_command, masked_options
-from cs_input_analyzer.monitoring.in_process import Recommendation
-from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
 from cs_input_analyzer.planning.params import filled, params_to_json
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
+from cs_input_analyzer.runs.in_process import Recommendation
+from cs_input_analyzer.runs.in_process import recommend_for as measured_here
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies import prove, replan
 from cs_input_analyzer.studies.compare import compare as compare_runs

@@ -7,7 +7,14 @@ from typing import Literal
 
 Kind = Literal["option", "command", "format"]
 
-GONE: Mapping[Kind, Mapping[str, str]] = {"option": {}, "command": {}, "format": {}}
+GONE: Mapping[Kind, Mapping[str, str]] = {
+    "option": {
+        "--est-samples-per-sec": "monitors write no performance.json; `inspect-run LOG_DIR --analysis RUN.json` knows the demand.",
+        "--analysis": "`inspect-run LOG_DIR --analysis RUN.json` says which launch would feed a monitored run.",
+    },
+    "command": {},
+    "format": {},
+}
 """What to do instead, by the word that users type: `--soak`, `reference`, `log`."""
 
 

@@ -17,8 +17,8 @@ from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.monitoring import in_process
 from cs_input_analyzer.report import render
+from cs_input_analyzer.runs import in_process
 from tests.builders import GIB, make_analysis, make_host
 
 TARGET = f"{__file__}:input_fn"
