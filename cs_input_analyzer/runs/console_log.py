@@ -136,7 +136,6 @@ class LoggedRun:
     streamed: Line | None = None
     last_eval: Line | None = None
     first_s: float | None = None
-    last_s: float | None = None
     train_began_s: float | None = None
     _open: dict[RunPhase, Line] = field(default_factory=dict)
     _evaluated: Line | None = None
@@ -145,7 +144,6 @@ class LoggedRun:
         """Take the next line; `index` is its place in the log."""
         if line.t_s is not None:
             self.first_s = line.t_s if self.first_s is None else self.first_s
-            self.last_s = line.t_s if self.last_s is None else max(self.last_s, line.t_s)
         if line.kind == "step":
             self._add_step(line, index)
         elif line.kind == "evaluation":

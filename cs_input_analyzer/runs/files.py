@@ -25,7 +25,6 @@ from wafer_model.performance_json import Performance, read_performance_json
 
 Document = TypeVar("Document")
 
-HEAD_BYTES = 1 << 16
 # A folder may be a home directory; a note says that the rest was not searched.
 MOST_ENTRIES = 50_000
 DEEPEST = 8
@@ -111,7 +110,8 @@ def _one_file(path: Path, files: RunFiles) -> list[Found]:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise UsageError(f"{path}: cannot be read: {reason}; give a log, or the folder of a run") from None
     _in_folder(path.parent, files, deepest=0)  # for the names of checkpoints
-    return [Found(path=path, kind=_kind_of_file(path), modified_s=modified_s)]
+    kind = _kind_by_name(path.name) or ("performance.json" if path.suffix == ".json" else "console log")
+    return [Found(path=path, kind=kind, modified_s=modified_s)]
 
 
 def _in_folder(folder: Path, files: RunFiles, deepest: int = DEEPEST) -> list[Found]:
@@ -146,19 +146,6 @@ def _stat(path: Path, kind: RunSourceKind) -> Found | None:
 
 def _kind_by_name(name: str) -> RunSourceKind | None:
     return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
-
-
-def _kind_of_file(path: Path) -> RunSourceKind:
-    """Return the kind of a file that the user named: by its name where that is sure, else by how it begins."""
-    named = _kind_by_name(path.name)
-    if named in ("performance.json", "event files", "step journal") or not path.is_file():
-        return named or "console log"
-    head = next(LogFile(path).blocks(), b"")[:HEAD_BYTES]  # unpacked; empty if it cannot be read
-    if head.lstrip()[:1] == b"{":
-        return "step journal" if b'"event"' in head.split(b"\n", 1)[0] else "performance.json"
-    if b"Samples/s" in head and (b"Estimated Overall Performance" in head or b"Kernel Name" in head):
-        return "compile report"
-    return "console log"
 
 
 def _recent(by_kind: dict[RunSourceKind, list[Found]], files: RunFiles) -> dict[RunSourceKind, list[Found]]:

@@ -62,10 +62,3 @@ def test_a_clock_set_back_adds_no_rate_and_the_next_interval_is_seen_right(
     assert (
         rates.sampled(before, before.total_samples - 50, before.since_s + 1).rate_per_s == before.rate_per_s
     )  # a count that falls
-
-
-@pytest.mark.parametrize(("total", "now"), [(20, math.nan), (20, math.inf), (20, -math.inf), (100, 2.0), (150, 1.0)])
-def test_without_a_new_sample_or_time_the_interval_goes_on(total: float, now: float) -> None:
-    before = after([(100, 1.0)], smoothing=0.0)
-    assert rates.sampled(before, total, now) == before
-    assert rates.sampled(rates.sampled(before, total, now), 200, 3.0).rate_per_s == 50

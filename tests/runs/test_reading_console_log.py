@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -47,33 +46,16 @@ def test_a_cut_log_never_raises_and_never_invents_a_rate(gaps: list[float], data
             assert steady is None or 10 / max(gaps) * 0.99 <= steady.estimate <= 10 / min(gaps) * 1.01
 
 
-@given(GAPS, GAPS, st.randoms(use_true_random=False))
-def test_labelled_ranks_in_any_order_are_told_apart(one: list[float], other: list[float], draw: random.Random) -> None:
-    streams = {"0": logs.smoothed_log(one), "1": logs.smoothed_log(other)}
-    queues = {rank: list(lines) for rank, lines in streams.items()}
-    mixed = []
-    while any(queues.values()):
-        rank = draw.choice([rank for rank, lines in queues.items() if lines])
-        mixed.append(f"{rank}: {queues[rank].pop(0)}")
-    run = read(text(mixed))[-1]
-    writers = {writer.rank: writer for writer in run.writers}
-    for rank, gaps in (("0", one), ("1", other)):
-        assert len(writers[rank].lines) == len(gaps) + 1
-        intervals = writers[rank].table().intervals()[0]
-        assert intervals.seconds == pytest.approx(gaps, abs=0.002)
-        assert intervals.steps.sum() == 10 * len(gaps)
-
-
-@given(st.integers(2, 5), st.integers(3, 12))
-def test_unlabelled_ranks_in_turn_are_told_apart(ranks: int, lines: int) -> None:
-    mixed = [
-        logs.train_line(logs.stamp(100 * place + 0.1 * rank), 50 * place, 64.0 + rank, 64.0)
-        for place in range(1, lines)
-        for rank in range(ranks)
+@pytest.mark.parametrize("labels", [("0: ", "1: ", "2: "), ("", "", "")], ids=["labelled", "in turn"])
+def test_ranks_in_one_log_are_told_apart(labels: tuple[str, ...], tmp_path: Path) -> None:
+    lines = [
+        label + logs.train_line(logs.stamp(10.0 * place + 0.1 * rank), 10 * place, 64.0, 64.0)
+        for place in range(1, 30)
+        for rank, label in enumerate(labels)
     ]
-    run = read(text(mixed))[-1]
-    assert len(run.writers) == ranks
-    assert {writer.last("rate") for writer in run.writers} == {64.0 + rank for rank in range(ranks)}
+    found = logs.inspected(tmp_path, lines)
+    assert (found.runs_found, found.stall_count) == (1, 0)
+    assert logs.steady_steps(found) == pytest.approx(1.0, rel=0.01)
 
 
 def test_of_two_runs_one_after_the_other_the_newest_counts(tmp_path: Path) -> None:

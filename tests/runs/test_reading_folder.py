@@ -112,16 +112,16 @@ STEP = {"event": "step", "steps": 1, "samples": 8, "wait_s": 0.0, "step_s": 0.1,
 
 
 @pytest.mark.parametrize(
-    ("kind", "lines"),
+    ("name", "kind", "lines"),
     [
-        ("performance.json", [json.dumps({"samples_per_sec": 5.0})]),
-        ("step journal", [json.dumps(STEP | {"step": step, "at_s": 0.1 * step}) for step in range(1, 9)]),
-        ("compile report", REPORT.splitlines()),
-        ("console log", logs.smoothed_log([2.0] * 5)),
+        ("other.json", "performance.json", [json.dumps({"samples_per_sec": 5.0})]),
+        ("other.jsonl", "step journal", [json.dumps(STEP | {"step": step, "at_s": 0.1 * step}) for step in range(1, 9)]),
+        ("my_compile_report_7.txt", "compile report", REPORT.splitlines()),
+        ("other", "console log", logs.smoothed_log([2.0] * 5)),
     ],
 )
-def test_a_file_of_another_name_is_known_by_how_it_begins(kind: str, lines: list[str], tmp_path: Path) -> None:
-    found = inspect_run(logs.write(tmp_path / "kept.txt", lines))
+def test_a_file_that_is_named_is_known_by_its_name(name: str, kind: str, lines: list[str], tmp_path: Path) -> None:
+    found = inspect_run(logs.write(tmp_path / name, lines))
     (source,) = found.sources
     assert (source.kind, source.note) == (kind, "")
     if kind == "compile report":  # says what is expected, and no more
