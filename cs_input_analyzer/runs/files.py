@@ -151,7 +151,7 @@ def _kind_by_name(name: str) -> RunSourceKind | None:
 def _recent(by_kind: dict[RunSourceKind, list[Found]], files: RunFiles) -> dict[RunSourceKind, list[Found]]:
     """Leave out logs without steps, and the files that are a day older than the newest one."""
     logs = [one for one in by_kind["console log"] if next(LogFile(one.path).lines(STEP_LINES), None) is not None]
-    known = {**by_kind, "console log": logs or by_kind["console log"][:1]}
+    known = {**by_kind, "console log": logs}
     newest = max((one.modified_s for kind in known.values() for one in kind), default=0.0)
     aside = [one for kind in known.values() for one in kind if one.modified_s < newest - STALE_S]
     if aside:

@@ -56,15 +56,12 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
     rates = _rates(files, steps)
     # The rate of one worker is no rate of the run.
     rate = _reached(rates) if files.journal is None or files.journal.workers == 1 else None
-    notes = [*files.notes, *_notes(steps)]
+    notes = [*files.notes, *_notes(files, steps)]
     if analysis is not None and (doubt := doubt_of(analysis, rate, rates.batch_size)):
         notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
         analysis = None
-    estimate = _estimated(files.performance, files) or demand_of(analysis)
+    estimate = _estimated(files) or demand_of(analysis)
     found = _clues(files, steps, rate, estimate)
-    if files.log is not None and files.log.is_mixed:
-        found = ()
-        notes.append("steps of several runs are mixed in this log, without a label: no verdict on them together")
     verdict = evidence.verdict_of(found)
     demand = estimate or seen_demand(rates.steady_samples_per_s, verdict.wait_ratio) or _undisturbed_demand(rates)
     return RunInspection(
@@ -100,6 +97,8 @@ def _steps(files: RunFiles) -> Steps | None:
 
 
 def _clues(files: RunFiles, steps: Steps | None, rate: float | None, estimate: Demand | None) -> tuple[evidence.Clue, ...]:
+    if files.log is not None and files.log.is_mixed:
+        return ()
     wait_ratio = files.journal.wait_ratio if files.journal is not None else None
     expected_per_s, source = (estimate.samples_per_s, estimate.source) if estimate is not None else (None, "")
     return (
@@ -156,10 +155,10 @@ def _reached(rates: RunRates) -> float | None:
     return _first(rates.global_rate_samples_per_s, rates.average_samples_per_s, rates.rate_samples_per_s)
 
 
-def _estimated(performance: Performance | None, files: RunFiles) -> Demand | None:
+def _estimated(files: RunFiles) -> Demand | None:
     """Return what the run's own compiler expects the accelerator to take."""
-    if performance is not None and performance.estimated_samples_per_s:
-        return Demand(samples_per_s=performance.estimated_samples_per_s, source="est_samples_per_sec")
+    if files.performance is not None and files.performance.estimated_samples_per_s:
+        return Demand(samples_per_s=files.performance.estimated_samples_per_s, source="est_samples_per_sec")
     if files.compile_report is not None:
         return Demand(samples_per_s=files.compile_report.samples_per_s, source="the compile report")
     return None
@@ -184,12 +183,14 @@ def _workers(performance: Performance | None) -> tuple[StepWorker, ...]:
     )
 
 
-def _notes(steps: Steps | None) -> list[str]:
+def _notes(files: RunFiles, steps: Steps | None) -> list[str]:
     if steps is None:
         return ["no line of a training step was found"]
     pace = steps.pace
     backward, is_rated = pace.backward_stamps, pace.steady_steps_per_s is not None
+    is_mixed = files.log is not None and files.log.is_mixed
     said = (
+        (is_mixed, "steps of several runs are mixed in this log, without a label: no verdict on them together"),
         (pace.contradiction, pace.contradiction),
         (backward, f"time stamps that run backwards: {backward:,}; those intervals are in no rate"),
         (pace.holds_checkpoints, "no interval between lines is free of checkpoints: the steady rate holds them, too"),

@@ -77,6 +77,7 @@ def _from_ranks(environ: Mapping[str, str]) -> TrainingTask | None:
 STEPS = "steps.jsonl"
 SCALARS = ("local_samples_per_sec", "avg_samples_per_sec", "input_wait_ratio")
 MOST_FOLDERS = 1000
+BLOCK_LINES = 48
 ALWAYS_WRITTEN = ("start", "verdict", "end", "error")
 SETTLE_S, CLOSE_S = 1.0, 5.0
 """How long the end of a pass, and of the run, wait for the file system."""
@@ -118,11 +119,13 @@ class Outputs:
             self._give_up(error)
 
     def line(self, event: str, **fields: Any) -> None:
-        """Keep one line of `steps.jsonl` until the next `flush`."""
+        """Keep one line of `steps.jsonl` until the next `flush`, or until a block is full."""
         if not self._is_due(event):
             return
         plain = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in fields.items()}
         self._lines.append(json.dumps({"event": event, **plain}, default=str))
+        if len(self._lines) >= BLOCK_LINES:
+            self.flush()
 
     def scalars(self, step: int, values: Mapping[str, float | None]) -> None:
         """Write the values that are known for TensorBoard."""

@@ -13,13 +13,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.runs.table import CHECKPOINT, Booleans, Floats, Interval, Intervals
-from cs_input_analyzer.stats.estimates import NORMAL_95
+from cs_input_analyzer.stats.estimates import half_width_of_mean
+from cs_input_analyzer.stats.steady_state import block_means
 
 KEPT_INTERVALS = 1024
 # Of an interval that nothing ends. The bound on the time of a step from the last dispatches stays true.
@@ -27,7 +28,6 @@ KEPT_DISPATCHES = 4096
 # Thirty years: a stretch that long is a clock that was set.
 LONGEST_S = 1e9
 
-EventKind = Literal["sync", "log", "checkpoint", "pass", "end", "error", "loaded", "pause"]
 OnEvent = Callable[..., object]
 """`(event, **fields)`: called with each event for the journal of the run."""
 
@@ -46,20 +46,6 @@ class Step(NamedTuple):
     samples: float | None
     steps: int
     opens_pass: bool
-
-
-class Event(NamedTuple):
-    """Something else; a stretch lasts from `began_s` to `at_s`.
-
-    `sync` and `log`: the user's code waited for the accelerator. `pass`: a pass over the data begins, `end`: it is over. `error`:
-    the iterator raised `text`. `loaded`: the executable is loaded, rates count from here. `pause`: what comes until the next step
-    is no training.
-    """
-
-    kind: EventKind
-    at_s: float
-    began_s: float = 0.0
-    text: str = ""
 
 
 @dataclass(slots=True)
@@ -82,7 +68,7 @@ class Recorder:
     _open: Step | None = None
     _is_first: bool = True
     _is_marked: bool = False
-    _passes: int = 0
+    _opens_pass: bool = True
     # The interval in the making: from when it counts, the host's wait in it, when its steps were dispatched.
     _start_s: float | None = None
     _wait_s: float = 0.0
@@ -91,29 +77,22 @@ class Recorder:
     _cause: int = 0
     _follows: bool = False
 
-    def add(self, entry: Step | Event) -> None:
-        """Take the next entry. A mark without a step under way is passed over."""
-        if isinstance(entry, Step):
-            self._end_step(entry.asked_s, is_synced=False)
-            self._open = entry
-            self.steps += entry.steps
-        elif entry.kind in ("sync", "log", "end"):
-            self._end_step(entry.at_s, is_synced=entry.kind != "end")
-        elif entry.kind == "checkpoint":
-            self._checkpoint(entry)
-        else:
-            self._other(entry)
+    def begin_step(self, asked_s: float, wait_s: float | None, samples: float | None, steps: int) -> None:
+        """Take a step that begins; the one before it is over."""
+        self.end_step(asked_s, is_synced=False)
+        self._open = Step(asked_s, wait_s, samples, steps, self._opens_pass)
+        self._opens_pass = False
+        self.steps += steps
 
-    def _other(self, entry: Event) -> None:
-        if entry.kind != "loaded":  # nobody saw when the last step of a loop was over that was left in the middle
-            self._open, self._is_marked = None, False
-            self._drop_interval()
-        known = {"at_s": self.since(entry.at_s), "step": self.steps}
-        if entry.kind == "pass":
-            self._passes += 1
-            self.on_event("epoch", **known, epoch=self._passes)
-        elif entry.kind in ("error", "loaded"):
-            self.on_event(entry.kind, **known, **({"kind": entry.text} if entry.text else {}))
+    def begin_pass(self) -> None:
+        """Say that the next step opens a pass over the data."""
+        self.drop()
+        self._opens_pass = True
+
+    def drop(self) -> None:
+        """Leave out what is under way: nobody saw when the last step was over of a loop that was left in the middle."""
+        self._open, self._is_marked = None, False
+        self._drop_interval()
 
     def since(self, at_s: float) -> float:
         """Return the time since the watching began."""
@@ -124,8 +103,8 @@ class Recorder:
         self._add_seconds("steady", -lost_s)
         self._tell_checkpoint(row.start_s, lost_s, int(row.step + row.steps), found=True)
 
-    def _end_step(self, at_s: float, *, is_synced: bool) -> None:
-        """Close the step under way, as the next one begins or a mark ends it."""
+    def end_step(self, at_s: float, *, is_synced: bool) -> None:
+        """End the step under way, if there is one. `is_synced`: the accelerator was done, too."""
         step, self._open = self._open, None
         if step is None:
             return
@@ -203,16 +182,16 @@ class Recorder:
         if _runs_forwards(abs(seconds)):
             self.phases_s[phase] = self.phases_s.get(phase, 0.0) + seconds
 
-    def _checkpoint(self, entry: Event) -> None:
-        """Note a checkpoint: of the step under way, else at the beginning of the interval to come."""
-        if entry.at_s > entry.began_s:
-            self._tell_checkpoint(entry.began_s, entry.at_s - entry.began_s, self.steps, found=False)
+    def checkpoint(self, began_s: float, at_s: float) -> None:
+        """Take a marked checkpoint: of the step under way, else at the beginning of the interval to come."""
+        if at_s > began_s:
+            self._tell_checkpoint(began_s, at_s - began_s, self.steps, found=False)
         if self._open is not None:
             self._is_marked = True
             return
         self._cause = CHECKPOINT
-        if self._start_s is None and 0 <= entry.at_s - entry.began_s <= LONGEST_S:
-            self._start_s = entry.began_s
+        if self._start_s is None and _runs_forwards(at_s - began_s):
+            self._start_s = began_s
 
 
 def _runs_forwards(seconds: float) -> bool:
@@ -221,8 +200,7 @@ def _runs_forwards(seconds: float) -> bool:
 
 # c rests on one or two of several steps. A busy host changes these by about this share.
 COMPUTE_ERROR_RATIO = 0.15
-MOST_BLOCKS = 32
-ENOUGH_BLOCKS = 5
+ENOUGH_ROWS = 5
 
 
 def compute_s(dispatches: Sequence[tuple[float, int]], end_s: float) -> float:
@@ -256,29 +234,11 @@ def wait_share(table: Intervals, counts: Booleans) -> Estimate | None:
     starved, seconds = starved_s(table)[counts], table.seconds[counts]
     total, count = float(seconds.sum()), int(counts.sum())
     share = min(1.0, float(starved.sum()) / total)
-    if count >= ENOUGH_BLOCKS:
-        half = _half_width(starved - share * seconds) / total
+    if count >= ENOUGH_ROWS:
+        blocks, _ = block_means(starved - share * seconds)
+        half = count * half_width_of_mean(blocks) / total
         return Estimate(estimate=share, low=max(0.0, share - half), high=min(1.0, share + half), count=count)
     busy_s = np.where(table.steps > 1, table.steps * table.compute_s, 0.0)[counts].sum()
     half = COMPUTE_ERROR_RATIO * float(busy_s) / total / math.sqrt(count)
     waited = min(1.0, float(table.wait_s[counts].sum()) / total)
     return Estimate(estimate=share, low=max(0.0, share - half), high=max(share, min(share + half, waited)), count=count)
-
-
-def _half_width(residuals_s: Floats) -> float:
-    """Return half the 90 % interval of the sum of residuals, from blocks of neighbours."""
-    size = -(-len(residuals_s) // MOST_BLOCKS)
-    count = len(residuals_s) // size
-    blocks = residuals_s[len(residuals_s) - size * count :].reshape(count, size).sum(axis=1)
-    return student_t(count - 1) * math.sqrt(count / (count - 1) * float(np.dot(blocks, blocks)))
-
-
-def student_t(degrees: int) -> float:
-    """Return the two-sided 90 % quantile of Student's t within 0.1 % from 4 degrees on (Abramowitz and Stegun 1964, 26.7.5).
-
-    SciPy has it, too, but its import would stop a training for tenths of a second.
-    """
-    z = NORMAL_95
-    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / degrees + second / degrees**2 + third / degrees**3

@@ -1,7 +1,7 @@
 """Watch one training run: between its loop, its recorder and its outputs.
 
-During a step only clocks are read, and one entry goes on a list. The rest is done for many steps at once: every `CHUNK` entries, at
-log steps, and in the end. A failure in here is said once on the log; then the training goes on unwatched.
+A step costs some microseconds; the verdict is worked out at log steps. A failure in here is said once on the log; then the training
+goes on unwatched.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 import cs_input_analyzer
 from cs_input_analyzer.runs import rates
 from cs_input_analyzer.runs.outputs import SCALARS, Outputs, console_line, training_task
-from cs_input_analyzer.runs.recorder import Event, EventKind, Recorder, Step, wait_share
+from cs_input_analyzer.runs.recorder import Recorder, wait_share
 from cs_input_analyzer.runs.settings import Settings
 from cs_input_analyzer.runs.table import intervals_of, monitored, steady_rate
 from cs_input_analyzer.runs.verdict import Clue, InputAlone, Verdict, from_input_alone, from_wait, verdict_of
 
-CHUNK = 48
 FORMAT = 1
 FEWEST_CALLS = 8
 # The verdict is worked out again when there are this many more intervals.
 JUDGE_AGAIN_RATIO = 1 / 32
+
+EventKind = Literal["sync", "checkpoint", "pass", "end", "error", "loaded", "pause"]
+"""`sync`: the accelerator is done. `pause`: what comes until the next step is no training."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -69,12 +71,10 @@ class Watch:
         self.verdict = verdict_of((from_wait(None, steps=0),))
         self.alone = InputAlone(missing="the dataset is read alone after training")
         self.current: object = None
-        self.steps = 0
         self.samples: float | None = 0.0
         self._rates: rates.Rates | None = None
         self._console = settings.console
-        self._entries: list[Step | Event] = []
-        self._opens_pass = True
+        self._passes = 0
         self._next_log = settings.log_every
         self._judge_at = 1.0
         self._told_until_s = self.began_s
@@ -106,13 +106,8 @@ class Watch:
         if 0 < self._next_log <= self.steps:
             self._next_log = self.steps + self.settings.log_every
             self._log(self.steps, None, asked_s)
-        wait_s = None if got_s is None else got_s - asked_s
-        self._entries.append(Step(asked_s, wait_s, samples, count, self._opens_pass))
-        self._opens_pass = False
-        self.steps += count
+        self.recorder.begin_step(asked_s, None if got_s is None else got_s - asked_s, samples, count)
         self.samples = None if self.samples is None or samples is None else self.samples + samples
-        if len(self._entries) >= CHUNK:
-            self._digest()
 
     def now(self) -> float:
         """Return the time. A clock that fails ends the watching."""
@@ -126,22 +121,33 @@ class Watch:
 
     @_never_raises
     def mark(self, kind: EventKind, at_s: float | None = None, began_s: float = 0.0, text: str = "") -> None:
-        """Take an event, now or at `at_s`; the kinds are those of `recorder.Event`."""
+        """Take something else than a step, now or at `at_s`; a checkpoint began at `began_s`, `text` names an error."""
         now = self.clock() if at_s is None else at_s
-        if kind == "loaded":
-            self._rates = rates.Rates(since_s=now, total_samples=self.samples or 0.0, smoothing=self.settings.smoothing)
+        if kind in ("sync", "end"):
+            self.recorder.end_step(now, is_synced=kind == "sync")
+        elif kind == "checkpoint":
+            self.recorder.checkpoint(began_s, now)
         elif kind == "pass":
-            self._opens_pass = True
-        elif kind in ("end", "error"):
+            self.recorder.begin_pass()
+            self._passes += 1
+            self._event("epoch", now, epoch=self._passes)
+        elif kind == "loaded":
+            self._rates = rates.Rates(since_s=now, total_samples=self.samples or 0.0, smoothing=self.settings.smoothing)
+            self._event("loaded", now)
+        else:
+            self.recorder.drop()
+        if kind == "error":
+            self._event("error", now, kind=text)
+        if kind in ("end", "error"):
             self._over = (self.samples, now)
-        self._entries.append(Event(kind, now, began_s, text))
-        if len(self._entries) >= CHUNK:
-            self._digest()
+
+    def _event(self, event: str, at_s: float, **fields: Any) -> None:
+        self.outputs.line(event, at_s=self.recorder.since(at_s), step=self.steps, **fields)
 
     @_never_raises
     def uncount(self, steps: int, samples: float) -> None:
         """Take back steps that turn out not to have run, at the short end of a pass."""
-        self.steps -= steps
+        self.recorder.steps -= steps
         self.samples = None if self.samples is None else self.samples - samples
 
     @_never_raises
@@ -155,7 +161,7 @@ class Watch:
         now = self.clock()
         self._next_log = self.steps + then_every if then_every else 0
         self._over = (self.samples, now)
-        self._entries.append(Event("log", now))
+        self.recorder.end_step(now, is_synced=True)
         self._log(self.steps if step is None else step, value, now)
 
     def end_pass(self, at_s: float) -> None:
@@ -171,7 +177,6 @@ class Watch:
     @_never_raises
     def finish(self) -> None:
         """Bring everything on disk up to date. May be called again."""
-        self._digest()
         self._judge()
         if self._written != (self.steps, self.verdict):
             self._written = self.steps, self.verdict
@@ -190,8 +195,7 @@ class Watch:
 
     @_never_raises
     def bring_up_to_date(self) -> None:
-        """Take in what was seen, and judge."""
-        self._digest()
+        """Judge what was seen."""
         self._judge()
 
     def close(self) -> None:
@@ -207,6 +211,11 @@ class Watch:
         self.outputs.warn(f"the input monitor stopped, training goes on: {type(error).__name__}: {error}")
 
     @property
+    def steps(self) -> int:
+        """Steps that are over or under way."""
+        return self.recorder.steps
+
+    @property
     def seen(self) -> rates.Rates | None:
         """The rates up to the last step that is over; if nothing was logged yet, that is their first sampling point."""
         samples, at_s = self._over
@@ -214,13 +223,7 @@ class Watch:
             return None
         return rates.sampled(self._rates, samples, at_s)
 
-    # --- for many steps at once ---------------------------------------------------------------------------------------------
-
-    def _digest(self) -> None:
-        entries, self._entries = self._entries, []
-        for entry in entries:
-            self.recorder.add(entry)
-        self.outputs.flush()
+    # --- at log steps, and in the end ---------------------------------------------------------------------------------------------
 
     def _clue(self) -> Clue:
         """Return what the step table says."""
@@ -242,12 +245,11 @@ class Watch:
         before, self.verdict = self.verdict, verdict_of((self._clue(),))
         if self.verdict.name == before.name:
             return
-        self.outputs.line("verdict", at_s=self.recorder.since(self.clock()), step=self.steps, **self._verdict_fields())
+        self._event("verdict", self.clock(), **self._verdict_fields())
         if "input_bound" in (before.name, self.verdict.name):
             self._print(str(self.verdict))
 
     def _log(self, step: int, loss: float | None, now_s: float) -> None:
-        self._digest()
         if self._rates is not None and self.samples is not None:
             self._rates = rates.sampled(self._rates, self.samples, now_s)
         if self.recorder.closed >= self._judge_at:

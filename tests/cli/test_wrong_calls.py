@@ -102,7 +102,6 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "monitor smoothing is all": (lambda: csia.InputMonitor([], smoothing=1.0), "smoothing 1.0"),
     "monitor lines are negative": (lambda: csia.InputMonitor([], log_every=-1), "log_every -1"),
     "monitor folder": (lambda: csia.InputMonitor([], log_dir=5), "log_dir=5"),  # type: ignore[arg-type]
-    "monitor demand": (lambda: csia.InputMonitor([], est_samples_per_sec=0), "est_samples_per_sec 0"),
     "recommend seconds": (lambda: csia.recommend_for(None, seconds=0), "seconds=0"),
     "recommend demand is negative": (lambda: csia.recommend_for(None, demand=-1.0), "positive"),
 }

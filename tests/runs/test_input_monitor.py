@@ -266,7 +266,7 @@ UNWRITTEN = "the input monitor cannot write its record, training goes on without
 @pytest.mark.parametrize(
     ("options", "patched", "message"),
     [
-        *(({}, (Watch, method, broken), STOPPED) for method in ("_digest", "_log", "_judge", "_clue")),
+        *(({}, (Watch, method, broken), STOPPED) for method in ("_log", "_judge", "_clue")),
         ({"console": broken}, None, "the input monitor cannot print, training goes on: "),
         ({"log_dir": "file/logs"}, None, UNWRITTEN),
         ({"log_dir": "file/logs", "tensorboard": True}, None, UNWRITTEN),

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cs_input_analyzer.runs.recorder import ENOUGH_BLOCKS, MOST_BLOCKS, student_t
 from cs_input_analyzer.runs.table import CHECKPOINT, Interval, Kind, intervals_of, kinds_of, monitored, usual_pace_s
-from cs_input_analyzer.stats import estimates
 from tests.runs.loops import MS, FakeClock, Loop, loop_of, monitor_of, train
 
 TIMES = st.floats(min_value=0.1 * MS, max_value=100 * MS)
@@ -54,11 +52,6 @@ def test_noise_widens_the_interval() -> None:
         widths.append(share.high - share.low)
     assert widths[0] < 1e-9
     assert widths[1] > 0.05
-
-
-def test_quantiles_are_those_of_student_s_t() -> None:
-    for degrees in range(ENOUGH_BLOCKS - 1, MOST_BLOCKS):
-        assert student_t(degrees) == pytest.approx(estimates.student_t(degrees), rel=1e-3)
 
 
 def rows(seconds: Sequence[float], marked: Sequence[int] = (), wait_s: float = 0.0) -> list[Interval]:
