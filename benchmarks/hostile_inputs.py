@@ -130,7 +130,7 @@ def sorts() -> tuple[Sort, ...]:
     """All kinds, with real files of each."""
     from cs_input_analyzer import report
     from cs_input_analyzer.machines.cluster.file import read_file
-    from cs_input_analyzer.run_logs import inspect_run
+    from cs_input_analyzer.runs.inspection import inspect_run
     from cs_input_analyzer.worker.load import load_params
     from wafer_model import ask
 

@@ -73,7 +73,7 @@ def write(path: Path, lines: Iterator[str], size: int) -> int:
 
 def read_here(path: Path) -> None:
     """Tell the seconds and the peak memory of one reading in this process."""
-    from cs_input_analyzer.run_logs import inspect_run
+    from cs_input_analyzer.runs.inspection import inspect_run
 
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     found = inspect_run(path)

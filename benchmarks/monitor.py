@@ -22,7 +22,7 @@ from scipy import stats
 
 from benchmarks.paired import CONFIDENCE, arguments, ratio_bounds, save, show
 from cs_input_analyzer import InputMonitor
-from cs_input_analyzer.monitoring.verdict import INPUT_BOUND_RATIO
+from cs_input_analyzer.runs.verdict import INPUT_BOUND_RATIO
 
 BATCH = 256
 STEP_S = 0.005

@@ -29,7 +29,7 @@ from tensorboard.compat.proto import event_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from benchmarks.paired import arguments, save, show
-from cs_input_analyzer.run_logs import inspect_run
+from cs_input_analyzer.runs.inspection import inspect_run
 
 HEALTHY, LONG, STARVED = 200, 60, 100
 MOST_ERROR_RATIO = 0.02

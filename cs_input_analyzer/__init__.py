@@ -17,17 +17,17 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from cs_input_analyzer.api import Analysis, analyze, compare, load_analysis, recommend_for, tune, tuning
     from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
-    from cs_input_analyzer.monitoring.input_monitor import InputMonitor
-    from cs_input_analyzer.monitoring.keras_callback import KerasInputMonitor
-    from cs_input_analyzer.monitoring.session_hook import InputMonitorHook
     from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Options
+    from cs_input_analyzer.runs.input_monitor import InputMonitor
+    from cs_input_analyzer.runs.keras_callback import KerasInputMonitor
+    from cs_input_analyzer.runs.session_hook import InputMonitorHook
 
 _HOMES = {
     "api": ("Analysis", "analyze", "compare", "load_analysis", "recommend_for", "tune", "tuning"),
     "errors": ("AnalyzerError", "InputFunctionError", "Interrupted", "LaunchError", "TargetError", "UsageError"),
-    "monitoring.input_monitor": ("InputMonitor",),
-    "monitoring.keras_callback": ("KerasInputMonitor",),
-    "monitoring.session_hook": ("InputMonitorHook",),
+    "runs.input_monitor": ("InputMonitor",),
+    "runs.keras_callback": ("KerasInputMonitor",),
+    "runs.session_hook": ("InputMonitorHook",),
     "records": ("Cluster", "Consumption", "Estimate", "Layout", "Options"),
 }
 

@@ -18,14 +18,14 @@ from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, Usage
 from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.machines import history, host
 from cs_input_analyzer.masking import Secrets, hide_in, masked_command
-from cs_input_analyzer.monitoring.in_process import Recommendation
-from cs_input_analyzer.monitoring.in_process import recommend_for as measured_here
 from cs_input_analyzer.records import Cluster, Options
 from cs_input_analyzer.request.again import VALIDATE_SECONDS, Relaunch, known_among, read_relaunch
 from cs_input_analyzer.request.demand import resolved
 from cs_input_analyzer.request.options import NO_LAUNCH, SHORT, as_cluster, read_options, with_cluster_file
 from cs_input_analyzer.request.request import TOOL, Request, read_request
 from cs_input_analyzer.request.target import Target, params_json_of, pickled_into
+from cs_input_analyzer.runs.in_process import Recommendation
+from cs_input_analyzer.runs.in_process import recommend_for as measured_here
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies import prove, replan
 from cs_input_analyzer.studies.compare import compare as compare_runs

@@ -15,10 +15,12 @@ _IN_FILE = "put `{line}` into the cluster file, or give it to csia.Cluster."
 
 GONE: Mapping[Kind, Mapping[str, str]] = {
     "option": {
+        "--analysis": "`inspect-run LOG_DIR --analysis RUN.json` says which launch would feed a monitored run.",
         "--calibrate": "give the measured rate by --demand, or run `cs_input_analyzer wafer MODEL --calibrate RATE ...`.",
         "--calibrate-samples-per-s": "give the measured rate by `demand`.",
         "--dtype": _BY_WAFER.format(option="--dtype NAME"),
         "--egress": "put `network_per_node: 12GB/s` into the cluster file: the link's limit follows from the bytes of a sample.",
+        "--est-samples-per-sec": "monitors write no performance.json; `inspect-run LOG_DIR --analysis RUN.json` knows the demand.",
         "--host-history": "leave it out: what earlier runs saw of this host is always used.",
         "--memory-bandwidth": _IN_FILE.format(line="memory_bandwidth: 100GB/s"),
         "--memory-bandwidth-bytes-per-s-per-node": _IN_FILE.format(line="memory_bandwidth: 100GB/s"),

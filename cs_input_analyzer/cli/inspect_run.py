@@ -35,11 +35,11 @@ def inspect_run(path: str, current: tuple[Layout, ...] | None, run_file: str | N
     from pathlib import Path
 
     from cs_input_analyzer import report
-    from cs_input_analyzer import run_logs as reading
     from cs_input_analyzer.request.options import current_from
+    from cs_input_analyzer.runs.inspection import inspect_run as inspected
 
     layout, output = one_layout(current, mistakes()), Output.taken(choices)
     mistakes().raise_any()
     analysis = report.load(run_file) if run_file is not None else None
-    output.deliver(reading.inspect_run(Path(path), current=layout or current_from(os.environ), analysis=analysis))
+    output.deliver(inspected(Path(path), current=layout or current_from(os.environ), analysis=analysis))
     return 0

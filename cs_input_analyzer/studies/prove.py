@@ -14,11 +14,10 @@ from typing import Any, Literal
 from cs_input_analyzer import rules
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.host import read_host
-from cs_input_analyzer.monitoring.alone import check_dataset
-from cs_input_analyzer.monitoring.in_process import case_here
 from cs_input_analyzer.pipeline.source.patch import make_patch
 from cs_input_analyzer.planning.recommend.whatif import FIXES
 from cs_input_analyzer.records import LEAST_GAIN, UNTRIED, Alternative, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout
+from cs_input_analyzer.runs.in_process import case_here, check_dataset
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes

@@ -17,9 +17,9 @@ from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.monitoring import in_process
 from cs_input_analyzer.report import render
 from cs_input_analyzer.request.target import pickled_into
+from cs_input_analyzer.runs import in_process
 from tests.builders import GIB, make_analysis, make_host
 
 TARGET = f"{__file__}:input_fn"
@@ -101,7 +101,6 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "monitor smoothing is all": (lambda: csia.InputMonitor([], smoothing=1.0), "smoothing 1.0"),
     "monitor lines are negative": (lambda: csia.InputMonitor([], log_every=-1), "log_every -1"),
     "monitor folder": (lambda: csia.InputMonitor([], log_dir=5), "log_dir=5"),  # type: ignore[arg-type]
-    "monitor demand": (lambda: csia.InputMonitor([], est_samples_per_sec=0), "est_samples_per_sec 0"),
     "recommend seconds": (lambda: csia.recommend_for(None, seconds=0), "seconds=0"),
     "recommend demand is negative": (lambda: csia.recommend_for(None, demand=-1.0), "positive"),
 }

@@ -1,0 +1,116 @@
+"""The smaller parts: which worker this is, what a batch holds, the line on the console."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cs_input_analyzer.runs.input_monitor import samples_in
+from cs_input_analyzer.runs.outputs import TrainingTask, console_line, training_task
+
+
+def tf_config(kind: str, index: object, **cluster: int) -> dict[str, str]:
+    hosts = {name: [f"h{number}:1" for number in range(count)] for name, count in cluster.items()}
+    return {"TF_CONFIG": json.dumps({"cluster": hosts, "task": {"type": kind, "index": index}})}
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, ("worker-0", 0, 1)),
+        (tf_config("chief", 0, chief=1, worker=6), ("chief-0", 0, 7)),
+        (tf_config("worker", 0, chief=1, worker=6), ("worker-0", 1, 7)),
+        (tf_config("worker", 3, worker=4, ps=2), ("worker-3", 3, 4)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}, ("rank-1", 1, 2)),
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"} | tf_config("worker", 1, chief=1, worker=2), ("worker-1", 2, 3)),
+        ({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, ("rank-5", 5, 8)),
+        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, ("rank-2", 2, 4)),
+        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, ("rank-2", 2, 4)),
+        # In a batch script, where the shell is process 0 of no step.
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "RANK": "5", "WORLD_SIZE": "8"}, ("rank-5", 5, 8)),
+        # One launcher a node, and as many processes below each.
+        ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "RANK": "5", "WORLD_SIZE": "8"}, ("rank-5", 5, 8)),
+        # What the script exported before `srun` is the same for all of its tasks.
+        ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "RANK": "0", "WORLD_SIZE": "8"}, ("rank-3", 3, 8)),
+    ],
+)
+def test_a_process_finds_its_task(environ: dict[str, str], expected: tuple[str, int, int]) -> None:
+    found = training_task(environ)
+    assert (found.name, found.rank, found.workers) == expected
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        *({"TF_CONFIG": text} for text in ("{}", "not json", "[1]", "null", "[" * 100_000)),
+        {"TF_CONFIG": '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "worker", "index": Infinity}}'},
+        tf_config("evaluator", 0, chief=1, worker=6),
+        tf_config("worker", 9, worker=2),
+        tf_config("worker", "x", worker=2),
+        {"SLURM_PROCID": "x", "SLURM_STEP_NUM_TASKS": "8"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"},  # a batch script: no step, so no tasks
+        {"RANK": "0"},
+        {"RANK": "8", "WORLD_SIZE": "8"},
+        {"RANK": "", "WORLD_SIZE": ""},
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"OMPI_COMM_WORLD_RANK": "1", "WORLD_SIZE": "8"},
+    ],
+)
+def test_what_cannot_be_read_is_a_lone_worker(environ: dict[str, str]) -> None:
+    assert training_task(environ) == TrainingTask()
+
+
+def zeros(*shape: int) -> Any:
+    return np.zeros(shape)
+
+
+def partly(shape: Any) -> Any:
+    """A tensor whose first size is not known, or whose rank is not."""
+    return SimpleNamespace(shape=shape)
+
+
+@pytest.mark.parametrize(
+    ("batch", "batch_size", "expected"),
+    [
+        (zeros(32, 4), 32, 32),
+        (zeros(5, 4), 32, 5),  # the short end of a pass
+        (zeros(5, 4), None, 5),
+        ((zeros(7, 4), zeros(7)), 32, 7),
+        ({"x": {"ids": zeros(7, 4)}, "y": zeros(7)}, 32, 7),
+        (zeros(100, 32), 32, 32),  # [time, batch]
+        (zeros(), 32, 32),
+        *((partly(shape), 16, 16) for shape in ((None, 4), None, 5)),
+        (7, 32, 32),
+        (["a"] * 9, 32, 32),
+        ((None, zeros(7)), 32, 7),
+        ({}, 32, 32),
+        (7, None, None),
+        ((), None, None),
+    ],
+)
+def test_samples_are_counted_where_a_batch_tells(batch: Any, batch_size: int | None, expected: float | None) -> None:
+    assert samples_in(batch, batch_size) == expected
+
+
+@pytest.mark.parametrize(
+    ("loss", "rate", "whole", "expected"),
+    [
+        (
+            9.46875,
+            4727.42,
+            4727.42,
+            "| Train Device=xla:0, Step=100, Loss=9.46875, Rate=4727.42 samples/sec, GlobalRate=4727.42 samples/sec",
+        ),
+        (None, 4727.42, 10.0, "| Train Device=xla:0, Step=100, Rate=4727.42 samples/sec, GlobalRate=10.00 samples/sec"),
+        (0.5, 0.1234, 0.5, "| Train Device=xla:0, Step=100, Loss=0.50000, Rate=0.123 samples/sec, GlobalRate=0.5 samples/sec"),
+        (1.0, None, None, "| Train Device=xla:0, Step=100, Loss=1.00000"),
+    ],
+)
+def test_the_line_has_the_shape_of_the_model_zoo(
+    loss: float | None, rate: float | None, whole: float | None, expected: str
+) -> None:
+    assert console_line("xla:0", 100, loss, rate, whole) == expected

@@ -1,0 +1,152 @@
+"""Journals of the monitor: one worker's, several workers', cut and hostile ones."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.runs.inspection import inspect_run
+from cs_input_analyzer.runs.journal import read_journal
+from tests.runs import logs
+
+
+def journal(
+    *,
+    worker: str = "worker-0",
+    workers: int = 2,
+    began_s: float = 0.0,
+    gap_s: float = 0.1,
+    count: int = 120,
+    batch: int = 32,
+    verdict: str = "unknown",
+    **wait: float,
+) -> list[str]:
+    """As the monitor writes it: a start, a line for each step, a log every five, an end."""
+    share = wait or None
+    start = {"worker": worker, "workers": workers, "time_unix_s": 1.7e9 + began_s, "batch_size": batch}
+    entries: list[dict[str, Any]] = [{"event": "start", "format": 1, **start, "source": "iterator"}]
+    for step in range(1, count + 1):
+        at, rate = step * gap_s, batch / gap_s
+        times = {"wait_s": 0.0, "step_s": gap_s, "phase": "steady"}
+        entries.append({"event": "step", "step": step, "steps": 1, "at_s": at, "samples": batch, **times})
+        if step % 5 == 0:
+            entries.append({"event": "log", "step": step, "at_s": at + gap_s, "loss": 1.0, "rate": rate, "global_rate": rate})
+    total = {"at_s": count * gap_s, "steps": count, "samples": count * batch}
+    entries.append({"event": "end", **total, "verdict": verdict, "why": "", "wait_ratio": share})
+    return [json.dumps(entry) for entry in entries]
+
+
+def test_a_wait_share_decides(tmp_path: Path) -> None:
+    for low, high, verdict in ((0.3, 0.4, "input_bound"), (0.0, 0.01, "accelerator_bound"), (0.04, 0.2, "unknown")):
+        lines = journal(estimate=(low + high) / 2, low=low, high=high)
+        found = inspect_run(logs.write(tmp_path / f"{verdict}.jsonl", lines))
+        assert found.verdict == verdict
+        assert found.evidence["wait_ratio"] == pytest.approx((low + high) / 2)
+        # Without waiting a third of the time it would have taken half as much again.
+        assert found.change.demand_samples_per_s == pytest.approx(320 / (1 - (low + high) / 2), rel=1e-3)
+
+
+def test_a_long_pause_that_the_monitor_explains_is_no_stall(tmp_path: Path) -> None:
+    lines = journal()
+    for place in range(81, len(lines)):  # an epoch's edge of ten seconds, told before its log line
+        entry = json.loads(lines[place])
+        entry["at_s"] += 10.0
+        if "global_rate" in entry:
+            entry["global_rate"] = None
+        lines[place] = json.dumps(entry)
+    phase = json.dumps({"event": "phase", "phase": "epoch_edge", "at_s": 6.7, "duration_s": 10.0, "step": 67})
+    plain = inspect_run(logs.write(tmp_path / "plain.jsonl", lines))
+    told = inspect_run(logs.write(tmp_path / "told.jsonl", [*lines[:81], phase, *lines[81:]]))
+    assert plain.stall_count == 1
+    assert told.stall_count == 0
+
+
+def test_a_journal_without_log_steps_is_read_by_its_steps(tmp_path: Path) -> None:
+    lines = [line for line in journal() if '"log"' not in line]
+    found = inspect_run(logs.write(tmp_path / "steps.jsonl", lines))
+    assert logs.steady_steps(found) == pytest.approx(10)
+    assert found.rates.rate_samples_per_s is None, "it was never logged"
+
+
+def rate_in(folder: Path) -> float:
+    """The steady rate of the one journal that counts there; each step of 0.1 s is 320 samples a second."""
+    found = inspect_run(folder)
+    assert found.workers == ()
+    assert sum(source.kind == "step journal" for source in found.sources) == 1
+    return found.rates.steady_samples_per_s.estimate
+
+
+HERE, BELOW, BESIDE = "steps.jsonl", "monitor-2/steps.jsonl", "monitor-3/steps.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("files", "runs"),
+    [
+        # Of a cell that was run twice the second counts; the first takes 40 s.
+        ({HERE: journal(workers=1, gap_s=0.2, count=200), BELOW: journal(workers=1, began_s=60)}, 1),
+        # Ranks that do not know of each other are not added up.
+        (dict.fromkeys((HERE, BELOW, BESIDE), journal(workers=1)), 1),
+        # A second start begins a second run.
+        ({HERE: [*journal(gap_s=1.0)[:-20], "", *journal()]}, 2),
+        # One that is cut is read until there.
+        ({HERE: [*journal()[:90], journal()[90][:40]]}, 1),
+    ],
+    ids=["a cell twice", "strangers", "two starts", "cut"],
+)
+def test_of_several_journals_the_newest_counts(files: dict[str, list[str]], runs: int, tmp_path: Path) -> None:
+    for name, lines in files.items():
+        logs.write(tmp_path / name, lines)
+    assert rate_in(tmp_path) == pytest.approx(320)
+    found = inspect_run(tmp_path)
+    assert found.runs_found == runs
+    assert sum("left aside" in note for note in found.notes) == len(files) - 1
+
+
+@pytest.mark.parametrize("first", ["training", "validation"])
+def test_of_training_and_validation_the_training_counts(tmp_path: Path, first: str) -> None:
+    training = journal(workers=1, began_s=0 if first == "training" else 0.01)
+    validation = journal(workers=1, began_s=0.01 if first == "training" else 0, gap_s=0.05, count=60)
+    root, below = (training, validation) if first == "training" else (validation, training)
+    logs.write(tmp_path / "steps.jsonl", root)
+    logs.write(tmp_path / "monitor-2" / "steps.jsonl", below)
+    assert rate_in(tmp_path) == pytest.approx(320)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(("estimate", "low", "high")), inner, max_size=3),
+    max_leaves=4,
+)
+KEYS = st.sampled_from(
+    ("step", "at_s", "rate", "global_rate", "wait_ratio", "verdict", "why", "duration_s", "worker", "batch_size", "samples")
+)
+EVENTS = st.sampled_from(("start", "step", "log", "interval", "checkpoint", "verdict", "end", "epoch", "new in a later version"))
+
+
+@given(st.lists(st.tuples(EVENTS, st.dictionaries(KEYS, JSON, max_size=6)), max_size=30), st.lists(st.binary(max_size=40)))
+def test_no_content_raises_or_invents_a_rate(entries: list[tuple[str, dict[str, Any]]], damaged: list[bytes]) -> None:
+    lines = [json.dumps({**values, "event": event}).encode() for event, values in entries]
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"\n".join([*lines, *damaged]))
+        file.flush()
+        found = read_journal(Path(file.name), 0.0)
+    given_rates = {float(v) for _, values in entries for v in values.values() if isinstance(v, int | float) and abs(v) < 1e300}
+    for writer in found.run.writers:
+        assert writer.last("rate") is None or writer.last("rate") in given_rates
+
+
+def test_of_several_workers_one_counts_and_its_rate_is_none_of_the_run(tmp_path: Path) -> None:
+    for worker in ("worker-0", "worker-1"):
+        lines = journal(worker=worker, workers=2, estimate=0.4, low=0.3, high=0.5)
+        logs.write(tmp_path / worker / "steps.jsonl", lines)
+    logs.write(tmp_path / "steps.jsonl", journal(workers=1, began_s=5, count=1000))  # an evaluator, which is no worker
+    logs.write(tmp_path / "performance" / "performance.json", [json.dumps({"est_samples_per_sec": 2500.0})])
+    found = inspect_run(tmp_path)
+    assert (found.verdict, "reached_ratio" in found.evidence, found.change.input_factor) == ("input_bound", False, None)
+    assert any("one of 2 workers" in note for note in found.notes)
