@@ -96,6 +96,7 @@ BERT: dict[str, Any] = {"wafer": "bert_large", "batch_size": 256}
     [
         (None, GPTJ, WS),
         (None, BERT, PIPELINED),
+        (None, BERT | {"wafer_mode": "weight-streaming"}, WS),
         (None, BERT | {"train_command": "python-ws run.py"}, WS),
         (None, {"demand": 5.0}, None),
         ("script:1:python-ws run.py", {}, WS),
