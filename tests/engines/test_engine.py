@@ -10,7 +10,7 @@ import pytest
 from builders import make_host
 
 from cs_input_analyzer.engines import selection as engine
-from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.machines import cluster
 from cs_input_analyzer.machines.cluster.file import file_text
 from cs_input_analyzer.machines.cluster.slurm import SlurmNodes
@@ -45,11 +45,18 @@ def on_slurm(monkeypatch: pytest.MonkeyPatch) -> type[NodesOfSlurm]:
     return NodesOfSlurm
 
 
+def engine_of(options: Options, declared: Cluster | None = None) -> engine.Engine:
+    """Return the engine that is opened, as `api.run` opens it. Raise UsageError for what is refused before that."""
+    mistakes = Mistakes()
+    place = engine.resolve(options, mistakes, declared=declared)
+    mistakes.raise_any()
+    assert place is not None
+    return engine.open_engine(options, place, declared=declared, on_status=lambda what: None, is_script=False)
+
+
 def opened(**options: Any) -> Cluster:
     declared = options.pop("declared", None)
-    found = engine.open_engine(
-        Options(launcher="slurm", **options), declared=declared, on_status=lambda what: None, is_script=False
-    )
+    found = engine_of(Options(launcher="slurm", **options), declared)
     assert found.host.hostname == "n1"
     return found.cluster
 
@@ -125,7 +132,7 @@ def test_more_single_task_nodes_than_there_are_submit_no_job(on_slurm: type[Node
 
 def here(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Cluster:
     monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(cpu_budget=cpus or 2, cpu_budget_source="affinity"))
-    found = engine.open_engine(Options(**options), declared=None, on_status=lambda what: None, is_script=False)
+    found = engine_of(Options(**options))
     found.launcher.close()
     return found.cluster
 
