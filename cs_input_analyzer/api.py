@@ -230,7 +230,7 @@ def run(
         complete = replace(request, pickled=pickled, host=opened.host, cluster=opened.cluster)
         found = story(complete, opened.launcher, progress)
     if options.launcher == "local":
-        with contextlib.suppress(OSError):  # without a cache folder every run stands alone
+        with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
             history.remember(opened.host, found.measurements, found.capacity.host_ratio.estimate if found.capacity else None)
     return _public(found)
 

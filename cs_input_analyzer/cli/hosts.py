@@ -39,11 +39,11 @@ def cluster(choice: str | None, path: str | None, force: bool, **of_slurm: Any) 
 
     Add to it what Slurm does not know: the bandwidths, your container and arguments. docs/interfaces.md lists all keys.
     """
+    from cs_input_analyzer.files import check_writable, write_text_atomically
     from cs_input_analyzer.machines import cluster as clusters
     from cs_input_analyzer.machines import host
     from cs_input_analyzer.machines.cluster.file import file_text
     from cs_input_analyzer.records import Options
-    from cs_input_analyzer.report.files import check_writable, write_text_atomically
 
     choice = choice or (clusters.SLURM if shutil.which("scontrol") else clusters.LOCAL)
     if clusters.names_file(choice):

@@ -77,8 +77,8 @@ class Output:
     @classmethod
     def taken(cls, choices: dict[str, Any]) -> Output:
         """Taken out of the choices of a command; files that cannot be written are noted among its mistakes."""
+        from cs_input_analyzer.files import check_writable
         from cs_input_analyzer.report import FORMATS
-        from cs_input_analyzer.report.files import check_writable
 
         files = {form: file for form in FORMATS if (file := choices.pop(f"{form}_file", None))}
         for path in files.values():
@@ -182,7 +182,7 @@ class OwnFiles:
         print_on_stderr(f"{error}")
         if not (is_tty(sys.stdin) and is_tty(sys.stderr) and click.confirm("Run it on your own files?", err=True)):
             raise error
-        from cs_input_analyzer.report.files import write_text_atomically
+        from cs_input_analyzer.files import write_text_atomically
 
         with suppress(OSError):
             remembered.parent.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     """
     from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
-    from cs_input_analyzer.report.files import check_writable
+    from cs_input_analyzer.files import check_writable
     from cs_input_analyzer.studies.tune import analyze_and_patch
 
     found_wrong = mistakes()

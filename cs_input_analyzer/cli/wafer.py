@@ -36,7 +36,7 @@ def wafer(model: str, json_file: str | None, system: str | None, **choices: Any)
     MODEL is a built-in network (bert_large, gpt2_small, gptj_6b, unet, ...) or a YAML file.
     """
     from cs_input_analyzer import report
-    from cs_input_analyzer.report.files import check_writable
+    from cs_input_analyzer.files import check_writable
     from wafer_model import WaferModelError
     from wafer_model.ask import ask
 

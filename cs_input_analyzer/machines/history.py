@@ -1,15 +1,12 @@
-"""What runs of before saw of this host when nothing disturbed it: a small file in the user's cache folder. No rates, no plans.
+"""Keep what earlier runs saw of this host when it was idle, in a small file of the user's cache folder. It holds no rates and no plans.
 
-A host may be disturbed for the whole of a run (a neighbour on the same cores), which no look within that run shows. The file holds,
-of each of the last runs on a host, the fastest reference loop by the CPUs that were in use, and what its launches got of the quiet
-level: a host that is quiet now may be busy at another hour. Two runs that end at once may lose what
-one of them saw: the next one sees it again.
+A host may be disturbed for a whole run, by a neighbour on the same cores. No look within that run shows it. So the file holds two
+figures of each of the last runs: the fastest reference loop by the number of CPUs in use, and the share of the idle host's rate that
+its launches got. Two runs that end together may lose one of their entries; the next run adds it again.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +14,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.files import write_text_atomically
 from cs_input_analyzer.planning.capacity import fastest_loops_s
 from cs_input_analyzer.records import Host, Measurement, QuietLoop
 
@@ -48,20 +46,17 @@ def known(host: Host) -> Host:
 
 
 def remember(host: Host, measurements: Iterable[Measurement], kept_ratio: float | None) -> None:
-    """Adds the fastest that workers of a run saw, and what its launches got of the quiet level. Raises OSError without a file."""
+    """Add a run to the file: its fastest reference loops, and the share of the idle host's rate that its launches got.
+
+    Raises:
+        OSError, UsageError, LaunchError: the file cannot be written.
+    """
     folder = _folder()
     hosts = _read(folder)
     run = _Run(tuple(QuietLoop(cpus, cpu_s) for cpus, cpu_s in sorted(fastest_loops_s(measurements).items())), kept_ratio)
     hosts[_name(host)] = [*hosts.get(_name(host), []), run][-RUNS:]
     folder.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=folder, prefix=FILE)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_HOSTS.dump_json(hosts))
-        Path(name).replace(folder / FILE)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_text_atomically(folder / FILE, _HOSTS.dump_json(hosts).decode())
 
 
 def _read(folder: Path) -> dict[str, list[_Run]]:

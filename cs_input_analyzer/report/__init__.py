@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.files import write_text_atomically
 from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
 from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_markdown
 from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.comparison import comparison_document
 from cs_input_analyzer.report.document import Document, shortened
-from cs_input_analyzer.report.files import write_text_atomically
 from cs_input_analyzer.report.findings import tuning_document
 from cs_input_analyzer.report.inspection import inspection_document
 from cs_input_analyzer.report.masked import masked, secrets_of

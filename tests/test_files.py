@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cs_input_analyzer.errors import LaunchError, UsageError
-from cs_input_analyzer.report.files import check_writable, write_text_atomically
+from cs_input_analyzer.files import check_writable, write_text_atomically
 
 is_root = os.geteuid() == 0
 

@@ -1,4 +1,4 @@
-"""Puts a report on disk whole or not at all."""
+"""Put a file on disk whole or not at all."""
 
 from __future__ import annotations
 
