@@ -116,7 +116,12 @@ class Reader:
         called = Counter(node.op for body in bodies for node in body.node_def if node.op not in ("Const", "Identity", "NoOp"))
         within = [node for body in bodies for node in body.node_def]
         given = [nodes[key] for key in map(node_name, node.input) if key in nodes]
-        built = self._source_of(node, scope)
+        number = number_in_metadata(node)
+        if number is None and SOURCE_NUMBER in node.attr:
+            number = node.attr[SOURCE_NUMBER].i
+        if number is None and scope == _TOP:
+            number = self.numbers.get(node.name)
+        built = self.lines.get(number) if number is not None else None
         source = (built.line or None) if built else None
         library = built.library if built else None
         code, ignored = code_at(source)
@@ -150,14 +155,6 @@ class Reader:
         while (one := inner.get(node_name(result))) is not None and one.op in ("Identity", "Cast"):
             result = one.input[0]
         return {"key_is_component": node_name(result) in {argument.name for argument in function.signature.input_arg}}
-
-    def _source_of(self, node: Any, scope: _Scope) -> Source | None:
-        number = number_in_metadata(node)
-        if number is None and SOURCE_NUMBER in node.attr:
-            number = node.attr[SOURCE_NUMBER].i
-        if number is None and scope == _TOP:
-            number = self.numbers.get(node.name)
-        return self.lines.get(number) if number is not None else None
 
     def _functions_of(self, node: Any) -> list[Any]:
         return [self.functions[name] for name in functions_of(node) if name in self.functions]
@@ -272,9 +269,12 @@ def _parameters(node: Any, inputs: Mapping[str, list[str]], nodes: Mapping[str, 
     found: dict[str, Scalar | tuple[Scalar, ...]] = {}
     for argument, tensors in inputs.items():
         if len(tensors) == 1:
-            value = _constant(nodes.get(node_name(tensors[0])))
-            if value is not None and value != ():
-                found[argument] = "AUTOTUNE" if value == AUTOTUNE and argument in _AUTOTUNABLE else value
+            array = constant_of(nodes.get(node_name(tensors[0])))
+            if array is None or array.size == 0:
+                continue
+            values = tuple(one.decode(errors="replace") if isinstance(one, bytes) else one for one in array.ravel().tolist())
+            value = values if array.ndim else values[0]
+            found[argument] = "AUTOTUNE" if value == AUTOTUNE and argument in _AUTOTUNABLE else value
     for attribute in _ATTRIBUTES_OF_INTEREST:
         if attribute in node.attr:
             value_of = node.attr[attribute]
@@ -297,12 +297,3 @@ def _options_set(serialized: bytes) -> dict[str, Scalar | tuple[Scalar, ...]]:
                 yield name, value
 
     return dict(visit(dataset_options_pb2.Options.FromString(serialized), ""))
-
-
-def _constant(node: Any) -> Scalar | tuple[Scalar, ...] | None:
-    """The value of a small Const node; None for anything else."""
-    array = constant_of(node)
-    if array is None:
-        return None
-    values = tuple(value.decode(errors="replace") if isinstance(value, bytes) else value for value in array.ravel().tolist())
-    return values if array.ndim else values[0]
