@@ -110,7 +110,6 @@ BINS = 90
 # Steps of the picture: enough in each bin to be a rate, few enough for a tenth of a second.
 LEAST_STEPS, MOST_STEPS, ROUNDS = 1800, 12_000, 60
 MOST_WORKERS = 200
-WARMUP_RATIO = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +149,7 @@ def feeding_curve(analysis: Analysis, traces_s: Sequence[Sequence[float]]) -> Fe
         shapes, workers=workers, batches=steps // workers + 1, replications=1, seed=analysis.options.seed
     ) * (workers * batch / supply)
     step_s, depth = batch / demand, simulate.depth_of(analysis.pipeline)
-    taken = simulate.taken_s(production, np.full(steps, step_s), depth=depth)[0, int(WARMUP_RATIO * steps) :]
+    taken = simulate.taken_s(production, np.full(steps, step_s), depth=depth)[0, int(simulate.WARMUP_RATIO * steps) :]
     times = taken - taken[0]
     edges = np.linspace(0.0, float(times[-1]), BINS + 1)
     # A batch is taken bit by bit while its step lasts: rates of stretches shorter than some steps would jump without a cause.

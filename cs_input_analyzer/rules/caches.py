@@ -16,8 +16,6 @@ from cs_input_analyzer.planning import evidence as measured
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.units import format_bytes
 
-# Maps that take this share of the CPU time are worth doing once.
-COSTLY_RATIO = 0.2
 LARGE_RATIO = 0.4
 MEMORY_RATIO = 0.5
 _CACHES = KEEPERS | WRITERS | {"Load"}
@@ -54,7 +52,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     maps = measured.share_of(case, [one for one in up_to_here if traits.is_map(one)]) or 0.0
     is_slow = measured.bottleneck(case, ("storage bandwidth", "storage latency")) is not None
     need, room = measured.cache_bytes_per_node(case, op), measured.free_bytes_per_node(case)
-    if need is None or need > MEMORY_RATIO * room or (maps < COSTLY_RATIO and not is_slow):
+    if need is None or need > MEMORY_RATIO * room or (maps < measured.COSTLY_RATIO and not is_slow):
         return
     message = f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
     fix = f"put .cache() after {op.name}{traits.freezing(op, up_to_here, ops)}"
@@ -100,22 +98,22 @@ def file_cache_redirected(case: Case) -> Iterator[Finding]:
 
     Silent where nothing is written, where the cache is complete, and for what another dataset of the input function writes.
     """
-    written = [(path, op) for path in case.pipeline.redirected if (op := _writer_of(path, case.pipeline.ops)) is not None]
-    if not written:
-        return
-    paths = list(dict.fromkeys(path for path, _ in written))
-    message = f"writes to {', '.join(paths)} went to a private folder: the first pass of a training still makes them"
-    yield measured.finding(written[0][1], message, None, {"paths": len(paths)})
+    writers: dict[str, Op] = {}
+    for path in case.pipeline.redirected:
+        for op in case.pipeline.ops:
+            place = op.parameters.get("filename", op.parameters.get("path"))
+            # A path that the graph does not name is computed by any op without one.
+            is_computed = place is None and path.startswith("(")
+            if op.kind in _CACHES and (is_computed or _is_moved_to(place, path)):
+                writers.setdefault(path, op)
+    if writers:
+        message = f"writes to {', '.join(writers)} went to a private folder: the first pass of a training still makes them"
+        yield measured.finding(next(iter(writers.values())), message, None, {"paths": len(writers)})
 
 
-def _writer_of(path: str, ops: tuple[Op, ...]) -> Op | None:
-    """The op that writes to this path, or to the place that it was moved to; without a name in the graph any that computes one."""
-    for op in ops:
-        place = op.parameters.get("filename", op.parameters.get("path"))
-        is_computed = place is None and path.startswith("(")
-        if op.kind in _CACHES and (is_computed or place == path or str(place).endswith(f"-{PurePath(path).name}")):
-            return op
-    return None
+def _is_moved_to(place: object, path: str) -> bool:
+    """Return whether `place` is this path, or the private one that stands for it while measuring."""
+    return place == path or str(place).endswith(f"-{PurePath(path).name}")
 
 
 def cache_path_shared(case: Case) -> Iterator[Finding]:
@@ -135,8 +133,7 @@ def cache_path_shared(case: Case) -> Iterator[Finding]:
     plan, launches = case.plan, [[worker.writes for worker in m.workers if worker.writes] for m in case.measurements]
     shared = next((set.intersection(*map(set, written)) for written in launches if len(written) > 1), set[str]())
     for op in case.pipeline.ops:
-        target = str(op.parameters.get("filename") or "")
-        path = next((one for one in sorted(shared) if target == one or target.endswith(f"-{PurePath(one).name}")), None)
+        path = next((one for one in sorted(shared) if _is_moved_to(op.parameters.get("filename"), one)), None)
         if op.kind != "Cache" or path is None or plan is None or plan.input_workers < 2:
             continue
         if plan.streaming.tasks_per_node == 1 and measured.node_local_folder(path):
@@ -244,7 +241,7 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
         if not traits.is_map(op) or op.within is not None or (is_random and not traits.decodes(op)):
             continue
         share, need = measured.share_of(case, (op,)), measured.cache_bytes_per_node(case, op)
-        is_cheap = share < COSTLY_RATIO if share is not None else not traits.is_costly(op)
+        is_cheap = share < measured.COSTLY_RATIO if share is not None else not traits.is_costly(op)
         if is_cheap or (need is not None and need > MEMORY_RATIO * measured.free_bytes_per_node(case)):
             continue
         message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")

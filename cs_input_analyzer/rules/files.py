@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline.op_traits import first_of
 from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, node_local_folder, share_of, workers_of
-from cs_input_analyzer.records import Case, FileSet, Finding, Scalar, StationKind
+from cs_input_analyzer.planning.evidence import COSTLY_RATIO, READING, bottleneck, finding, node_local_folder, share_of, workers_of
+from cs_input_analyzer.records import Case, Finding, Scalar, StationKind
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 SKEWED_RATIO = 2.0  # largest file over mean file
@@ -33,10 +34,13 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     skew = files.largest_bytes * files.count / files.bytes
     if skew < SKEWED_RATIO:
         return
-    uneven = _largest_shard_ratio(files, workers) if workers and workers <= files.count else None
+    uneven = None
+    if workers and workers <= files.count:  # the shard of the largest file, its other files as large as the mean of the rest
+        rest = (files.bytes - files.largest_bytes) / (files.count - 1)
+        uneven = (files.largest_bytes + (files.count / workers - 1) * rest) / (files.bytes / workers)
     slowest = bottleneck(case, ("slowest shard",))
     is_bad = slowest is not None or (uneven is not None and uneven >= UNEVEN_RATIO)
-    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
+    shard = first_of(case.pipeline.ops, ("Shard",))
     effect = f": the largest of {workers} shards is at least {uneven:.1f} times the mean" if uneven else ""
     message = (
         f"the largest file has {format_bytes(files.largest_bytes)}, the mean one {format_bytes(files.bytes / files.count)}{effect}"
@@ -44,13 +48,6 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     fix = f"write the data into {max(files.count, 4 * (workers or 1))} files or more, of equal size"
     evidence = {"largest_bytes": files.largest_bytes, "largest_over_mean_ratio": skew, "largest_shard_ratio": uneven}
     yield finding(shard, message, fix, evidence, is_warning=is_bad)
-
-
-def _largest_shard_ratio(files: FileSet, workers: int) -> float:
-    """Bytes of the shard that holds the largest file over those of a mean shard, its other files taken as the mean of the rest."""
-    in_shard = files.count / workers
-    rest = (files.bytes - files.largest_bytes) / (files.count - 1)
-    return (files.largest_bytes + (in_shard - 1) * rest) / (files.bytes / workers)
 
 
 def path_not_shared(case: Case) -> Iterator[Finding]:
@@ -89,7 +86,6 @@ def _place(case: Case) -> tuple[str | None, int, bool | None, str | None]:
 
 
 ENCODED = frozenset({"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeAndCropJpeg", "DecodeGif", "DecodeWebP"})
-LARGE_RATIO = 0.2
 CPU_BOUND: tuple[StationKind, ...] = ("CPU", "serial op", "fixed parallelism", "readers")
 
 
@@ -115,9 +111,9 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     storage = bottleneck(case, ("storage bandwidth",))
     share, is_waste = share_of(case, packed) if packed else None, False
     if packed:
-        if storage is not None or ((share is None or share < LARGE_RATIO) and not is_encoded):
+        if storage is not None or ((share is None or share < COSTLY_RATIO) and not is_encoded):
             return
-        is_waste = share is not None and share >= LARGE_RATIO and bottleneck(case, CPU_BOUND) is not None
+        is_waste = share is not None and share >= COSTLY_RATIO and bottleneck(case, CPU_BOUND) is not None
         kind = packed[0].parameters["compression_type"]
         message = "encoded images are compressed once more" if is_encoded else f"records are {kind}"
         message += f": {format_ratio(share)} of the CPU time goes into reading them" if share is not None else ""

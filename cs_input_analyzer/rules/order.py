@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
 
 from cs_input_analyzer.pipeline import op_traits as traits
@@ -13,6 +13,7 @@ from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, sh
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.buffers import refill_ratio
 from cs_input_analyzer.planning.evidence import (
+    COSTLY_RATIO,
     bottleneck,
     finding,
     is_endless,
@@ -22,6 +23,7 @@ from cs_input_analyzer.planning.evidence import (
     share_of,
     visits,
     waits,
+    windows_of,
     workers_of,
 )
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, SteadyState
@@ -67,7 +69,6 @@ def _is_forced(op: Op, case: Case) -> bool:
     return traits.option(case.pipeline.ops, "deterministic") is True or waits(case, op)
 
 
-COSTLY_RATIO = 0.2
 DROPPED_RATIO = 0.1
 # From this share of the CPU time on the waste is worth a warning.
 WASTED_RATIO = 0.1
@@ -93,8 +94,11 @@ def late_filter(case: Case) -> Iterator[Finding]:
         is_own = traits.is_written(op)
         before = _made_by(op, case)
         maps = [one for one in before if traits.is_map(one) and (is_own or traits.is_written(one))]
-        share, dropped = share_of(case, maps), _dropped(op, before, case)
-        if share is None or share < COSTLY_RATIO or dropped is None or dropped < DROPPED_RATIO:
+        # Ops of other kinds give as many as they take.
+        counting = [one for one in before if traits.is_map(one) or one.kind in kinds_with("filter") | OPENS]
+        kept, given = visits(case, op), visits(case, counting[-1]) if counting else None
+        share, dropped = share_of(case, maps), 1 - kept / given if kept and given else 0.0
+        if share is None or share < COSTLY_RATIO or dropped < DROPPED_RATIO:
             continue
         wasted = share * dropped
         names = " and ".join(one.name for one in maps)
@@ -125,14 +129,6 @@ def _made_by(op: Op, case: Case) -> tuple[Op, ...]:
     return tuple(other for other in case.pipeline.ops if other.name in found - {op.name})
 
 
-def _dropped(op: Op, before: Sequence[Op], case: Case) -> float | None:
-    """Return the share of the elements that a filter drops; None where what it gets or gives was not counted."""
-    # Ops of other kinds give as many as they take.
-    counting = [one for one in before if traits.is_map(one) or one.kind in kinds_with("filter") | OPENS]
-    kept, given = visits(case, op), visits(case, counting[-1]) if counting else None
-    return max(0.0, 1 - kept / given) if kept and given else None
-
-
 # Ops that hand elements on without working on them.
 _HANDS_ON = HANDS_ON | {"Repeat", "Take", "Skip"}
 
@@ -150,7 +146,10 @@ def prefetch_missing(case: Case) -> Iterator[Finding]:
     where the last op works ahead by itself, as a parallel `map` or `batch` does.
     """
     ops = case.pipeline.ops
-    last = _last_working(ops)
+    by_name = {op.name: op for op in ops}
+    last = next((op for op in reversed(ops) if op.within is None), None)
+    while last is not None and last.kind in _HANDS_ON:
+        last = by_name.get(last.inputs[0]) if last.inputs else None
     if last is None:
         return
     if last.kind == "Prefetch":
@@ -162,21 +161,11 @@ def prefetch_missing(case: Case) -> Iterator[Finding]:
     yield _no_prefetch(last, case, f"the pipeline ends with {last.name} and without a prefetch", "insert-prefetch")
 
 
-def _last_working(ops: tuple[Op, ...]) -> Op | None:
-    """The op that the consumer waits for: the last that does anything."""
-    by_name = {op.name: op for op in ops}
-    op = next((op for op in reversed(ops) if op.within is None), None)
-    while op is not None and op.kind in _HANDS_ON:
-        op = by_name.get(op.inputs[0]) if op.inputs else None
-    return op
-
-
 def _no_prefetch(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
-    station = bottleneck(case, ("serial op",))
-    is_limit = station is not None and station.op == op.name
+    station = bottleneck(case, ("serial op",), at=(op.name,))
     fix = f"end the pipeline with .prefetch({AUTOTUNE})"
-    evidence = {"last_op": op.name, "ceiling_samples_per_s": station.samples_per_s if station is not None and is_limit else None}
-    return finding(op, message, fix, evidence, is_warning=is_limit, edits=(Edit(kind=kind, op=op.name),))
+    evidence = {"last_op": op.name, "ceiling_samples_per_s": station.samples_per_s if station is not None else None}
+    return finding(op, message, fix, evidence, is_warning=station is not None, edits=(Edit(kind=kind, op=op.name),))
 
 
 QUICK_S = 2.0
@@ -267,8 +256,8 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     if is_endless(case.pipeline) or case.mode == "eval":
         return
     fix = "add .repeat() after shuffle and before prefetch, and set the number of steps in the run"
-    states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
-    passes, steps, batches = max((state.epochs for state in states), default=0), case.training.steps, _batches(case)
+    passes = max((window.epochs for window in windows_of(case.measurements)), default=0)
+    steps, batches = case.training.steps, _batches(case)
     evidence = {"passes": passes, "elements_per_pass": case.pipeline.cardinality, "steps": steps, "batches": batches}
     if steps is not None and batches is not None and batches < steps:
         message = f"all workers together have {format_count(batches)} batches for the {format_count(steps)} steps of the params"
@@ -282,7 +271,7 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
 def _ended_for_good(case: Case, end: SteadyState) -> Finding:
     """Name the source that can be read once: a generator, else what repeats the data, else the last op."""
     ops = case.pipeline.ops
-    generator = next((op for op in ops if op.kind == "Generator"), None)
+    generator = traits.first_of(ops, ("Generator",))
     last = ops[-1] if ops else None
     repeat = without_end(ops).get(last.name) if last is not None else None
     gave = "" if end.pass_elements is None else f" {counted(end.pass_elements, 'element')}"

@@ -57,7 +57,12 @@ def short_cycle(case: Case) -> Iterator[Finding]:
             continue
         if not opens_files(op, ops):
             continue
-        now = _reads_now(op, cycle, case)
+        calls = op.parameters.get("num_parallel_calls")
+        if not isinstance(calls, int) or calls < 1:
+            cost = cost_of(op, case.profile)
+            calls = cost.parallelism if cost is not None and cost.parallelism else cycle
+        # As many as there are calls, or open files where those are fewer.
+        now = max(1.0, min(cycle, calls) if cycle > 0 else calls)
         reads = reads_at_once(case, now) if freeing_shuffle(op, ops) is not None else None
         if reads is not None and reads >= PAYING_RATIO * now:
             yield _waiting(op, now, reads, case)
@@ -98,15 +103,6 @@ def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
     return finding(op, message, fix, evidence, is_warning=True, edits=edits)
 
 
-def _reads_now(op: Op, cycle: int, case: Case) -> float:
-    """Reads that are outstanding at a time: as many as there are calls, or open files where those are fewer."""
-    calls = op.parameters.get("num_parallel_calls")
-    if not isinstance(calls, int) or calls < 1:
-        cost = cost_of(op, case.profile)
-        calls = cost.parallelism if cost is not None and cost.parallelism else cycle
-    return max(1.0, min(cycle, calls) if cycle > 0 else calls)
-
-
 def flat_map_over_files(case: Case) -> Iterator[Finding]:
     """A `flat_map` opens one file after the other.
 
@@ -140,11 +136,15 @@ def _may_be_several(count: int | None, case: Case) -> bool:
 
 
 def _one_by_one(op: Op, case: Case, how: str, fix: str, edits: tuple[Edit, ...]) -> Finding:
-    station = bottleneck(case, (*READING, "serial op"))
-    holds_back = station is not None and station.op in {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
+    holds_back = _holds_back(case, (op, *inside(op, case.pipeline.ops)))
     message = f"{op.name} reads {how}" + (", which holds the worker back" if holds_back else "")
     evidence = {"reads_at_once_now": 1, "reads_at_once": edits[0].value, "files": files_read(case, op)}
     return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
+
+
+def _holds_back(case: Case, ops: tuple[Op, ...]) -> bool:
+    """Return whether reading holds the worker back, on the thread of one of these ops or in the storage."""
+    return bottleneck(case, (*READING, "serial op"), at={None, *(op.name for op in ops)}) is not None
 
 
 def sequential_reads(case: Case) -> Iterator[Finding]:
@@ -196,8 +196,7 @@ def _concatenated(case: Case) -> Iterator[Finding]:
     are_alike = len({folding.label(name) for name in branches}) == 1 and len(branches) == len(joins) + 1
     if not are_alike or len(readers) != len(branches) or any(op.files is None or op.files.count != 1 for op in readers):
         return
-    station = bottleneck(case, (*READING, "serial op"))
-    holds_back = station is not None and station.op in {last.name, None, *(op.name for op in before)}
+    holds_back = _holds_back(case, (last, *before))
     message = f"{last.name} is the last of {len(joins)} in a row, which join {len(branches)} datasets of one file each: an element "
     message += f"passes up to {len(joins)} of them" + (", and this holds the worker back" if holds_back else "")
     keeps = "" if freeing_shuffle(last, ops) is not None else "cycle_length=1, "

@@ -13,7 +13,15 @@ from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, sh
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.buffers import element_bytes
-from cs_input_analyzer.planning.evidence import elements_of_worker, files_are_samples, finding, rate_of_worker, samples_of_worker
+from cs_input_analyzer.planning.evidence import (
+    bytes_per_task,
+    elements_of_worker,
+    files_are_samples,
+    finding,
+    rate_of_worker,
+    samples_of_worker,
+    windows_of,
+)
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
@@ -48,16 +56,16 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         held = kept * each if each is not None else None
         if held is not None and held < SMALL_BYTES:
             continue
-        room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
         message = f"{shuffle.name} keeps {kept:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else "")
         fix = f"shuffle before {decoder.name}, while the elements are still encoded"
         evidence = {"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name}
         edits = tuple(Edit(kind="swap", op=shuffle.name) for _ in maps[: maps.index(decoder) + 1])
-        is_heavy = held is not None and held > MEMORY_RATIO * room
+        is_heavy = held is not None and held > MEMORY_RATIO * bytes_per_task(case)
         yield finding(shuffle, message, fix, evidence, is_warning=is_heavy, edits=edits)
 
 
 def _growth(op: Op, case: Case) -> float:
+    """Return the bytes that a map gives over those that it gets, 1 if they were not measured."""
     cost = cost_of(op, case.profile)
     if cost is None or not cost.bytes_in_per_sample or cost.bytes_out_per_sample is None:
         return 1.0
@@ -95,15 +103,13 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
             continue
         if count <= max(samples, BATCHES * (case.pipeline.batch_size or 1)):
             continue
-        states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
-        gap_s = max((state.epoch_gap_s for state in states if state.epoch_gap_s is not None), default=None)
+        gap_s = max((one.epoch_gap_s for one in windows_of(case.measurements) if one.epoch_gap_s is not None), default=None)
         message = f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}"
         fix = "shuffle the file names, and give the buffer some batches or a few percent of a worker's samples"
         evidence = {"buffer_size": count, "samples_of_a_worker": round(samples), "epoch_gap_s": gap_s}
         rate = rate_of_worker(case)
-        yield finding(
-            op, message, fix, evidence, is_warning=rate is not None and gap_s is not None and gap_s >= GAP_RATIO * samples / rate
-        )
+        is_slow = rate is not None and gap_s is not None and gap_s >= GAP_RATIO * samples / rate
+        yield finding(op, message, fix, evidence, is_warning=is_slow)
 
 
 # Where these are, order is meant, or is not that of samples of a file.
@@ -171,8 +177,7 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         is_mixed = any(batching_op(ops, op) is None for op in before)
         each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
         held = count * each * size if each is not None and size is not None else None  # a short dataset does not fill it
-        room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
-        is_heavy = held is not None and held > MEMORY_RATIO * room
+        is_heavy = held is not None and held > MEMORY_RATIO * bytes_per_task(case)
         if is_mixed and not is_heavy:
             continue
         up_to = f", up to {format_bytes(held)}" if held is not None else ""
