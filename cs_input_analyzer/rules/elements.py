@@ -68,12 +68,12 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     """Some dimension of a tensor, or its rank, is unknown when the model is compiled.
 
     Accelerators compile a model for static shapes. Parsing of variable-length features, `decode_jpeg` without a resize, Python
-    functions and generators without a signature all promise little; sparse and ragged tensors have no static shape at all.
+    functions and generators without a signature promise none. Sparse and ragged tensors have no static shape at all.
 
-    Fix: `tf.ensure_shape(x, [...])` where the size is always the same (it checks, and tells the compiler); pad, crop or resize
-    where it is not: `padded_batch` with `padded_shapes`, `tf.image.resize`, `to_dense`/`to_tensor` with a shape.
+    Fix: `tf.ensure_shape(x, [...])` if the size is always the same (it checks, and tells the compiler). Pad, crop or resize if it
+    is not: `padded_batch` with `padded_shapes`, `tf.image.resize`, `to_dense`/`to_tensor` with a shape.
 
-    Silent where all shapes are known, for the batch dimension alone (CSI307 is about that), and for strings, which go to no
+    Silent if all shapes are known, and for the batch dimension alone (CSI307 is about that). Silent for strings, which go to no
     accelerator.
     """
     last = batching_op(case.pipeline.ops)
@@ -113,20 +113,20 @@ GIL: tuple[StationKind, ...] = ("Python (GIL)",)
 def python_in_pipeline(case: Case) -> Iterator[Finding]:
     """Python code runs for the elements of the pipeline, and only one thread of a process can run Python.
 
-    `py_function`, `numpy_function` and `from_generator` call back into the interpreter, whose lock (GIL) they all share. However
-    many CPUs a worker has and however many parallel calls a `map` makes, they take turns. Only more workers (processes) help, each
-    with an interpreter of its own.
+    `py_function`, `numpy_function` and `from_generator` call back into the interpreter, whose lock (GIL) they all share. They take
+    turns, whatever the CPUs of a worker and the parallel calls of a `map`. Only more workers (processes) help, each with an
+    interpreter of its own.
 
     Fix: TensorFlow ops in place of the Python code (`tf.io.decode_*`, `tf.strings`, `tf.numpy_function` -> `tf.*`); or do it once,
     when the dataset is written. Until then: many tasks per node with one CPU each, and one call for a whole batch in place of one
     per sample.
 
-    A warning where the lock is the bottleneck, where Python runs for each sample and takes a fifth of the CPU time, or takes half
-    of it however often it runs. Else for your information: so where its cost was not measured, where its calls wait longer than
-    they compute, and where reading holds the worker back.
+    A warning if the lock is the bottleneck, if Python runs for each sample and takes a fifth of the CPU time, or if it takes half
+    of it however often it runs. For your information if its cost was not measured, if its calls wait longer than they compute, or
+    if reading holds the worker back.
 
-    Silent where all functions are TensorFlow's, and where it was measured that Python takes less than a hundredth of the CPU time
-    and limits nothing, as before a full `cache`.
+    Silent if all functions are TensorFlow's. Silent if Python was measured to take less than a hundredth of the CPU time and
+    limits nothing, as before a full `cache`.
     """
     rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
     found = tuple(op for op in python_ops(case.pipeline.ops) if not is_idle(case, op))

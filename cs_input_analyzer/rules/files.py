@@ -18,15 +18,15 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     """Files of very different size make shards of very different size.
 
     Workers divide files, not samples. In training that repeats, samples of the small shards are seen more often than those of the
-    large ones; without a repeat the small shards end first and the accelerator waits for the large one. Where large files also hold
+    large ones. Without a repeat the small shards end first, and the accelerator waits for the large one. If large files also hold
     larger samples, their worker is the slowest, and a round-robin feed goes at its pace.
 
-    Fix: write the data again into files of equal size, and as many that a worker gets several: differences average out.
+    Fix: write the data again into files of equal size, and so many that a worker gets several: differences average out.
 
-    A warning where the largest shard of the plan is at least half as large again as the mean one, or where the measured shards
-    differ in speed and hold the worker back; for your information where files merely differ.
+    A warning if the largest shard of the plan is at least half as large again as the mean one, or if the measured shards differ in
+    speed and hold the worker back. For your information if files merely differ.
 
-    Silent where the largest file is less than twice the mean, where workers do not divide files, and for a single worker.
+    Silent if the largest file is less than twice the mean. Silent if workers do not divide files, and for a single worker.
     """
     files, workers = case.pipeline.files, workers_of(case)
     if files is None or files.count < 2 or files.bytes == 0 or not case.is_sharded or workers == 1:
@@ -93,16 +93,16 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     """Compression of the records costs the resource that is short, and saves the one that is not.
 
     Unpacking GZIP or ZLIB takes CPU time in the reader, on one thread for each file: 240 MB of records a CPU second, where plain
-    ones take 980 (measured on tokens). That pays where the storage is slow and the data shrink. Images and audio are compressed
+    ones take 980 (measured on tokens). That pays if the storage is slow and the data shrink. Images and audio are compressed
     already: doing it again costs CPU and saves nothing.
 
     Fix: write the records once more, without `compression_type` (or with it), and set the same in the reader.
 
-    A warning where records are compressed, the worker is short of CPU and the reader takes a fifth of its CPU time or more. For
-    your information where the reader takes as much of a worker with CPU to spare, where compressed records hold encoded images,
-    and where plain records meet a storage that is the bottleneck.
+    A warning if records are compressed, the worker is short of CPU and the reader takes a fifth of its CPU time or more. For your
+    information if the reader takes as much of a worker with CPU to spare, if compressed records hold encoded images, or if plain
+    records meet a storage that is the bottleneck.
 
-    Silent where the trade is the right way round, where the cost of unpacking was not measured, and for records of encoded images
+    Silent if the trade is the right way round, or if the cost of unpacking was not measured. Silent for records of encoded images
     that are not compressed again.
     """
     readers = [op for op in case.pipeline.ops if isinstance(op.parameters.get("compression_type"), str)]

@@ -34,16 +34,16 @@ SMALL_RATIO = 0.05
 def serial_map(case: Case) -> Iterator[Finding]:
     """A `map` makes one call at a time although the task has more CPUs.
 
-    One thread then sets the pace of the whole pipeline, and the other CPUs idle. TensorFlow makes a plain `map` parallel by itself,
-    but not one that draws random numbers, looks up a table or reads a variable, not one inside another op's function, and none
-    where `autotune` or `map_parallelization` is switched off.
+    One thread then sets the pace of the whole pipeline, and the other CPUs are idle. TensorFlow makes a plain `map` parallel by
+    itself. It leaves a map alone that draws random numbers, looks up a table, reads a variable, or is inside another op's
+    function. It leaves all maps alone if `autotune` or `map_parallelization` is switched off.
 
-    Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. Which random numbers an element gets changes, as it
-    does from run to run anyway. Calls that mostly wait get a number, and a private pool of as many threads. It is advice only
-    where one seed was given for two components, as for a picture and its mask: parallel calls would mix the two draws.
+    Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. The random numbers of an element change, as they
+    do from run to run anyway. Calls that mostly wait get a number, and a private pool of as many threads. The fix is advice only
+    if one seed was given for two components, such as a picture and its mask: parallel calls would mix the two draws.
 
-    Silent where TensorFlow makes the map parallel, on one CPU, over file names and batches that cost next to nothing (below a
-    twentieth of the CPU time), where none of it ran, inside an op that calls it in parallel, for a map that a library made, and for
+    Silent if TensorFlow makes the map parallel, or if an op calls it in parallel. Silent on one CPU. Silent if the map takes less
+    than a twentieth of the CPU time, or did not run. Silent for a map of file names, and for a map that a library made. Silent for
     Python functions that do not wait: they share one lock, so more calls at a time do not help.
     """
     ops, cpus = case.pipeline.ops, widest_cpus(case)
@@ -120,16 +120,16 @@ FEW_CALLS = 16
 def parallelism_far_off(case: Case) -> Iterator[Finding]:
     """A fixed `num_parallel_calls` is far from what the task can use.
 
-    Far too few calls leave CPUs idle, or waiting for one reply at a time. Far too many only hold more elements in memory: calls
-    beyond the CPUs gain nothing unless they wait.
+    Too few calls leave CPUs idle, or wait for one reply at a time. Too many only hold more elements in memory: calls beyond the
+    CPUs gain nothing unless they wait.
 
     Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task. An `interleave` whose order counts needs a `cycle_length` as well:
     the one that TensorFlow chooses follows the calls. Calls that mostly wait, and hold the worker back, need a number: as many as
-    keep the CPUs busy (Little's law), and a private pool of as many threads, as TensorFlow has no more of them than CPUs.
+    keep the CPUs busy (Little's law), and a private pool of as many threads. TensorFlow has no more threads than CPUs.
 
-    Silent for AUTOTUNE, for few calls that do not hold the worker back, for many that wait for most of their time (fewer would be
-    too few) or were not measured, for up to four calls per CPU, for a map that a library made, and for interleaves whose
-    `cycle_length` is the smaller number.
+    Silent for AUTOTUNE, and for a map that a library made. Silent for few calls that do not hold the worker back. Silent for up to
+    four calls per CPU. Silent for many calls that mostly wait, or were not measured. Silent for an interleave whose `cycle_length`
+    is the smaller number.
     """
     cpus = widest_cpus(case) or (case.host.cpu_budget if case.host else None)
     for op in case.pipeline.ops:

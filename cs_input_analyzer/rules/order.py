@@ -75,18 +75,19 @@ WASTED_RATIO = 0.1
 
 
 def late_filter(case: Case) -> Iterator[Finding]:
-    """A `filter` throws elements away after they have been made at great cost.
+    """A `filter` drops elements after costly work on them.
 
-    What is dropped was read, decoded and resized for nothing. A condition on what stands in the record (a label, a size, a name)
-    can be tested before the costly part.
+    The dropped elements were read, decoded and resized for nothing. A condition on what stands in the record (a label, a size, a
+    name) can be tested before the costly part.
 
     Fix: split the map: parse what the condition needs, filter, then decode. Better still, write the dataset without what is never
-    used. It is advice only, as your condition gets other arguments then.
+    used. It is advice only, as your condition then gets other arguments.
 
-    Of a filter that a library call makes, as `rejection_resample` does, the call is named. Only your own maps before it count.
+    For a filter that a library call makes, as `rejection_resample` does, the finding names that call. Only your own maps before it
+    count.
 
-    Silent where the maps before it are cheap, where it drops under a tenth, where either was not measured (as before a full
-    cache), and where a batch stands between: then it is batches that are filtered.
+    Silent if the maps before it are cheap, or if it drops less than a tenth. Silent if either was not measured, as before a full
+    cache. Silent if a batch stands between: then batches are filtered.
     """
     for op in case.pipeline.ops:
         if op.kind not in kinds_with("filter"):
@@ -177,20 +178,21 @@ LONG_REFILL_RATIO = 0.05
 
 
 def slow_first_batch(case: Case) -> Iterator[Finding]:
-    """The first batch takes much longer than those that follow, at the start or at each pass.
+    """The first batch takes much longer than those that follow, at the start or in each pass.
 
-    All nodes of a training wait for it at every start. Most often a `shuffle` fills its buffer first, one sample at a time, through
-    all that stands before it. Where the data are repeated behind the shuffle, it is so at the start of each pass.
+    All nodes of a training wait for it at every start. Most often a `shuffle` fills its buffer first, one sample at a time,
+    through all ops before it. If the data are repeated behind the shuffle, that happens at the start of each pass.
 
-    How long the buffer takes is worked out from the measured costs of the ops before the shuffle, not from the rate of the whole.
+    The time to fill the buffer follows from the measured costs of the ops before the shuffle, not from the rate of the whole
+    pipeline.
 
-    Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops so that it is filled with what is quick to
+    Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops, so that it is filled with what is quick to
     read. A shuffle of file names mixes as well and waits for nothing. And `repeat()` directly after the shuffle: TensorFlow makes
     one op of the two, which fills the buffer from the next pass while it drains it.
 
-    Silent where the first batch comes within two seconds or within twenty times the mean time of a batch, unless that happens at
-    each pass and takes 5 % of the time or more; and without a measurement. It names the shuffle as the cause only where the costs
-    of all ops before it are known.
+    Silent without a measurement. Silent if the first batch comes within two seconds, or within twenty times the mean time of a
+    batch, unless it does so in each pass and takes 5 % of the time or more. The finding names the shuffle as the cause only if the
+    costs of all ops before it are known.
     """
     starts = [
         (worker.first_batch_s, 1 / worker.batches_per_s)
@@ -232,22 +234,22 @@ SURELY_FEWER_RATIO = 0.8
 def dataset_ends(case: Case) -> Iterator[Finding]:
     """The dataset ends before the training does.
 
-    An accelerator that streams wants an endless input. Here the elements of all workers are fewer than the steps that the params
-    ask for (`max_steps` and the like; times the epochs, where they name them), so that training stops with `OUT_OF_RANGE: End of
-    sequence`, or "ran out of data". Or the data ended within the measuring window and were read again from the start, so the rate
-    includes that restart.
+    An accelerator that streams wants an endless input. The finding has one of two reasons. The elements of all workers may be
+    fewer than the steps that the params ask for (`max_steps` and the like; times the epochs, if they name them). Training then
+    stops with `OUT_OF_RANGE: End of sequence`, or "ran out of data". Or the data ended within the measuring window and were read
+    again from the start, so the rate includes that restart.
 
     An error if the data ended for good: the dataset claims to be endless and ended, or gave nothing when it was read again. Its
-    source can be read once, as a generator object can that `from_generator` gets from a `lambda`. An end that was seen is believed
-    over what TensorFlow says of the length; there is neither a plan nor a verdict then.
+    source can be read once, such as a generator object that `from_generator` gets from a `lambda`. An end that was seen overrules
+    the length that TensorFlow states. There is then neither a plan nor a verdict.
 
     Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`). After an error: give `from_generator` the generator function,
     which makes a new generator for each pass.
 
-    Silent for datasets that claim to be endless and do not end, in evaluation, where one pass is meant, and where the data did not
-    end while we measured and the params name no steps, or no more than there are batches. Where TensorFlow does not know the
-    number of elements, it is worked out from the bytes of the files and of a sample, and counts only where a fifth of the steps or
-    more has no batch.
+    Silent for datasets that claim to be endless and do not end. Silent in evaluation, where one pass is meant. Silent if the data
+    did not end while we measured, and the params name no steps, or no more than there are batches. If TensorFlow does not know the
+    number of elements, it follows from the bytes of the files and of a sample. It then counts only if a fifth of the steps or more
+    has no batch.
     """
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
     if (end := last_end(case.pipeline, case.measurements, case.mode)) is not None:

@@ -21,13 +21,13 @@ _MENDS = {
 def corrupt_record(case: Case) -> Iterator[Finding]:
     """The data could not be read to the end.
 
-    A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on one element.
-    What was measured before it stands, but training would stop here too: `tf.data` gives no element after an error.
+    A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on one
+    element. What was measured before it stands. Training would stop here too: `tf.data` gives no element after an error.
 
     Fix: write the named file again from its source, or give the user of the job permission to read it. `dataset.ignore_errors()`
-    hides the loss, and hides it every epoch.
+    hides the loss, in every epoch.
 
-    Silent when every worker read without an error.
+    Silent if every worker read without an error.
     """
     seen: set[str] = set()
     for measurement in case.measurements:
@@ -72,15 +72,15 @@ def worker_lost(case: Case) -> Iterator[Finding]:
     """A worker was lost while others went on.
 
     One of several workers died, or used more memory than allowed. The numbers of the others are kept, and what it had measured
-    until then; the sums over a layout hold those who delivered.
+    until then. The sums over a launch hold the workers that delivered.
 
-    Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training. A worker that was
-    killed by signal 9 most likely met the kernel's out-of-memory killer: fewer tasks per node, or smaller buffers.
+    Fix: the message says what it was doing. A pipeline that fails in one shard of several will fail in training. A worker that was
+    killed by signal 9 most likely met the kernel's out-of-memory killer: use fewer tasks per node, or smaller buffers.
 
-    A worker that we ended when the time of this run was over is not lost. One that gave nothing while all others of its launch were
-    through is reported for your information.
+    A worker that we ended when the time of this run was over is not lost. It is reported for your information if it gave nothing
+    while all others of its launch were through.
 
-    Silent when all workers delivered, and for workers that were only short of time.
+    Silent if all workers delivered, and for workers that were only short of time.
     """
     causes: dict[tuple[bool, str], list[tuple[Measurement, WorkerResult]]] = {}
     for measurement in case.measurements:
@@ -136,26 +136,26 @@ FILLING_RATIO = 0.02
 def cold_cache(case: Case) -> Iterator[Finding]:
     """The first pass over the data was measured, and later ones will be faster: no cache was full yet.
 
-    Where the pipeline has a `cache`, the first pass fills it, and does all the work before it. A window that ends earlier says
+    If the pipeline has a `cache`, the first pass fills it, and does all the work before it. A window that ends earlier says
     nothing about the passes that read the cache.
 
-    The first pass also reads the files from storage; where a node's memory holds its part of them, all later passes read from the
-    page cache. A run that starts with an empty page cache measures the first pass, or some mixture of both, and a plan made of it
-    has more workers than later passes need.
+    The first pass also reads the files from storage. If a node's memory holds its part of them, all later passes read from the
+    page cache. A run that starts with an empty page cache measures the first pass, or some mixture of both. A plan made of it has
+    more workers than later passes need.
 
     Fix: for a `cache`, a larger `--max-seconds`, or fewer files. For the files, `--cache warm` measures the later passes, `--cache
     cold` the first one for certain; or run again, now that the files have been read.
 
-    A warning where no window was of a full `cache`, and where the last measurement was still cold and reading holds the worker
-    back, so that the plan depends on it; else for your information.
+    A warning if no window was of a full `cache`. A warning if the last measurement was still cold and reading holds the worker
+    back, so that the plan depends on it. Else for your information.
 
-    For your information where the window is of passes that read a full `cache` in memory: the supply is theirs, and the first pass
-    is slower.
+    For your information if the window is of passes that read a full `cache` in memory: the supply is theirs, and the first pass is
+    slower.
 
-    Silent about the files where a full `cache` feeds the passes that were measured: these read no file. Silent, too, where you
-    chose `--cache cold` or `warm`, where the plan rests on cold reads on purpose, where a node's memory cannot
-    hold its files anyway (CSI503), where 95 % of them were in memory, where reading them again and again left nothing in
-    memory (a file system that is not cached), and where the kernel does not tell.
+    Silent about the files if a full `cache` feeds the passes that were measured: these read no file. Silent if you chose `--cache
+    cold` or `warm`, or if the plan rests on cold reads on purpose. Silent if a node's memory cannot hold its files anyway
+    (CSI503). Silent if 95 % of them or more were in memory, or if the kernel does not tell. Silent if reading them again left
+    nothing more in memory (a file system that is not cached).
     """
     yield from _own_cache(case)
     if _full_cache(case) is not None or (case.plan is not None and case.plan.cache_state != "as-is"):

@@ -143,8 +143,8 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
     Fix: `list_files(pattern, shuffle=False)`, or the same `seed=` for all workers; or shard first and shuffle after it. Shuffling
     what a worker reads, after its shard, needs no seed.
 
-    Silent where the shuffle has a seed (its own, or that of `tf.random.set_seed`), comes after the shard, and where only one worker
-    streams.
+    Silent if the shuffle has a seed (its own, or that of `tf.random.set_seed`), or comes after the shard. Silent if only one
+    worker streams.
     """
     if case.plan is not None and case.plan.input_workers < 2:
         return

@@ -34,13 +34,13 @@ MEMORY_RATIO = 0.05
 def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
     """A `shuffle` buffer holds decoded elements where it could hold encoded ones.
 
-    A decoded picture takes ten to thirty times the bytes of the JPEG it was made of. The buffer also has to be filled before the
-    first batch, so all of that is decoded before training starts, and after every pass again.
+    A decoded picture takes ten to thirty times the bytes of its JPEG. The buffer is filled before the first batch, so all of that
+    is decoded before training starts, and again after every pass.
 
     Fix: `shuffle` before the `map` that decodes. It mixes as well as before: with a seed, the very same order comes out. Or a
     smaller buffer.
 
-    Silent where the buffer holds encoded records, where elements grow to less than twice their size, and below 16 MiB.
+    Silent if the buffer holds encoded records, if elements grow to less than twice their size, and below 16 MiB.
     """
     ops = case.pipeline.ops
     for shuffle in ops:
@@ -81,15 +81,15 @@ BATCHES = 10
 def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
     """A `shuffle` buffer is longer than what one worker has to shuffle.
 
-    The buffer then takes in the worker's whole shard before it gives out the first element, in each pass, while all else waits.
-    More workers make the shards smaller and the buffer no shorter.
+    The buffer then takes in the worker's whole shard before it gives the first element, in each pass, while all else waits. More
+    workers make the shards smaller and the buffer no shorter.
 
-    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names; or, if you want the
-    whole shard shuffled, `repeat` before `shuffle` so that the passes run into one another.
+    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names. If you want the whole
+    shard shuffled: `repeat` before `shuffle`, so that the passes run into one another.
 
-    Silent where the buffer is shorter than the shard or no longer than ten batches (then it is the data that are few), for file
-    names, behind an endless `repeat` (the buffer is filled only once), after `batch`, and without a measurement that shows how many
-    samples there are: so where workers do not agree on the bytes of a sample.
+    Silent if the buffer is shorter than the shard, or no longer than ten batches (then the data are few). Silent for file names,
+    after `batch`, and behind an endless `repeat` (the buffer is filled only once). Silent without a measurement that shows how
+    many samples there are, so also if workers do not agree on the bytes of a sample.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -154,15 +154,15 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
 def shuffle_after_batch(case: Case) -> Iterator[Finding]:
     """A `shuffle` after `batch` mixes batches, not samples.
 
-    The same samples meet in the same batch in every pass, in the order in which they stand in the files. And the buffer holds whole
-    batches, so a number that was meant for samples takes a batch size times the memory.
+    The same samples meet in the same batch in every pass, in the order of the files. And the buffer holds whole batches, so a
+    number that was meant for samples takes a batch size times the memory.
 
     Fix: `shuffle` before `batch`, with a buffer of some batches of samples. It is advice only: the batches will be others, and are
     meant to be.
 
-    Silent in evaluation, where samples were shuffled before the batch too (then it is for your information only where the buffer
-    takes much memory), where the batch is taken apart again before the shuffle, and for what is batched inside a window: that is
-    one sample.
+    Silent in evaluation. Silent if samples were shuffled before the batch too, unless the buffer takes much memory: then it is for
+    your information. Silent if the batch is taken apart again before the shuffle. Silent for a batch of a window, which is one
+    sample.
     """
     ops = case.pipeline.ops
     if case.mode == "eval":

@@ -14,15 +14,15 @@ from cs_input_analyzer.units import counted, format_ratio
 def starved_threads(case: Case) -> Iterator[Finding]:
     """An option of the dataset gives its ops fewer threads than there are CPUs.
 
-    `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads: with k below the CPUs of
-    the task the rest of them idle, and more parallel calls than threads wait for each other.
+    `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads. With k below the CPUs of
+    the task, the rest of them are idle. More parallel calls than threads wait for each other.
 
-    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task. A pool that has
-    a thread for each CPU and fewer than there are parallel calls gets a thread for each call: without it there would be fewer.
+    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task. A pool with a
+    thread for each CPU, and fewer than there are parallel calls, gets a thread for each call: without it there would be fewer.
 
     A warning for a pool smaller than the task's CPUs, or than the parallel calls of an op that holds the worker back. For your
-    information where it is smaller than other parallel calls, or only than the widest task that was measured: the plan may have
-    taken small tasks because of it.
+    information if it is smaller than other parallel calls, or only than the widest task that was measured: the plan may have taken
+    small tasks because of it.
 
     Silent without such an option, and for pools at least as large as the CPUs of any task, planned or measured.
     """
