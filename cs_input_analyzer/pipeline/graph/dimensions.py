@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph.nodes import functions_of, named_inputs, node_name, with_called
+from cs_input_analyzer.pipeline.graph.nodes import functions_of, named_inputs, node_name, reached_from, sources_of, with_called
 from cs_input_analyzer.pipeline.graph.ops import Reader
 from cs_input_analyzer.pipeline.layers import (
     OWN,
@@ -250,7 +250,10 @@ def _inferred(
         else:
             nodes[name].attr["shape"].shape.unknown_rank = True
     wanted = [flat[target] for target in targets]
-    needed = [_behind(node_name(one), nodes) for one in wanted]
+    needed = [
+        set(reached_from([node_name(one)], lambda name: [source for source in sources_of(nodes[name]) if source in nodes]))
+        for one in wanted
+    ]
     graph_def = graph_pb2.GraphDef()
     kept = set[str]().union(*needed) if needed else set[str]()
     graph_def.node.extend(node for name, node in nodes.items() if name in kept)
@@ -270,17 +273,6 @@ def _inferred(
         )
         for tensor, behind in zip(tensors, needed, strict=True)
     ]
-
-
-def _behind(name: str, nodes: Mapping[str, Any]) -> set[str]:
-    """Names of the nodes that a node depends on, itself included."""
-    found, pending = set[str](), [name]
-    while pending:
-        one = pending.pop()
-        if one not in found and one in nodes:
-            found.add(one)
-            pending += [node_name(tensor) for tensor in nodes[one].input if not tensor.startswith("^")]
-    return found
 
 
 def _inlined(
