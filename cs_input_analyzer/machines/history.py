@@ -1,8 +1,8 @@
-"""Keep what earlier runs saw of this host when it was idle, in a small file of the user's cache folder. It holds no rates and no plans.
+"""Keep what earlier runs saw of this host when it was idle, in a small file of the user's cache folder.
 
 A host may be disturbed for a whole run, by a neighbour on the same cores. No look within that run shows it. So the file holds two
-figures of each of the last runs: the fastest reference loop by the number of CPUs in use, and the share of the idle host's rate that
-its launches got. Two runs that end together may lose one of their entries; the next run adds it again.
+figures of each of the last runs: the fastest reference loop by the number of CPUs in use, and the share of the idle host's rate
+that its launches got. It holds no rates and no plans. Two runs that end together may lose one of their entries; the next adds it.
 """
 
 from __future__ import annotations

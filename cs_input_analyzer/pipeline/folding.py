@@ -70,7 +70,24 @@ def costliest(members: Sequence[Op], seconds: Mapping[str, float]) -> Op:
 
 def fold_ops(ops: Sequence[Op], folding: Folding) -> tuple[Op, ...]:
     """Return one op for each group, in the place of its first; parameters that differ in the group are left out."""
-    return tuple(_folded_op(op, folding) for op in ops if folding.firsts.get(op.name, op.name) == op.name)
+    folded = []
+    for op in ops:
+        if folding.firsts.get(op.name, op.name) != op.name:
+            continue
+        alike, label = folding.groups.get(op.name, (op,)), folding.label(op.name)
+        inputs = dict.fromkeys(folding.label(name) for one in alike for name in one.inputs)
+        shared = {key: value for key, value in op.parameters.items() if all(one.parameters.get(key) == value for one in alike)}
+        folded.append(
+            replace(
+                op,
+                name=label,
+                inputs=tuple(name for name in inputs if name != label),
+                within=op.within and folding.label(op.within),
+                parameters=shared,
+                constant_bytes=sum(one.constant_bytes for one in alike),
+            )
+        )
+    return tuple(folded)
 
 
 def fold_costs(rows: Sequence[OpCost], folding: Folding) -> tuple[OpCost, ...]:
@@ -82,19 +99,6 @@ def fold_costs(rows: Sequence[OpCost], folding: Folding) -> tuple[OpCost, ...]:
     for row in rows:
         members.setdefault(folding.label(row.name), []).append(row)
     return tuple(_folded_cost(label, alike, folding) for label, alike in members.items())
-
-
-def _folded_op(op: Op, folding: Folding) -> Op:
-    alike, label = folding.groups.get(op.name, (op,)), folding.label(op.name)
-    inputs = dict.fromkeys(folding.label(name) for one in alike for name in one.inputs)
-    return replace(
-        op,
-        name=label,
-        inputs=tuple(name for name in inputs if name != label),
-        within=op.within and folding.label(op.within),
-        parameters={key: value for key, value in op.parameters.items() if all(one.parameters.get(key) == value for one in alike)},
-        constant_bytes=sum(one.constant_bytes for one in alike),
-    )
 
 
 def _folded_cost(label: str, alike: Sequence[OpCost], folding: Folding) -> OpCost:

@@ -76,6 +76,12 @@ class Element:
     is_beside: bool = False
     is_counter: bool = False
 
+    def labels_of_each(self, tensors: int) -> tuple[Labels, ...]:
+        """Return the labels of each of so many tensors."""
+        if len(self.labels) == tensors:
+            return self.labels
+        return self.labels * tensors if len(self.labels) == 1 else ((REST,),) * tensors
+
     @property
     def visible(self) -> tuple[Op, ...]:
         """The layers that the shape still shows, or may show."""
@@ -149,18 +155,14 @@ class Walk:
         inputs = [self.given(name) for name in op.inputs if name in self.passing]
         inner = results_of(op, self._held.get(op.name, ())) if op.kind in _OPENS else ()
         found = _passed(op, inputs, inner=[self.given(one.name) for one in inner if one.name in self.passing], outer=outer)
-        if op.dimensions is not None:
-            found = _with_dimensions(found, op.dimensions, is_source=not op.inputs)
+        if op.dimensions is not None:  # the labels that the reader of the graph found
+            labels = tuple((REST,) if one is None else one for one in op.dimensions)
+            found = replace(found, labels=labels)
+            found = replace(found, layers=found.visible) if not op.inputs else found
+            are_alike = len(set(labels)) == 1 and not {UNKNOWN, REST}.intersection(*labels)
+            found = replace(found, clash=()) if are_alike else found
         got = _joined(inputs, as_pairs=op.kind == "Zip") if inputs else outer or Element()
         self.passing[op.name] = got, found
-
-
-def _with_dimensions(element: Element, dimensions: Sequence[Labels | None], *, is_source: bool) -> Element:
-    """The element with the labels that the reader of the graph found."""
-    labels = tuple((REST,) if one is None else one for one in dimensions)
-    found = replace(element, labels=labels)
-    found = replace(found, layers=found.visible) if is_source else found
-    return replace(found, clash=()) if len(set(labels)) == 1 and not {UNKNOWN, REST}.intersection(*labels) else found
 
 
 def _passed(op: Op, inputs: list[Element], *, inner: list[Element], outer: Element | None) -> Element:

@@ -53,6 +53,11 @@ _WITH_ONE_MORE_DIMENSION = frozenset(
 )
 
 
+def first_of(ops: Sequence[Op], kinds: Collection[str]) -> Op | None:
+    """Return the first op of one of these kinds, None without one."""
+    return next((op for op in ops if op.kind in kinds), None)
+
+
 def is_map(op: Op) -> bool:
     return op.kind in MAPS
 

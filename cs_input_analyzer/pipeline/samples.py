@@ -5,7 +5,7 @@ A count is proven by the dimensions that ops make (`layers`), and checked agains
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -53,13 +53,19 @@ def samples_per_element_of(
     element = leaving(ops)
     shapes = [component.shape for component in spec] if seen is None or len(seen) != len(spec) else list(seen)
     if element.clash:
-        return _branches(element.clash, spec)
+        several = " and ".join("?" if size is None else str(size) for size in element.clash)
+        readings = tuple(size for size in element.clash if size is not None)
+        why = f"branches of the pipeline hold {several} samples an element"
+        open_ended = [place for place, component in enumerate(spec) if component.shape and component.shape[0] is None]
+        if 1 not in readings and open_ended:  # all are batches: their dimension is there to be counted
+            return SamplesPerElement(value=None, source=f"{why}, each is counted", counted_in=open_ended[0])
+        return SamplesPerElement(value=None, source=why, readings=readings)
     if element.layers and not element.is_window:
         full = full_batches(ops)
         return _Decision(element=element, spec=spec, shapes=shapes, is_seen=seen is not None, hints=hints, full=full).found()
     if element.is_window:
         return _of_windows(spec, shapes, hints)
-    return _without_batching(element, spec, shapes, hints)
+    return _unbatched(element, spec, shapes, hints)
 
 
 def with_samples(pipeline: PipelineGraph, found: SamplesPerElement) -> PipelineGraph:
@@ -129,15 +135,6 @@ def element_sentence(found: SamplesPerElement, batch_size: int | None = None) ->
     return f"{text}; a step of {batch_size} samples is {batch_size // found.value} elements"
 
 
-def batch_sizes_in(params: object) -> tuple[int, ...]:
-    """Every `batch_size` of the params, at any depth."""
-    if isinstance(params, Mapping):
-        own = params.get("batch_size")
-        sizes = (own,) if isinstance(own, int) and not isinstance(own, bool) else ()
-        return (*sizes, *(size for part in params.values() for size in batch_sizes_in(part)))
-    return tuple(size for part in params for size in batch_sizes_in(part)) if isinstance(params, list | tuple) else ()
-
-
 View = Mapping[str, tuple[int, Fraction]]
 """The layers that a tensor shows, the outermost first: the place of each, and the ratio of that dimension and the layer."""
 
@@ -164,51 +161,39 @@ class _Decision:
 
     def found(self) -> SamplesPerElement:
         places = [place for place, component in enumerate(self.spec) if component.kind != "none"]
-        labels = self.element.labels
-        each = dict(
-            enumerate(labels if len(labels) == len(self.spec) else (labels[0] if len(labels) == 1 else (REST,),) * len(self.spec))
-        )
-        views = {place: self._view(each[place], self.shapes[place]) for place in places}
+        labels = self.element.labels_of_each(len(self.spec))
+        views = {place: self._view(labels[place], self.shapes[place]) for place in places}
         shown = {place: view for place, view in views.items() if view}
         if not shown:
             return self._gone()
         readings = [self._readings(view, self.shapes[place]) for place, view in shown.items()]
         common = [one for one in readings[0] if all(one in others for others in readings)]
         options = common or list(dict.fromkeys(one for some in readings for one in some))
-        why = " of ".join(_call(op) for op in reversed(self.element.visible) if any(op.name in view for view in shown.values()))
+        why = self._calls_of({name for view in shown.values() for name in view})
         if len(options) == 1 and self._value(options[0], shown) == 1 and options[0].layers:
             return self._of_one(shown, why)
         wrong = self._contradiction(options, shown)
         # A sample beside batches, in a `zip`, says that an element is one.
         is_one = self.element.is_beside and any(place not in shown and self.shapes[place] != () for place in places)
         if len(options) == 1 and not wrong and not is_one:
-            counted = " of ".join(_call(op) for op in reversed(self.element.visible) if op.name in options[0].layers)
-            return self._counted(options[0], shown, counted)
-        values = {value for one in options if (value := self._value(one, shown)) is not None} | (
-            {1} if is_one or self._may_be_gone(shown) else set()
-        )
-        return self._asked(sorted(values | set(wrong)), why)
-
-    def _may_be_gone(self, shown: Mapping[int, View]) -> bool:
-        """Whether only the length of a dimension speaks for the one layer that is shown."""
+            return self._counted(options[0], shown, self._calls_of(options[0].layers))
+        values = {value for one in options if (value := self._value(one, shown)) is not None}
+        # Where only the length of a dimension speaks for the one layer that is shown, that layer may be gone.
         named = {name for each in self.element.labels for label in each for name in layers_of(label)}
-        return all(len(view) == 1 and named.isdisjoint(view) for view in shown.values())
+        may_be_gone = all(len(view) == 1 and named.isdisjoint(view) for view in shown.values())
+        return self._asked({*values, *wrong, *([1] if is_one or may_be_gone else [])}, why)
 
     def _of_one(self, shown: Mapping[int, View], why: str) -> SamplesPerElement:
         """A batch of one element: that may be a batch itself, as its other dimensions tell."""
-        if 1 in self.hints:
-            return SamplesPerElement(value=1, source=why)
         away = {place: {at for at, _ in view.values()} for place, view in shown.items()}
         shapes = [
             shape if shape is None else tuple(size for at, size in enumerate(shape) if at not in away.get(place, ()))
             for place, shape in enumerate(self.shapes)
         ]
-        found = _without_batching(Element(), self.spec, shapes, self.hints)
-        return (
-            SamplesPerElement(value=1, source=why)
-            if found.value == 1
-            else replace(found, source=f"{why}, of an element of which {found.source}")
-        )
+        found = _unbatched(Element(), self.spec, shapes, self.hints)
+        if found.value == 1 or 1 in self.hints:
+            return SamplesPerElement(value=1, source=why)
+        return replace(found, source=f"{why}, of an element of which {found.source}")
 
     def _view(self, labels: Labels, shape: Shape) -> dict[str, tuple[int, Fraction]]:
         """The layers that a tensor of this shape shows."""
@@ -242,7 +227,7 @@ class _Decision:
         outer, *inner = view
         if outer in self.element.steps:  # one window is one sample, or as many as it is long
             one = _Reading(tuple(name for name in inner if name not in self.element.steps))
-            return [one] if self._shares_no_dimension() else [one, _Reading((outer, *one.layers))]
+            return [one] if _share_no_dimension(self.shapes) else [one, _Reading((outer, *one.layers))]
         plain = [name for name in inner if name not in self.element.steps | self.element.keyed]
         is_merged = len({place for place, _ in view.values()}) == 1
         options = [_Reading(tuple(view))] if is_merged else [_Reading((outer,)), *([_Reading((outer, *plain))] if plain else [])]
@@ -252,11 +237,6 @@ class _Decision:
         if factor == 1 or (factor < 1 and 1 / factor in rest):  # in the second case two dimensions hold what was one
             return options
         return [*options, _Reading(widest, factor)]
-
-    def _shares_no_dimension(self) -> bool:
-        is_scalar = any(shape == () for shape in self.shapes)
-        leading = {shape[0] if shape else None for shape in self.shapes if shape is not None}
-        return is_scalar or (len(leading) > 1 and None not in leading)
 
     def _contradiction(self, options: Sequence[_Reading], shown: Mapping[int, View]) -> tuple[int, ...]:
         """The sizes of a dimension that is counted, by its op and by its shape, where they differ."""
@@ -278,31 +258,28 @@ class _Decision:
     def _counted(self, reading: _Reading, shown: Mapping[int, View], why: str) -> SamplesPerElement:
         value = self._value(reading, shown)
         if not reading.layers:
-            return SamplesPerElement(value=1, source="one window is one sample: its components share no first dimension")
-        counted_in = self._counted_in(reading.layers[0], shown) if reading.factor == 1 else None
-        if counted_in is not None and value is not None and self._is_full(reading.layers[0], counted_in):
-            counted_in = None
+            return ONE_WINDOW
+        outer = reading.layers[0]
+        counted_in = self._counted_in(outer, shown) if reading.factor == 1 else None
+        if counted_in is not None and value is not None and outer in self.full:
+            # A layer that is never smaller needs no counting. That a length fits it is no proof that the dimension is the layer.
+            own, shape = self.element.labels_of_each(len(self.spec))[counted_in], self.shapes[counted_in]
+            is_layer = bool(own) and layers_of(own[0]) == (outer,) and (not shape or shape[0] in (None, size_of(self._op(outer))))
+            counted_in = None if is_layer else counted_in
         rows = product_of([self._op(name) for name in reading.layers[1:]])
         if rows is None or (value is None and counted_in is None):
             what = "of several batches inside one another not all sizes are" if rows is None else "its size is not"
             return SamplesPerElement(value=None, source=f"{why}: {what} in the graph")
         return SamplesPerElement(value=value, source=why, counted_in=counted_in, rows=rows)
 
-    def _is_full(self, layer: str, place: int) -> bool:
-        """Whether the first dimension of a tensor is a layer that is never smaller. That its length fits the layer is no proof."""
-        labels, shape, size = self.element.labels, self.shapes[place], size_of(self._op(layer))
-        own = labels[place if len(labels) == len(self.spec) else 0] if labels else ()
-        return layer in self.full and layers_of(own[0] if own else UNKNOWN) == (layer,) and (not shape or shape[0] in (None, size))
-
     def _counted_in(self, layer: str, shown: Mapping[int, View]) -> int | None:
         """The tensor in whose first dimension a layer of varying size is counted: of the fewest dimensions, as labels have."""
-        places = [
-            place
-            for place, view in shown.items()
-            if layer in view and view[layer] == (0, Fraction(1)) and _is_open([self.spec[place]])
-        ]
-        alone = [place for place in places if [at for at, _ in shown[place].values()].count(0) == 1]
-        return min(alone, key=lambda place: len(self.spec[place].shape or (None,) * 9), default=None)
+        places = []
+        for place, view in shown.items():
+            is_alone = [at for at, _ in view.values()].count(0) == 1
+            if view.get(layer) == (0, Fraction(1)) and is_alone and _is_open(self.spec[place].shape):
+                places.append(place)
+        return min(places, key=lambda place: len(self.spec[place].shape or (None,) * 9), default=None)
 
     def _value(self, reading: _Reading, shown: Mapping[int, View]) -> int | None:
         total = reading.factor
@@ -321,18 +298,15 @@ class _Decision:
         """No tensor shows a layer any more: one element was made of each batch, or holds it in another form."""
         if all(op.name in self.element.steps for op in self.element.layers):
             return _of_windows(self.spec, self.shapes, self.hints)
-        sizes = {size for op in self.element.batches or self.element.layers[-1:] if (size := size_of(op)) is not None}
-        total = product_of(self.element.layers[-1:])
-        why = f"{_call(self.element.layers[-1])} leaves no dimension in the element"
-        return self._asked(sorted({1, *sizes, *([total] if total else [])}), why)
+        sizes = {size for op in (*self.element.batches, self.element.layers[-1]) if (size := size_of(op)) is not None}
+        return self._asked({1, *sizes}, f"{_call(self.element.layers[-1])} leaves no dimension in the element")
 
-    def _asked(self, values: Sequence[int], why: str) -> SamplesPerElement:
-        hinted = [value for value in values if value in self.hints and value != 1]
-        if len(hinted) == 1:
-            source = f"{self.hints[hinted[0]]}, which is a dimension of the element ({why})"
-            return SamplesPerElement(value=hinted[0], source=source)
-        several = " or ".join(map(str, values))
-        return SamplesPerElement(value=None, source=f"{why}: an element may hold {several} samples", readings=tuple(values))
+    def _asked(self, values: Set[int], why: str) -> SamplesPerElement:
+        several = " or ".join(map(str, sorted(values)))
+        return _asked(values, f"{why}: an element may hold {several} samples", self.hints)
+
+    def _calls_of(self, names: Collection[str]) -> str:
+        return " of ".join(_call(op) for op in reversed(self.element.visible) if op.name in names)
 
     def _op(self, name: str) -> Op:
         return next(op for op in self.element.layers if op.name == name)
@@ -350,61 +324,61 @@ def _is_part(length: int | None, size: int | None) -> Fraction | None:
     return Fraction(length, size)
 
 
-def _branches(sizes: Sequence[int | None], spec: Sequence[Component]) -> SamplesPerElement:
-    readings = tuple(size for size in sizes if size is not None)
-    several = " and ".join("?" if size is None else str(size) for size in sizes)
-    why = f"branches of the pipeline hold {several} samples an element"
-    open_ended = [place for place, component in enumerate(spec) if component.shape and component.shape[0] is None]
-    if 1 not in readings and open_ended:  # all are batches: their dimension is there to be counted
-        return SamplesPerElement(value=None, source=f"{why}, each is counted", counted_in=open_ended[0])
-    return SamplesPerElement(value=None, source=why, readings=readings)
+ONE_WINDOW = SamplesPerElement(value=1, source="one window is one sample: its components share no first dimension")
 
 
 def _of_windows(spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]) -> SamplesPerElement:
     """A window that a function made into tensors is one sample of several steps, or as many samples."""
     parts = [shape for component, shape in zip(spec, shapes, strict=True) if component.kind != "none"]
+    if _share_no_dimension(parts):
+        return ONE_WINDOW
     shared, _ = _first_dimension(parts)
-    is_unknown = any(shape is None or (bool(shape) and shape[0] is None) for shape in parts)
-    if () in parts or (shared is None and not is_unknown):
-        return SamplesPerElement(value=1, source="one window is one sample: its components share no first dimension")
     if shared is None:
         return SamplesPerElement(value=None, source="a window may be one sample or several, and its size is not in the graph")
-    return _either(1, shared, f"a window of {shared} may be one sample or {shared}", hints)
+    return _either(shared, f"a window of {shared} may be one sample or {shared}", hints)
 
 
-def _without_batching(
-    element: Element, spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]
-) -> SamplesPerElement:
+def _unbatched(element: Element, spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]) -> SamplesPerElement:
     """No layer is left: a sample, or a batch that was made in another way, as the dimensions tell."""
     nothing = "no op of the pipeline batches" if element.apart is None else f"{_call(element.apart)} takes batches apart"
     parts = [shape for component, shape in zip(spec, shapes, strict=True) if component.kind != "none"]
     is_scalar = any(shape == () for shape in parts)
     shared, count = _first_dimension([shape for shape in parts if shape != ()])
     if element.elsewhere is not None and not is_scalar:
-        why = f"{_call(element.elsewhere)} gives what was put there, samples or batches"
-        return _either(1, shared, why, hints)
+        return _either(shared, f"{_call(element.elsewhere)} gives what was put there, samples or batches", hints)
     if is_scalar and (shared is None or shared == 1 or count < 2):
         return SamplesPerElement(value=1, source=f"{nothing}, and a component is a scalar")
-    if any(shape is None or (bool(shape) and shape[0] is None) for shape in parts):
+    if any(map(_is_open, parts)):
         return SamplesPerElement(
             value=None, source=f"{nothing}, and the first dimension is of unknown size: it may be that of a batch", readings=(1,)
         )
     if shared is not None and (shared > 1 or count > 1):
         whose = "all components have" if count > 1 else "the element has"
-        found = _either(1, shared, f"{nothing}, and {whose} a first dimension of {shared}: that of a batch, or of a sample", hints)
-        opened = [place for place, component in enumerate(spec) if component.kind != "none" and _is_open([component])]
+        found = _either(shared, f"{nothing}, and {whose} a first dimension of {shared}: that of a batch, or of a sample", hints)
+        opened = [place for place, component in enumerate(spec) if component.kind != "none" and _is_open(component.shape)]
         return replace(found, counted_in=opened[0]) if found.value == shared and opened else found
     first = next((str(list(shape)) for shape in parts if shape), "")
     return SamplesPerElement(value=1, source=f"assumed: {nothing}, so that one {first or 'element'} is one sample")
 
 
-def _either(one: int, other: int | None, why: str, hints: Mapping[int, str]) -> SamplesPerElement:
-    """One of two readings, where they are the same, or the params or the demand name the second. `hints`: who names which size."""
-    if other is None or one == other:
-        return SamplesPerElement(value=one if other is not None else None, source=why, readings=() if other is not None else (one,))
-    if other in hints:
-        return SamplesPerElement(value=other, source=f"{hints[other]}, which is a dimension of the element ({why})")
-    return SamplesPerElement(value=None, source=why, readings=(one, other))
+def _either(size: int | None, why: str, hints: Mapping[int, str]) -> SamplesPerElement:
+    """Return one sample, or as many as a dimension has that may be a batch's. `size`: None if it is not known."""
+    return SamplesPerElement(value=1, source=why) if size == 1 else _asked({1, *([] if size is None else [size])}, why, hints)
+
+
+def _asked(values: Set[int], why: str, hints: Mapping[int, str]) -> SamplesPerElement:
+    """Return the one of several readings that the params or the demand name, else all of them, to be asked."""
+    hinted = [value for value in values if value in hints and value != 1]
+    if len(hinted) == 1:
+        return SamplesPerElement(value=hinted[0], source=f"{hints[hinted[0]]}, which is a dimension of the element ({why})")
+    return SamplesPerElement(value=None, source=why, readings=tuple(sorted(values)))
+
+
+def _share_no_dimension(shapes: Sequence[Shape]) -> bool:
+    """Return whether tensors have no first dimension in common that could count samples."""
+    known = [shape for shape in shapes if shape is not None]
+    leading = {shape[0] for shape in known if shape}
+    return () in known or (len(leading) > 1 and None not in leading)
 
 
 def _first_dimension(shapes: Sequence[Shape]) -> tuple[int | None, int]:
@@ -413,9 +387,9 @@ def _first_dimension(shapes: Sequence[Shape]) -> tuple[int | None, int]:
     return (leading.pop() if len(leading) == 1 else None), len(shapes)
 
 
-def _is_open(spec: Sequence[Component]) -> bool:
-    """Whether a first dimension, or a whole shape, is not known before an element is seen."""
-    return any(c.shape is None or (bool(c.shape) and c.shape[0] is None) for c in spec if c.kind != "none")
+def _is_open(shape: Shape) -> bool:
+    """Return whether a first dimension, or a whole shape, is not known before an element is seen."""
+    return shape is None or (bool(shape) and shape[0] is None)
 
 
 def _call(op: Op) -> str:

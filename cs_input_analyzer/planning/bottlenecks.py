@@ -29,6 +29,7 @@ from cs_input_analyzer.pipeline.op_kinds import THREADED
 from cs_input_analyzer.pipeline.threads import as_run, inside, python_ops, reader_ops, segments
 from cs_input_analyzer.planning.capacity.assumptions import CEILING_ERROR_RATIO, UNEVEN_RATIO
 from cs_input_analyzer.records import (
+    CACHED_RATIO,
     UNATTRIBUTED,
     CapacityModel,
     Feed,
@@ -51,11 +52,9 @@ REFUTED_RATIOS: Mapping[StationKind, float] = {"CPU": math.inf, "Python (GIL)": 
 # Ceilings that lie so near can be one limit seen twice. What reads and waits does so a little slower than a bare loop of reads.
 SAME_LIMIT_RATIO = 1.4
 # From this share of its CPUs on, threads of one worker stand in each other's way.
-FULL_RATIO = 0.85
+CROWDED_RATIO = 0.85
 # An op with as many calls as CPUs is limited by them, not by its number of calls, unless its calls wait for so much of their time.
 WAITING_RATIO = 0.2
-# Files from this share on in the page cache are read from memory, not from the storage (as in measure.costs).
-CACHED_RATIO = 0.95
 # A shard whose samples need so many times the CPU or bytes of others is a heavier one.
 HEAVIER_RATIO = 1.1
 # More streams would read more where the readers' number of streams draws less than this of the best.
@@ -146,7 +145,7 @@ def _worker(pipeline: PipelineGraph, profile: Profile, measurement: Measurement)
     cpus = profile.layout.cpus_per_task
     # Waiting to get a CPU back is the CPU station's queue, not an op's service. It comes from the worker's own threads only where
     # they fill its CPUs; and as in measure.costs, not on one CPU.
-    is_full = first.samples_per_s.estimate * profile.cpu_s_per_sample >= FULL_RATIO * cpus
+    is_full = first.samples_per_s.estimate * profile.cpu_s_per_sample >= CROWDED_RATIO * cpus
     preempted = first.noise.preempted_ratio if first.noise and is_full and cpus > 1 else None
     rows = {row.name: row for row in profile.ops if row.self_cpu_s_per_sample is not None}
     cpu_s = {name: _own_cpu_s(row) for name, row in rows.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import harmonic_mean
 
 from cs_input_analyzer.pipeline.lineage import at_or_behind, downstream, upstream, without_end
@@ -11,6 +11,7 @@ from cs_input_analyzer.pipeline.op_kinds import HANDS_ON, IDLE, KEEPERS, KEEPS_S
 from cs_input_analyzer.pipeline.op_traits import cost_of, length_of, sample_bytes
 from cs_input_analyzer.pipeline.threads import as_run, inside, reader_ops, segments
 from cs_input_analyzer.records import (
+    BUSY_RATIO,
     Case,
     Edit,
     Finding,
@@ -27,8 +28,6 @@ from cs_input_analyzer.records import (
 
 # Stations that are reading: what the pipeline draws from its files, and what the storage gives.
 READING: tuple[StationKind, ...] = ("readers", "storage bandwidth", "storage latency")
-# From this utilization on a station holds the worker back.
-BUSY_RATIO = 0.8
 # No more reads are opened at once: each holds a thread and a buffer.
 MOST_READS = 64
 # With just as many reads as keep the CPUs busy on average, both wait for each other in turn; twice as many leave the CPUs to set
@@ -36,6 +35,8 @@ MOST_READS = 64
 PAST_THE_KNEE_RATIO = 2
 # More calls pay where there are so many times more.
 PAYING_RATIO = 1.2
+# From this share of the CPU time on, what ops do is worth doing once, elsewhere or not at all.
+COSTLY_RATIO = 0.2
 # Workers whose bytes of a sample differ by more than this do not tell how many samples there are.
 AGREEING_RATIO = 1.5
 
@@ -78,12 +79,18 @@ def is_endless(pipeline: PipelineGraph) -> bool:
 def last_end(pipeline: PipelineGraph, measurements: Iterable[Measurement], mode: Mode) -> SteadyState | None:
     """Return the window of a worker that saw the data end for good: they claim to be endless, or gave nothing when read again. In
     evaluation, where one pass is meant, only the first counts. None if no worker saw that."""
-    states = [worker.steady_state for m in measurements for worker in m.workers if worker.steady_state is not None]
     claims = is_endless(pipeline)
     ended = [
-        one for one in states if one.pass_elements is not None and (claims or (one.stopped_by == "data_end" and mode == "train"))
+        window
+        for window in windows_of(measurements)
+        if window.pass_elements is not None and (claims or (window.stopped_by == "data_end" and mode == "train"))
     ]
     return min(ended, key=lambda one: one.pass_elements or math.inf, default=None)
+
+
+def windows_of(measurements: Iterable[Measurement]) -> list[SteadyState]:
+    """Return the windows of all workers that have one."""
+    return [worker.steady_state for m in measurements for worker in m.workers if worker.steady_state is not None]
 
 
 def share_of(case: Case, ops: Iterable[Op]) -> float | None:
@@ -101,10 +108,16 @@ def station_of(case: Case, kinds: tuple[StationKind, ...]) -> Station | None:
     return max(found, key=lambda station: station.utilization_ratio, default=None)
 
 
-def bottleneck(case: Case, kinds: tuple[StationKind, ...]) -> Station | None:
-    """The station of these kinds that holds the worker back: first of all, and busy."""
+def bottleneck(case: Case, kinds: tuple[StationKind, ...], at: Collection[str | None] | None = None) -> Station | None:
+    """Return the station of these kinds that holds the worker back: first of all, and busy.
+
+    Args:
+        at: names of ops, one of which must be the station; None among them for a station that is no single op.
+    """
     first = case.stations[0] if case.stations else None
-    return first if first is not None and first.kind in kinds and first.utilization_ratio >= BUSY_RATIO else None
+    if first is None or first.kind not in kinds or first.utilization_ratio < BUSY_RATIO:
+        return None
+    return first if at is None or first.op in at else None
 
 
 def reads_at_once(case: Case, now: float = 1) -> int | None:
@@ -154,9 +167,9 @@ def calls_at_once(case: Case, op: Op, now: int = 1) -> int | None:
 
     None unless its calls hold the worker back and were measured to wait longer than they compute.
     """
-    slow = bottleneck(case, ("fixed parallelism", "serial op"))
+    slow = bottleneck(case, ("fixed parallelism", "serial op"), at=(op.name,))
     others = [station.samples_per_s for station in case.stations if station.kind in ("CPU", "Python (GIL)")]
-    if slow is None or slow.op != op.name or not waits(case, op) or not others or slow.samples_per_s <= 0:
+    if slow is None or not waits(case, op) or not others or slow.samples_per_s <= 0:
         return None
     wanted = min(MOST_READS, math.ceil(PAST_THE_KNEE_RATIO * now * min(others) / slow.samples_per_s))
     return wanted if wanted >= PAYING_RATIO * now else None
@@ -202,6 +215,16 @@ def node_local_folder(path: str) -> str | None:
 def cpus_of_task(case: Case) -> int | None:
     """CPUs of one task of the plan; without one, of the widest worker that was measured."""
     return widest_cpus(case) if case.plan is None else case.plan.cpus_per_task
+
+
+def tasks_per_node(case: Case) -> int:
+    """Return the tasks of a node of the plan, 1 without a plan."""
+    return case.plan.tasks_per_node if case.plan is not None else 1
+
+
+def bytes_per_task(case: Case) -> float:
+    """Return the memory of a node for each of its tasks."""
+    return case.cluster.memory_bytes_per_node / tasks_per_node(case)
 
 
 def workers_of(case: Case) -> int | None:
@@ -304,7 +327,7 @@ def cache_bytes_per_node(case: Case, op: Op) -> float | None:
     taken = op.parameters.get("count") if op.kind == "Take" else None
     if isinstance(taken, int) and taken >= 0 and cost.elements_per_sample:
         samples = min(samples, taken / cost.elements_per_sample)
-    return samples * each * (case.plan.tasks_per_node if case.plan else 1)
+    return samples * each * tasks_per_node(case)
 
 
 def samples_of_pass(case: Case, op: Op) -> float | None:

@@ -1,4 +1,4 @@
-"""The params of a training: as text and back, and what they say beside its input: steps, epochs, precision. Pure."""
+"""The params of a training: as text and back, and what they say beside its input: steps, epochs, batch sizes, precision. Pure."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ def training_of(params: object, *, has_wafer_model: bool = False) -> Training:
         steps, epochs = each * (epochs or 1), None
     said = next((found for key, value in _first(params, _PRECISIONS) if (found := _half(key, value))), None)
     return Training(steps=steps, epochs=epochs, half=said or ("float16" if has_wafer_model else None))
+
+
+def batch_sizes_in(params: object) -> tuple[int, ...]:
+    """Return every `batch_size` of the params, at any depth."""
+    if isinstance(params, Mapping):
+        own = params.get("batch_size")
+        sizes = (own,) if isinstance(own, int) and not isinstance(own, bool) else ()
+        return (*sizes, *(size for part in params.values() for size in batch_sizes_in(part)))
+    return tuple(size for part in params for size in batch_sizes_in(part)) if isinstance(params, list | tuple) else ()
 
 
 def _number(params: object, names: tuple[str, ...]) -> int | None:

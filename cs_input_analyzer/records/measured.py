@@ -11,6 +11,12 @@ from cs_input_analyzer.records.machine import Layout, check_loop_s
 from wafer_model import Estimate
 
 STRAGGLER_RATIO = 0.9
+# From this share of the files in the page cache on, their reads are reads of memory and say nothing of the storage.
+CACHED_RATIO = 0.95
+# Shares of cached files that differ by more are two experiments.
+OTHER_CACHE_RATIO = 0.1
+# From this utilization on a station holds the worker back; without one, something that was not looked at does.
+BUSY_RATIO = 0.8
 CacheChoice = Literal["warm", "cold", "as-is"]
 WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
 StopReason = Literal["precision", "budget", "data_end", "error"]

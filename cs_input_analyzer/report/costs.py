@@ -7,13 +7,11 @@ from dataclasses import replace
 
 from cs_input_analyzer.pipeline.folding import fold_costs, fold_ops, folding_of
 from cs_input_analyzer.pipeline.op_kinds import KINDS
-from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
+from cs_input_analyzer.records import BUSY_RATIO, RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
 from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, named_values, one_line, short_source, titled
 from cs_input_analyzer.units import MISSING, format_bytes, format_rate, format_ratio, format_seconds, several
 
-# A station that is used less is no bottleneck: something that was not looked at holds the worker back, or the host was busy.
-NEAR_RATIO = 0.7
 # Lines shorter than this show the six columns that a reader needs first.
 WIDE = 120
 
@@ -52,7 +50,7 @@ def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
     at = f", at {one_line(first.source)}" if first.source else ""
     figures = f"at most {format_rate(first.samples_per_s)}, {format_ratio(first.utilization_ratio)} used{at}"
     named = f"{first.kind}{op} ({STATION_MEANINGS[first.kind]}): {figures}"
-    if first.utilization_ratio >= NEAR_RATIO:
+    if first.utilization_ratio >= BUSY_RATIO:
         return f"bottleneck: {named}"
     return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"
 

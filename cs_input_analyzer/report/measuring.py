@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from cs_input_analyzer.records import (
+    CACHED_RATIO,
     Analysis,
     Capture,
     Estimate,
@@ -38,8 +39,8 @@ STOP_REASONS = {
     "data_end": "stopped because the data ended",
     "error": "stopped by an error in the data",
 }
-# From here on the rates are those of memory; below the other one, those of storage; between them, of a mixture.
-MOSTLY_CACHED, HARDLY_CACHED = 0.9, 0.1
+# Below this share of cached files the rates are those of storage; from `CACHED_RATIO` on, of memory; between them, of a mixture.
+HARDLY_CACHED = 0.1
 USER_FILES: dict[UserFiles, str] = {
     "private copies": "as they were: the code ran on private copies",
     "read-only": "as they were: they were read-only while the code ran, as this kernel allows no private copies",
@@ -101,7 +102,7 @@ def _consequence(storage: Storage, held: float) -> str:
     """What the cache did to the rates. Nothing where it was emptied before them, or hardly held anything."""
     if storage.evicted or held < HARDLY_CACHED:
         return ""
-    whose = "those of cached data" if held >= MOSTLY_CACHED else "of partly cached data"
+    whose = "those of cached data" if held >= CACHED_RATIO else "of partly cached data"
     # Who asked for a cold run and did not get one needs no advice to ask for it.
     advice = "; --cache cold measures the others" if storage.evicted is None else ""
     return f": the rates of this report are {whose}{advice}"

@@ -16,8 +16,6 @@ from cs_input_analyzer.planning import evidence as measured
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.units import format_bytes
 
-# Maps that take this share of the CPU time are worth doing once.
-COSTLY_RATIO = 0.2
 LARGE_RATIO = 0.4
 MEMORY_RATIO = 0.5
 _CACHES = KEEPERS | WRITERS | {"Load"}
@@ -28,19 +26,19 @@ _MAY_DRAIN = SHUFFLES | kinds_with("filter") | {"GroupByWindow", "GroupByReducer
 def cache_missing(case: Case) -> Iterator[Finding]:
     """Every pass reads and decodes the same data again, though the result would fit into memory.
 
-    `cache()` keeps the elements of the first pass in the memory of the worker, and later passes take them from there.
+    `cache()` keeps the elements of the first pass in the memory of the worker. Later passes take them from there.
 
     Fix: `.cache()` after the last op whose result is always the same, before anything random and before `repeat`. The message says
-    how much memory that takes on each node: elements as they are at that place, once for each worker. A cache freezes the order of
-    its first pass: a shuffle of file names before it, or files read in no order, then mix once and never again. Where no shuffle
-    follows, no change of your code is shown, as it would take the only mixing there is.
+    how much memory that takes on each node: the elements at that place, once for each worker. A cache freezes the order of its
+    first pass. A shuffle of file names before it, or files read in no order, then mix once and never again. If no shuffle follows,
+    no change of your code is shown, as it would take the only mixing there is.
 
-    Silent without a measurement, in evaluation, and where a cache or snapshot is there. Silent where nothing costly comes before
-    the first random op. A draw by seed is random unless its elements are those of ranges and arrays, the same in each pass. Reading
-    alone counts only where the storage holds the worker back: the page cache keeps files as well. Silent where the data are read
-    once, or what is read inside an `interleave` is repeated without end. Silent where a shuffle is followed by a `take`: the cache
-    would never be complete. Silent where the length of a pass is not known, as of a generator, and where the data take more than
-    half of what the plan leaves of a node's memory.
+    Silent without a measurement, in evaluation, and if a cache or snapshot is there. Silent if nothing costly comes before the
+    first random op. A draw by seed is random unless its elements are those of ranges and arrays, the same in each pass. Reading
+    alone counts only if the storage holds the worker back: the page cache keeps files as well. Silent if the data are read once,
+    or if the function of an `interleave` repeats its data without end. Silent if a shuffle is followed by a `take`: the cache
+    would never be complete. Silent if the length of a pass is not known, as of a generator. Silent if the data take more than half
+    of what the plan leaves of a node's memory.
     """
     ops = case.pipeline.ops
     is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" for op in ops)
@@ -54,7 +52,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     maps = measured.share_of(case, [one for one in up_to_here if traits.is_map(one)]) or 0.0
     is_slow = measured.bottleneck(case, ("storage bandwidth", "storage latency")) is not None
     need, room = measured.cache_bytes_per_node(case, op), measured.free_bytes_per_node(case)
-    if need is None or need > MEMORY_RATIO * room or (maps < COSTLY_RATIO and not is_slow):
+    if need is None or need > MEMORY_RATIO * room or (maps < measured.COSTLY_RATIO and not is_slow):
         return
     message = f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
     fix = f"put .cache() after {op.name}{traits.freezing(op, up_to_here, ops)}"
@@ -90,53 +88,53 @@ def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | No
 
 
 def file_cache_redirected(case: Case) -> Iterator[Finding]:
-    """A cache, snapshot or save of this pipeline writes files, and was measured elsewhere.
+    """A cache, snapshot or save of this pipeline writes files, and was measured in another folder.
 
-    Measuring never touches your files: the target was a private folder that is gone now. So the first pass of a training still
-    writes it. Whether the window was of a first pass is said by CSI505.
+    Measuring never touches your files: the target was a private folder, which is gone now. So the first pass of a training still
+    writes it. CSI505 says whether the window was of a first pass.
 
-    Fix: none is needed for measuring (CSI311 says where several workers would write one path). To measure the passes that read, let
-    a training run finish the cache once: a complete one is read in place.
+    Fix: none is needed for measuring (CSI311 says if several workers would write one path). To measure the passes that read, let a
+    training run finish the cache once: a complete one is read in place.
 
-    Silent where nothing is written, where the cache is complete, and for what another dataset of the input function writes.
+    Silent if nothing is written, if the cache is complete, and for what another dataset of the input function writes.
     """
-    written = [(path, op) for path in case.pipeline.redirected if (op := _writer_of(path, case.pipeline.ops)) is not None]
-    if not written:
-        return
-    paths = list(dict.fromkeys(path for path, _ in written))
-    message = f"writes to {', '.join(paths)} went to a private folder: the first pass of a training still makes them"
-    yield measured.finding(written[0][1], message, None, {"paths": len(paths)})
+    writers: dict[str, Op] = {}
+    for path in case.pipeline.redirected:
+        for op in case.pipeline.ops:
+            place = op.parameters.get("filename", op.parameters.get("path"))
+            # A path that the graph does not name is computed by any op without one.
+            is_computed = place is None and path.startswith("(")
+            if op.kind in _CACHES and (is_computed or _is_moved_to(place, path)):
+                writers.setdefault(path, op)
+    if writers:
+        message = f"writes to {', '.join(writers)} went to a private folder: the first pass of a training still makes them"
+        yield measured.finding(next(iter(writers.values())), message, None, {"paths": len(writers)})
 
 
-def _writer_of(path: str, ops: tuple[Op, ...]) -> Op | None:
-    """The op that writes to this path, or to the place that it was moved to; without a name in the graph any that computes one."""
-    for op in ops:
-        place = op.parameters.get("filename", op.parameters.get("path"))
-        is_computed = place is None and path.startswith("(")
-        if op.kind in _CACHES and (is_computed or place == path or str(place).endswith(f"-{PurePath(path).name}")):
-            return op
-    return None
+def _is_moved_to(place: object, path: str) -> bool:
+    """Return whether `place` is this path, or the private one that stands for it while measuring."""
+    return place == path or str(place).endswith(f"-{PurePath(path).name}")
 
 
 def cache_path_shared(case: Case) -> Iterator[Finding]:
     """Several workers write a file cache under one path.
 
-    `cache("path")` takes a lock file while the first pass fills it. The second worker that comes finds that lock and stops with
-    `AlreadyExistsError: There appears to be a concurrent caching iterator running`. The lock stays where a job was ended, and stops
+    `cache("path")` takes a lock file while the first pass fills it. The second worker finds that lock and stops with
+    `AlreadyExistsError: There appears to be a concurrent caching iterator running`. The lock stays if a job is ended, and stops
     the next one, too. Measuring does not show it, as each worker wrote into a private folder.
 
-    Fix: a path with the worker's index in it (`f"{path}-{index}"`, of `TF_CONFIG` or `input_context.input_pipeline_id`); or
-    `cache()` in memory, where a node has room for it; or let one task complete the cache before the others start: a complete one is
+    Fix: a path with the worker's index in it (`f"{path}-{index}"`, of `TF_CONFIG` or `input_context.input_pipeline_id`). Or
+    `cache()` in memory, if a node has room for it. Or let one task complete the cache before the others start: a complete one is
     only read.
 
-    Silent where the workers of a launch had paths of their own or no launch had several, where one worker streams, where each node
-    has one task and the path is the node's own (`/tmp`), for complete caches, and for `snapshot`, whose runs are kept apart.
+    Silent if the workers of a launch had paths of their own, or no launch had several workers. Silent if one worker streams.
+    Silent if each node has one task and the path is the node's own (`/tmp`). Silent for complete caches, and for `snapshot`, whose
+    runs are kept apart.
     """
     plan, launches = case.plan, [[worker.writes for worker in m.workers if worker.writes] for m in case.measurements]
     shared = next((set.intersection(*map(set, written)) for written in launches if len(written) > 1), set[str]())
     for op in case.pipeline.ops:
-        target = str(op.parameters.get("filename") or "")
-        path = next((one for one in sorted(shared) if target == one or target.endswith(f"-{PurePath(one).name}")), None)
+        path = next((one for one in sorted(shared) if _is_moved_to(op.parameters.get("filename"), one)), None)
         if op.kind != "Cache" or path is None or plan is None or plan.input_workers < 2:
             continue
         if plan.streaming.tasks_per_node == 1 and measured.node_local_folder(path):
@@ -244,7 +242,7 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
         if not traits.is_map(op) or op.within is not None or (is_random and not traits.decodes(op)):
             continue
         share, need = measured.share_of(case, (op,)), measured.cache_bytes_per_node(case, op)
-        is_cheap = share < COSTLY_RATIO if share is not None else not traits.is_costly(op)
+        is_cheap = share < measured.COSTLY_RATIO if share is not None else not traits.is_costly(op)
         if is_cheap or (need is not None and need > MEMORY_RATIO * measured.free_bytes_per_node(case)):
             continue
         message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")

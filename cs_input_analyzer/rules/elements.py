@@ -12,8 +12,18 @@ from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import is_costly
 from cs_input_analyzer.pipeline.samples import batching_op, full_batches
 from cs_input_analyzer.pipeline.threads import python_ops
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, is_idle, share_of, station_of, visits, waits
-from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, Station, StationKind
+from cs_input_analyzer.planning.evidence import (
+    COSTLY_RATIO,
+    READING,
+    bottleneck,
+    finding,
+    is_idle,
+    share_of,
+    station_of,
+    visits,
+    waits,
+)
+from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, StationKind
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_rate, format_ratio, several
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
@@ -58,17 +68,22 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     """Some dimension of a tensor, or its rank, is unknown when the model is compiled.
 
     Accelerators compile a model for static shapes. Parsing of variable-length features, `decode_jpeg` without a resize, Python
-    functions and generators without a signature all promise little; sparse and ragged tensors have no static shape at all.
+    functions and generators without a signature promise none. Sparse and ragged tensors have no static shape at all.
 
-    Fix: `tf.ensure_shape(x, [...])` where the size is always the same (it checks, and tells the compiler); pad, crop or resize
-    where it is not: `padded_batch` with `padded_shapes`, `tf.image.resize`, `to_dense`/`to_tensor` with a shape.
+    Fix: `tf.ensure_shape(x, [...])` if the size is always the same (it checks, and tells the compiler). Pad, crop or resize if it
+    is not: `padded_batch` with `padded_shapes`, `tf.image.resize`, `to_dense`/`to_tensor` with a shape.
 
-    Silent where all shapes are known, for the batch dimension alone (CSI307 is about that), and for strings, which go to no
+    Silent if all shapes are known, and for the batch dimension alone (CSI307 is about that). Silent for strings, which go to no
     accelerator.
     """
     last = batching_op(case.pipeline.ops)
     is_batched = last is not None
-    unknown = [part for part in case.pipeline.element_spec if part.dtype != "string" and _is_unknown(part, is_batched)]
+    unknown = [
+        part
+        for part in case.pipeline.element_spec
+        if part.dtype != "string"
+        and (part.kind in ("sparse", "ragged") or part.shape is None or None in part.shape[1 if is_batched else 0 :])
+    ]
     if not unknown:
         return
     python = python_ops(case.pipeline.ops)
@@ -77,29 +92,19 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     # The last one that may change the shape: what Python promised before it says nothing of what it gives.
     made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short] or case.pipeline.ops)[-1:]
     message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
-    fix = _shape_fix(unknown, any(op in python for op in made_by))
+    fix = "tf.ensure_shape(x, [...]) in the map where the size is fixed, else pad, crop or resize to one size"
     if made_by and made_by[0] in short:
         fix = "drop_remainder=True in it, where what is left over may go"
+    elif any(part.kind in ("sparse", "ragged") for part in unknown):
+        fix = "make it dense with a fixed shape, to_dense() or to_tensor(shape=...), before the batch"
+    elif any(op in python for op in made_by):
+        fix = "say what the Python function gives: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
 
 
-def _is_unknown(part: Component, is_batched: bool) -> bool:
-    if part.kind in ("sparse", "ragged") or part.shape is None:
-        return True
-    return None in (part.shape[1:] if is_batched else part.shape)
-
-
-def _shape_fix(unknown: list[Component], is_python: bool) -> str:
-    if any(part.kind in ("sparse", "ragged") for part in unknown):
-        return "make it dense with a fixed shape, to_dense() or to_tensor(shape=...), before the batch"
-    if is_python:
-        return "say what the Python function gives: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
-    return "tf.ensure_shape(x, [...]) in the map where the size is fixed, else pad, crop or resize to one size"
-
-
-# Shares of the CPU time: of Python for each sample that is worth a warning, of Python for many at once, and of what costs nothing.
-PYTHON_RATIO, MOSTLY_RATIO, HARDLY_RATIO = 0.2, 0.5, 0.01
+# Shares of the CPU time: of Python for many samples at once that is worth a warning, and of what costs nothing.
+MOSTLY_RATIO, HARDLY_RATIO = 0.5, 0.01
 # Calls for a sample, between those for a batch and one each.
 HALF = 0.5
 GIL: tuple[StationKind, ...] = ("Python (GIL)",)
@@ -108,20 +113,20 @@ GIL: tuple[StationKind, ...] = ("Python (GIL)",)
 def python_in_pipeline(case: Case) -> Iterator[Finding]:
     """Python code runs for the elements of the pipeline, and only one thread of a process can run Python.
 
-    `py_function`, `numpy_function` and `from_generator` call back into the interpreter, whose lock (GIL) they all share. However
-    many CPUs a worker has and however many parallel calls a `map` makes, they take turns. Only more workers (processes) help, each
-    with an interpreter of its own.
+    `py_function`, `numpy_function` and `from_generator` call back into the interpreter, whose lock (GIL) they all share. They take
+    turns, whatever the CPUs of a worker and the parallel calls of a `map`. Only more workers (processes) help, each with an
+    interpreter of its own.
 
     Fix: TensorFlow ops in place of the Python code (`tf.io.decode_*`, `tf.strings`, `tf.numpy_function` -> `tf.*`); or do it once,
     when the dataset is written. Until then: many tasks per node with one CPU each, and one call for a whole batch in place of one
     per sample.
 
-    A warning where the lock is the bottleneck, where Python runs for each sample and takes a fifth of the CPU time, or takes half
-    of it however often it runs. Else for your information: so where its cost was not measured, where its calls wait longer than
-    they compute, and where reading holds the worker back.
+    A warning if the lock is the bottleneck, if Python runs for each sample and takes a fifth of the CPU time, or if it takes half
+    of it however often it runs. For your information if its cost was not measured, if its calls wait longer than they compute, or
+    if reading holds the worker back.
 
-    Silent where all functions are TensorFlow's, and where it was measured that Python takes less than a hundredth of the CPU time
-    and limits nothing, as before a full `cache`.
+    Silent if all functions are TensorFlow's. Silent if Python was measured to take less than a hundredth of the CPU time and
+    limits nothing, as before a full `cache`.
     """
     rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
     found = tuple(op for op in python_ops(case.pipeline.ops) if not is_idle(case, op))
@@ -133,32 +138,24 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     op = costliest(found, {name: row.self_cpu_s_per_sample or 0.0 for name, row in rows.items()})
     calls, is_waiting = visits(case, op), waits(case, op)
     station = station_of(case, GIL) if is_limit or not is_waiting else None
-    facts = [
-        f"{format_ratio(share)} of the CPU time" if share is not None else "",
-        _most(station) if station is not None else "",
-        "its calls mostly wait" if is_waiting else "",
-    ]
-    known = "; ".join(fact for fact in facts if fact)
-    message = f"Python runs in {op.name}{_how_often(calls)}{f' ({known})' if known else ''}"
+    often = ""
+    if calls:
+        often = " for every sample" if calls >= HALF else f" once in {format_count(1 / calls)} samples"
+    facts = [f"{format_ratio(share)} of the CPU time"] if share is not None else []
+    if station is not None:
+        cpus = f" of {counted(station.layout.cpus_per_task, 'CPU')}" if station.layout is not None else ""
+        facts.append(f"at most {format_rate(station.samples_per_s)} a worker{cpus} as measured, and more CPUs do not help")
+    if is_waiting:
+        facts.append("its calls mostly wait")
+    known = "; ".join(facts)
+    message = f"Python runs in {op.name}{often}{f' ({known})' if known else ''}"
     fix = "use TensorFlow ops, or do it when the dataset is written"
     fix += "; until then more tasks with fewer CPUs each" if is_limit else ""
     evidence: dict[str, Scalar] = {"python_ops": len(found), "calls_per_sample": calls, "share_ratio": share}
     evidence["ceiling_samples_per_s"] = station.samples_per_s if station is not None else None
-    enough = PYTHON_RATIO if (calls or 0.0) >= HALF else MOSTLY_RATIO
+    enough = COSTLY_RATIO if (calls or 0.0) >= HALF else MOSTLY_RATIO
     is_costly_here = share is not None and share >= enough and not is_waiting and bottleneck(case, READING) is None
     yield finding(op, message, fix, evidence, is_warning=is_limit or is_costly_here)
-
-
-def _most(station: Station) -> str:
-    cpus = f" of {counted(station.layout.cpus_per_task, 'CPU')}" if station.layout is not None else ""
-    return f"at most {format_rate(station.samples_per_s)} a worker{cpus} as measured, and more CPUs do not help"
-
-
-def _how_often(calls: float | None) -> str:
-    """How often Python is called, by its calls for a sample; empty where that was not measured."""
-    if not calls:
-        return ""
-    return " for every sample" if calls >= HALF else f" once in {format_count(1 / calls)} samples"
 
 
 NARROWER = {"float64": "float16", "int64": "int32", "uint64": "uint32"}

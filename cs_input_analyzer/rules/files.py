@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.pipeline.op_traits import first_of
 from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, node_local_folder, share_of, workers_of
-from cs_input_analyzer.records import Case, FileSet, Finding, Scalar, StationKind
+from cs_input_analyzer.planning.evidence import COSTLY_RATIO, READING, bottleneck, finding, node_local_folder, share_of, workers_of
+from cs_input_analyzer.records import Case, Finding, Scalar, StationKind
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 SKEWED_RATIO = 2.0  # largest file over mean file
@@ -17,15 +18,15 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     """Files of very different size make shards of very different size.
 
     Workers divide files, not samples. In training that repeats, samples of the small shards are seen more often than those of the
-    large ones; without a repeat the small shards end first and the accelerator waits for the large one. Where large files also hold
+    large ones. Without a repeat the small shards end first, and the accelerator waits for the large one. If large files also hold
     larger samples, their worker is the slowest, and a round-robin feed goes at its pace.
 
-    Fix: write the data again into files of equal size, and as many that a worker gets several: differences average out.
+    Fix: write the data again into files of equal size, and so many that a worker gets several: differences average out.
 
-    A warning where the largest shard of the plan is at least half as large again as the mean one, or where the measured shards
-    differ in speed and hold the worker back; for your information where files merely differ.
+    A warning if the largest shard of the plan is at least half as large again as the mean one, or if the measured shards differ in
+    speed and hold the worker back. For your information if files merely differ.
 
-    Silent where the largest file is less than twice the mean, where workers do not divide files, and for a single worker.
+    Silent if the largest file is less than twice the mean. Silent if workers do not divide files, and for a single worker.
     """
     files, workers = case.pipeline.files, workers_of(case)
     if files is None or files.count < 2 or files.bytes == 0 or not case.is_sharded or workers == 1:
@@ -33,10 +34,13 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     skew = files.largest_bytes * files.count / files.bytes
     if skew < SKEWED_RATIO:
         return
-    uneven = _largest_shard_ratio(files, workers) if workers and workers <= files.count else None
+    uneven = None
+    if workers and workers <= files.count:  # the shard of the largest file, its other files as large as the mean of the rest
+        rest = (files.bytes - files.largest_bytes) / (files.count - 1)
+        uneven = (files.largest_bytes + (files.count / workers - 1) * rest) / (files.bytes / workers)
     slowest = bottleneck(case, ("slowest shard",))
     is_bad = slowest is not None or (uneven is not None and uneven >= UNEVEN_RATIO)
-    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
+    shard = first_of(case.pipeline.ops, ("Shard",))
     effect = f": the largest of {workers} shards is at least {uneven:.1f} times the mean" if uneven else ""
     message = (
         f"the largest file has {format_bytes(files.largest_bytes)}, the mean one {format_bytes(files.bytes / files.count)}{effect}"
@@ -44,13 +48,6 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     fix = f"write the data into {max(files.count, 4 * (workers or 1))} files or more, of equal size"
     evidence = {"largest_bytes": files.largest_bytes, "largest_over_mean_ratio": skew, "largest_shard_ratio": uneven}
     yield finding(shard, message, fix, evidence, is_warning=is_bad)
-
-
-def _largest_shard_ratio(files: FileSet, workers: int) -> float:
-    """Bytes of the shard that holds the largest file over those of a mean shard, its other files taken as the mean of the rest."""
-    in_shard = files.count / workers
-    rest = (files.bytes - files.largest_bytes) / (files.count - 1)
-    return (files.largest_bytes + (in_shard - 1) * rest) / (files.bytes / workers)
 
 
 def path_not_shared(case: Case) -> Iterator[Finding]:
@@ -89,7 +86,6 @@ def _place(case: Case) -> tuple[str | None, int, bool | None, str | None]:
 
 
 ENCODED = frozenset({"DecodeJpeg", "DecodePng", "DecodeImage", "DecodeAndCropJpeg", "DecodeGif", "DecodeWebP"})
-LARGE_RATIO = 0.2
 CPU_BOUND: tuple[StationKind, ...] = ("CPU", "serial op", "fixed parallelism", "readers")
 
 
@@ -97,16 +93,16 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     """Compression of the records costs the resource that is short, and saves the one that is not.
 
     Unpacking GZIP or ZLIB takes CPU time in the reader, on one thread for each file: 240 MB of records a CPU second, where plain
-    ones take 980 (measured on tokens). That pays where the storage is slow and the data shrink. Images and audio are compressed
+    ones take 980 (measured on tokens). That pays if the storage is slow and the data shrink. Images and audio are compressed
     already: doing it again costs CPU and saves nothing.
 
     Fix: write the records once more, without `compression_type` (or with it), and set the same in the reader.
 
-    A warning where records are compressed, the worker is short of CPU and the reader takes a fifth of its CPU time or more. For
-    your information where the reader takes as much of a worker with CPU to spare, where compressed records hold encoded images,
-    and where plain records meet a storage that is the bottleneck.
+    A warning if records are compressed, the worker is short of CPU and the reader takes a fifth of its CPU time or more. For your
+    information if the reader takes as much of a worker with CPU to spare, if compressed records hold encoded images, or if plain
+    records meet a storage that is the bottleneck.
 
-    Silent where the trade is the right way round, where the cost of unpacking was not measured, and for records of encoded images
+    Silent if the trade is the right way round, or if the cost of unpacking was not measured. Silent for records of encoded images
     that are not compressed again.
     """
     readers = [op for op in case.pipeline.ops if isinstance(op.parameters.get("compression_type"), str)]
@@ -115,9 +111,9 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
     storage = bottleneck(case, ("storage bandwidth",))
     share, is_waste = share_of(case, packed) if packed else None, False
     if packed:
-        if storage is not None or ((share is None or share < LARGE_RATIO) and not is_encoded):
+        if storage is not None or ((share is None or share < COSTLY_RATIO) and not is_encoded):
             return
-        is_waste = share is not None and share >= LARGE_RATIO and bottleneck(case, CPU_BOUND) is not None
+        is_waste = share is not None and share >= COSTLY_RATIO and bottleneck(case, CPU_BOUND) is not None
         kind = packed[0].parameters["compression_type"]
         message = "encoded images are compressed once more" if is_encoded else f"records are {kind}"
         message += f": {format_ratio(share)} of the CPU time goes into reading them" if share is not None else ""

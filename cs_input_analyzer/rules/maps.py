@@ -11,7 +11,6 @@ from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, THREADED, TRANSFOR
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.pipeline.threads import is_serial
 from cs_input_analyzer.planning.evidence import (
-    BUSY_RATIO,
     bottleneck,
     busy_ratio,
     calls_at_once,
@@ -25,7 +24,7 @@ from cs_input_analyzer.planning.evidence import (
     waits,
     widest_cpus,
 )
-from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.records import BUSY_RATIO, Case, Edit, Finding, Op
 from cs_input_analyzer.units import counted
 
 # Below this share of the CPU time, or of all time where it waits, a map is not worth another thread.
@@ -35,16 +34,16 @@ SMALL_RATIO = 0.05
 def serial_map(case: Case) -> Iterator[Finding]:
     """A `map` makes one call at a time although the task has more CPUs.
 
-    One thread then sets the pace of the whole pipeline, and the other CPUs idle. TensorFlow makes a plain `map` parallel by itself,
-    but not one that draws random numbers, looks up a table or reads a variable, not one inside another op's function, and none
-    where `autotune` or `map_parallelization` is switched off.
+    One thread then sets the pace of the whole pipeline, and the other CPUs are idle. TensorFlow makes a plain `map` parallel by
+    itself. It leaves a map alone that draws random numbers, looks up a table, reads a variable, or is inside another op's
+    function. It leaves all maps alone if `autotune` or `map_parallelization` is switched off.
 
-    Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. Which random numbers an element gets changes, as it
-    does from run to run anyway. Calls that mostly wait get a number, and a private pool of as many threads. It is advice only
-    where one seed was given for two components, as for a picture and its mask: parallel calls would mix the two draws.
+    Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. The random numbers of an element change, as they
+    do from run to run anyway. Calls that mostly wait get a number, and a private pool of as many threads. The fix is advice only
+    if one seed was given for two components, such as a picture and its mask: parallel calls would mix the two draws.
 
-    Silent where TensorFlow makes the map parallel, on one CPU, over file names and batches that cost next to nothing (below a
-    twentieth of the CPU time), where none of it ran, inside an op that calls it in parallel, for a map that a library made, and for
+    Silent if TensorFlow makes the map parallel, or if an op calls it in parallel. Silent on one CPU. Silent if the map takes less
+    than a twentieth of the CPU time, or did not run. Silent for a map of file names, and for a map that a library made. Silent for
     Python functions that do not wait: they share one lock, so more calls at a time do not help.
     """
     ops, cpus = case.pipeline.ops, widest_cpus(case)
@@ -58,9 +57,8 @@ def serial_map(case: Case) -> Iterator[Finding]:
             continue
         op = max(alike, key=lambda one: share_of(case, (one,)) or 0.0)
         why = traits.why_not_parallelized(op, ops)
-        station = bottleneck(case, ("serial op",))
         busy = busy_ratio(case, op)
-        holds_back = (station is not None and station.op in [one.name for one in alike]) or (busy or 0.0) >= BUSY_RATIO
+        holds_back = bool(bottleneck(case, ("serial op",), at=[one.name for one in alike])) or (busy or 0.0) >= BUSY_RATIO
         effect = ", and its one thread holds the worker back" if holds_back else ""
         message = f"{op.name}{more_of_call(len(alike))} makes one call at a time: {why}{effect}{_instead(case)}"
         calls = calls_at_once(case, op)
@@ -122,16 +120,16 @@ FEW_CALLS = 16
 def parallelism_far_off(case: Case) -> Iterator[Finding]:
     """A fixed `num_parallel_calls` is far from what the task can use.
 
-    Far too few calls leave CPUs idle, or waiting for one reply at a time. Far too many only hold more elements in memory: calls
-    beyond the CPUs gain nothing unless they wait.
+    Too few calls leave CPUs idle, or wait for one reply at a time. Too many only hold more elements in memory: calls beyond the
+    CPUs gain nothing unless they wait.
 
     Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task. An `interleave` whose order counts needs a `cycle_length` as well:
     the one that TensorFlow chooses follows the calls. Calls that mostly wait, and hold the worker back, need a number: as many as
-    keep the CPUs busy (Little's law), and a private pool of as many threads, as TensorFlow has no more of them than CPUs.
+    keep the CPUs busy (Little's law), and a private pool of as many threads. TensorFlow has no more threads than CPUs.
 
-    Silent for AUTOTUNE, for few calls that do not hold the worker back, for many that wait for most of their time (fewer would be
-    too few) or were not measured, for up to four calls per CPU, for a map that a library made, and for interleaves whose
-    `cycle_length` is the smaller number.
+    Silent for AUTOTUNE, and for a map that a library made. Silent for few calls that do not hold the worker back. Silent for up to
+    four calls per CPU. Silent for many calls that mostly wait, or were not measured. Silent for an interleave whose `cycle_length`
+    is the smaller number.
     """
     cpus = widest_cpus(case) or (case.host.cpu_budget if case.host else None)
     for op in case.pipeline.ops:
@@ -142,26 +140,22 @@ def parallelism_far_off(case: Case) -> Iterator[Finding]:
             continue
         wanted = calls_at_once(case, op, calls) if op.kind in TRANSFORMS else None
         if wanted is not None:
-            yield _more_waiting(op, calls, wanted, cpus)
+            message = f"{op.name} makes {counted(calls, 'call')} at a time, which mostly wait; {wanted} would keep the CPUs busy"
+            evidence = {"num_parallel_calls": calls, "calls_at_once": wanted, "cpus_per_task": cpus}
+            edits = (Edit(kind="set-parallelism", op=op.name, value=wanted), _threads_for(op, wanted))
+            yield finding(op, message, _calls_fix(wanted), evidence, is_warning=True, edits=edits)
         elif calls < cpus:
             yield from _too_few(op, calls, cpus, case)
         elif calls > max(FEW_CALLS, CALLS_PER_CPU * cpus) and visits(case, op) and not waits(case, op):
             yield _other_number(op, case, False, calls, cpus)
 
 
-def _more_waiting(op: Op, calls: int, wanted: int, cpus: int) -> Finding:
-    message = f"{op.name} makes {counted(calls, 'call')} at a time, which mostly wait; {wanted} would keep the CPUs busy"
-    evidence = {"num_parallel_calls": calls, "calls_at_once": wanted, "cpus_per_task": cpus}
-    edits = (Edit(kind="set-parallelism", op=op.name, value=wanted), _threads_for(op, wanted))
-    return finding(op, message, _calls_fix(wanted), evidence, is_warning=True, edits=edits)
-
-
 def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
     cycle = op.parameters.get("cycle_length")
     if isinstance(cycle, int) and cycle < calls:
         return
-    station = bottleneck(case, ("fixed parallelism", "serial op"))
-    holds_back = (station is not None and station.op == op.name) or (busy_ratio(case, op, calls) or 0.0) >= BUSY_RATIO
+    station = bottleneck(case, ("fixed parallelism", "serial op"), at=(op.name,))
+    holds_back = station is not None or (busy_ratio(case, op, calls) or 0.0) >= BUSY_RATIO
     if holds_back or (case.profile is None and traits.is_costly(op)):
         yield _other_number(op, case, holds_back, calls, cpus)
 
@@ -213,16 +207,15 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         is_bad = share >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
         how = "parse whole batches with tf.io.parse_example" if traits.PARSER in op.function_ops else "do it once for a whole batch"
         message = f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch"
-        fix = f"{how}: batch before map, with one dimension more in {_where_one_more(op)}"
+        # The places of a function that have to count the dimension of the batch.
+        places = [
+            "every slice (x[:6] becomes x[:, :6])" if "StridedSlice" in op.function_ops else "",
+            "every tf.stack (axis=1)" if "Pack" in op.function_ops else "",
+            "every shape that the function names",
+        ]
+        fix = f"{how}: batch before map, with one dimension more in {', '.join(filter(None, places))}"
         evidence = {"batch_size": size, "share_ratio": share, "call_cpu_s": each}
         yield finding(op, message, fix, evidence, is_warning=is_bad, edits=(Edit(kind="vectorize", op=op.name),))
-
-
-def _where_one_more(op: Op) -> str:
-    """Name the places of a function that have to count the dimension of the batch."""
-    slices = "every slice (x[:6] becomes x[:, :6]), " if "StridedSlice" in op.function_ops else ""
-    stacks = "every tf.stack (axis=1), " if "Pack" in op.function_ops else ""
-    return f"{slices}{stacks}{'and ' if slices or stacks else ''}every shape that the function names"
 
 
 def random_calls_in_parallel(case: Case) -> Iterator[Finding]:

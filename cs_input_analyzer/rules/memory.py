@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.planning.buffers import buffers_of
-from cs_input_analyzer.planning.evidence import finding, free_bytes_per_node
+from cs_input_analyzer.planning.evidence import finding, free_bytes_per_node, tasks_per_node
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_bytes
 
@@ -27,7 +27,7 @@ def arrays_in_graph(case: Case) -> Iterator[Finding]:
 
     Silent below 32 MiB, and for texts: lists of file names are short beside the files.
     """
-    holders, tasks = {op.within for op in case.pipeline.ops}, case.plan.tasks_per_node if case.plan else 1
+    holders, tasks = {op.within for op in case.pipeline.ops}, tasks_per_node(case)
     for op in case.pipeline.ops:
         held = op.constant_bytes
         if held < LARGE_BYTES or op.name in holders:
@@ -54,7 +54,7 @@ def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
     Silent where the full buffers fit, and where the size of elements is not known. AUTOTUNE sizes buffers on its own: those do not
     count.
     """
-    tasks, room = (case.plan.tasks_per_node if case.plan else 1), case.cluster.memory_bytes_per_node
+    tasks, room = tasks_per_node(case), case.cluster.memory_bytes_per_node
     buffers = buffers_of(case)
     need = room - free_bytes_per_node(case) + tasks * sum(buffer.growth_bytes for buffer in buffers)
     if need <= room or not buffers:

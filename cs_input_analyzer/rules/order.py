@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
 
 from cs_input_analyzer.pipeline import op_traits as traits
@@ -13,6 +13,7 @@ from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, sh
 from cs_input_analyzer.pipeline.source.code import AUTOTUNE
 from cs_input_analyzer.planning.buffers import refill_ratio
 from cs_input_analyzer.planning.evidence import (
+    COSTLY_RATIO,
     bottleneck,
     finding,
     is_endless,
@@ -22,6 +23,7 @@ from cs_input_analyzer.planning.evidence import (
     share_of,
     visits,
     waits,
+    windows_of,
     workers_of,
 )
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, SteadyState
@@ -67,25 +69,25 @@ def _is_forced(op: Op, case: Case) -> bool:
     return traits.option(case.pipeline.ops, "deterministic") is True or waits(case, op)
 
 
-COSTLY_RATIO = 0.2
 DROPPED_RATIO = 0.1
 # From this share of the CPU time on the waste is worth a warning.
 WASTED_RATIO = 0.1
 
 
 def late_filter(case: Case) -> Iterator[Finding]:
-    """A `filter` throws elements away after they have been made at great cost.
+    """A `filter` drops elements after costly work on them.
 
-    What is dropped was read, decoded and resized for nothing. A condition on what stands in the record (a label, a size, a name)
-    can be tested before the costly part.
+    The dropped elements were read, decoded and resized for nothing. A condition on what stands in the record (a label, a size, a
+    name) can be tested before the costly part.
 
     Fix: split the map: parse what the condition needs, filter, then decode. Better still, write the dataset without what is never
-    used. It is advice only, as your condition gets other arguments then.
+    used. It is advice only, as your condition then gets other arguments.
 
-    Of a filter that a library call makes, as `rejection_resample` does, the call is named. Only your own maps before it count.
+    For a filter that a library call makes, as `rejection_resample` does, the finding names that call. Only your own maps before it
+    count.
 
-    Silent where the maps before it are cheap, where it drops under a tenth, where either was not measured (as before a full
-    cache), and where a batch stands between: then it is batches that are filtered.
+    Silent if the maps before it are cheap, or if it drops less than a tenth. Silent if either was not measured, as before a full
+    cache. Silent if a batch stands between: then batches are filtered.
     """
     for op in case.pipeline.ops:
         if op.kind not in kinds_with("filter"):
@@ -93,8 +95,11 @@ def late_filter(case: Case) -> Iterator[Finding]:
         is_own = traits.is_written(op)
         before = _made_by(op, case)
         maps = [one for one in before if traits.is_map(one) and (is_own or traits.is_written(one))]
-        share, dropped = share_of(case, maps), _dropped(op, before, case)
-        if share is None or share < COSTLY_RATIO or dropped is None or dropped < DROPPED_RATIO:
+        # Ops of other kinds give as many as they take.
+        counting = [one for one in before if traits.is_map(one) or one.kind in kinds_with("filter") | OPENS]
+        kept, given = visits(case, op), visits(case, counting[-1]) if counting else None
+        share, dropped = share_of(case, maps), 1 - kept / given if kept and given else 0.0
+        if share is None or share < COSTLY_RATIO or dropped < DROPPED_RATIO:
             continue
         wasted = share * dropped
         names = " and ".join(one.name for one in maps)
@@ -125,14 +130,6 @@ def _made_by(op: Op, case: Case) -> tuple[Op, ...]:
     return tuple(other for other in case.pipeline.ops if other.name in found - {op.name})
 
 
-def _dropped(op: Op, before: Sequence[Op], case: Case) -> float | None:
-    """Return the share of the elements that a filter drops; None where what it gets or gives was not counted."""
-    # Ops of other kinds give as many as they take.
-    counting = [one for one in before if traits.is_map(one) or one.kind in kinds_with("filter") | OPENS]
-    kept, given = visits(case, op), visits(case, counting[-1]) if counting else None
-    return max(0.0, 1 - kept / given) if kept and given else None
-
-
 # Ops that hand elements on without working on them.
 _HANDS_ON = HANDS_ON | {"Repeat", "Take", "Skip"}
 
@@ -150,7 +147,10 @@ def prefetch_missing(case: Case) -> Iterator[Finding]:
     where the last op works ahead by itself, as a parallel `map` or `batch` does.
     """
     ops = case.pipeline.ops
-    last = _last_working(ops)
+    by_name = {op.name: op for op in ops}
+    last = next((op for op in reversed(ops) if op.within is None), None)
+    while last is not None and last.kind in _HANDS_ON:
+        last = by_name.get(last.inputs[0]) if last.inputs else None
     if last is None:
         return
     if last.kind == "Prefetch":
@@ -162,21 +162,11 @@ def prefetch_missing(case: Case) -> Iterator[Finding]:
     yield _no_prefetch(last, case, f"the pipeline ends with {last.name} and without a prefetch", "insert-prefetch")
 
 
-def _last_working(ops: tuple[Op, ...]) -> Op | None:
-    """The op that the consumer waits for: the last that does anything."""
-    by_name = {op.name: op for op in ops}
-    op = next((op for op in reversed(ops) if op.within is None), None)
-    while op is not None and op.kind in _HANDS_ON:
-        op = by_name.get(op.inputs[0]) if op.inputs else None
-    return op
-
-
 def _no_prefetch(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
-    station = bottleneck(case, ("serial op",))
-    is_limit = station is not None and station.op == op.name
+    station = bottleneck(case, ("serial op",), at=(op.name,))
     fix = f"end the pipeline with .prefetch({AUTOTUNE})"
-    evidence = {"last_op": op.name, "ceiling_samples_per_s": station.samples_per_s if station is not None and is_limit else None}
-    return finding(op, message, fix, evidence, is_warning=is_limit, edits=(Edit(kind=kind, op=op.name),))
+    evidence = {"last_op": op.name, "ceiling_samples_per_s": station.samples_per_s if station is not None else None}
+    return finding(op, message, fix, evidence, is_warning=station is not None, edits=(Edit(kind=kind, op=op.name),))
 
 
 QUICK_S = 2.0
@@ -188,20 +178,21 @@ LONG_REFILL_RATIO = 0.05
 
 
 def slow_first_batch(case: Case) -> Iterator[Finding]:
-    """The first batch takes much longer than those that follow, at the start or at each pass.
+    """The first batch takes much longer than those that follow, at the start or in each pass.
 
-    All nodes of a training wait for it at every start. Most often a `shuffle` fills its buffer first, one sample at a time, through
-    all that stands before it. Where the data are repeated behind the shuffle, it is so at the start of each pass.
+    All nodes of a training wait for it at every start. Most often a `shuffle` fills its buffer first, one sample at a time,
+    through all ops before it. If the data are repeated behind the shuffle, that happens at the start of each pass.
 
-    How long the buffer takes is worked out from the measured costs of the ops before the shuffle, not from the rate of the whole.
+    The time to fill the buffer follows from the measured costs of the ops before the shuffle, not from the rate of the whole
+    pipeline.
 
-    Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops so that it is filled with what is quick to
+    Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops, so that it is filled with what is quick to
     read. A shuffle of file names mixes as well and waits for nothing. And `repeat()` directly after the shuffle: TensorFlow makes
     one op of the two, which fills the buffer from the next pass while it drains it.
 
-    Silent where the first batch comes within two seconds or within twenty times the mean time of a batch, unless that happens at
-    each pass and takes 5 % of the time or more; and without a measurement. It names the shuffle as the cause only where the costs
-    of all ops before it are known.
+    Silent without a measurement. Silent if the first batch comes within two seconds, or within twenty times the mean time of a
+    batch, unless it does so in each pass and takes 5 % of the time or more. The finding names the shuffle as the cause only if the
+    costs of all ops before it are known.
     """
     starts = [
         (worker.first_batch_s, 1 / worker.batches_per_s)
@@ -243,22 +234,22 @@ SURELY_FEWER_RATIO = 0.8
 def dataset_ends(case: Case) -> Iterator[Finding]:
     """The dataset ends before the training does.
 
-    An accelerator that streams wants an endless input. Here the elements of all workers are fewer than the steps that the params
-    ask for (`max_steps` and the like; times the epochs, where they name them), so that training stops with `OUT_OF_RANGE: End of
-    sequence`, or "ran out of data". Or the data ended within the measuring window and were read again from the start, so the rate
-    includes that restart.
+    An accelerator that streams wants an endless input. The finding has one of two reasons. The elements of all workers may be
+    fewer than the steps that the params ask for (`max_steps` and the like; times the epochs, if they name them). Training then
+    stops with `OUT_OF_RANGE: End of sequence`, or "ran out of data". Or the data ended within the measuring window and were read
+    again from the start, so the rate includes that restart.
 
     An error if the data ended for good: the dataset claims to be endless and ended, or gave nothing when it was read again. Its
-    source can be read once, as a generator object can that `from_generator` gets from a `lambda`. An end that was seen is believed
-    over what TensorFlow says of the length; there is neither a plan nor a verdict then.
+    source can be read once, such as a generator object that `from_generator` gets from a `lambda`. An end that was seen overrules
+    the length that TensorFlow states. There is then neither a plan nor a verdict.
 
     Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`). After an error: give `from_generator` the generator function,
     which makes a new generator for each pass.
 
-    Silent for datasets that claim to be endless and do not end, in evaluation, where one pass is meant, and where the data did not
-    end while we measured and the params name no steps, or no more than there are batches. Where TensorFlow does not know the
-    number of elements, it is worked out from the bytes of the files and of a sample, and counts only where a fifth of the steps or
-    more has no batch.
+    Silent for datasets that claim to be endless and do not end. Silent in evaluation, where one pass is meant. Silent if the data
+    did not end while we measured, and the params name no steps, or no more than there are batches. If TensorFlow does not know the
+    number of elements, it follows from the bytes of the files and of a sample. It then counts only if a fifth of the steps or more
+    has no batch.
     """
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
     if (end := last_end(case.pipeline, case.measurements, case.mode)) is not None:
@@ -267,8 +258,8 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     if is_endless(case.pipeline) or case.mode == "eval":
         return
     fix = "add .repeat() after shuffle and before prefetch, and set the number of steps in the run"
-    states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
-    passes, steps, batches = max((state.epochs for state in states), default=0), case.training.steps, _batches(case)
+    passes = max((window.epochs for window in windows_of(case.measurements)), default=0)
+    steps, batches = case.training.steps, _batches(case)
     evidence = {"passes": passes, "elements_per_pass": case.pipeline.cardinality, "steps": steps, "batches": batches}
     if steps is not None and batches is not None and batches < steps:
         message = f"all workers together have {format_count(batches)} batches for the {format_count(steps)} steps of the params"
@@ -282,7 +273,7 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
 def _ended_for_good(case: Case, end: SteadyState) -> Finding:
     """Name the source that can be read once: a generator, else what repeats the data, else the last op."""
     ops = case.pipeline.ops
-    generator = next((op for op in ops if op.kind == "Generator"), None)
+    generator = traits.first_of(ops, ("Generator",))
     last = ops[-1] if ops else None
     repeat = without_end(ops).get(last.name) if last is not None else None
     gave = "" if end.pass_elements is None else f" {counted(end.pass_elements, 'element')}"

@@ -38,17 +38,16 @@ THREADS_PER_FILE = 3
 def short_cycle(case: Case) -> Iterator[Finding]:
     """An `interleave` reads from fewer files at a time than would pay.
 
-    Storage that answers slowly gives more to more readers, and `num_parallel_calls` cannot make more of them than the cycle is
-    long. What TensorFlow chooses follows the CPUs of the task and not the storage, which is too few where reads do nothing but
-    wait.
+    Slow storage gives more to more readers, and the cycle limits their number, whatever `num_parallel_calls` says. TensorFlow
+    chooses a cycle by the CPUs of the task, not by the storage. That is too few if reads only wait.
 
-    Fix: a longer cycle, and as many calls; where reads only wait and a shuffle of the records without a seed follows, as many files
-    at once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle, so this needs such a shuffle, or
-    no need for an order.
+    Fix: a longer cycle, and as many calls. If reads only wait and a shuffle of the records without a seed follows, the fix is as
+    many files at once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle. So this needs such a
+    shuffle, or a training that needs no order.
 
-    Silent where reading does not hold the worker back, or was not measured and more than one file is read at a time, where with a
-    written cycle at least a third of the CPUs and four files (or as many as there are) are read at a time, and where TensorFlow
-    chooses and reads do not wait, or their order counts.
+    Silent if reading does not hold the worker back. Silent without a measurement if more than one file is read at a time. Silent
+    if a written cycle reads from four files (or all) and a third of the CPUs at a time. Silent if TensorFlow chose the cycle, and
+    reads do not wait or their order counts.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -57,7 +56,12 @@ def short_cycle(case: Case) -> Iterator[Finding]:
             continue
         if not opens_files(op, ops):
             continue
-        now = _reads_now(op, cycle, case)
+        calls = op.parameters.get("num_parallel_calls")
+        if not isinstance(calls, int) or calls < 1:
+            cost = cost_of(op, case.profile)
+            calls = cost.parallelism if cost is not None and cost.parallelism else cycle
+        # As many as there are calls, or open files where those are fewer.
+        now = max(1.0, min(cycle, calls) if cycle > 0 else calls)
         reads = reads_at_once(case, now) if freeing_shuffle(op, ops) is not None else None
         if reads is not None and reads >= PAYING_RATIO * now:
             yield _waiting(op, now, reads, case)
@@ -98,27 +102,18 @@ def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
     return finding(op, message, fix, evidence, is_warning=True, edits=edits)
 
 
-def _reads_now(op: Op, cycle: int, case: Case) -> float:
-    """Reads that are outstanding at a time: as many as there are calls, or open files where those are fewer."""
-    calls = op.parameters.get("num_parallel_calls")
-    if not isinstance(calls, int) or calls < 1:
-        cost = cost_of(op, case.profile)
-        calls = cost.parallelism if cost is not None and cost.parallelism else cycle
-    return max(1.0, min(cycle, calls) if cycle > 0 else calls)
-
-
 def flat_map_over_files(case: Case) -> Iterator[Finding]:
     """A `flat_map` opens one file after the other.
 
-    Nothing is read while the next file is opened, and never from more than one at a time.
+    Nothing is read while the next file is opened, and never from more than one file at a time.
 
-    Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. Where no
-    shuffle of the records without a seed follows, the order must stay: `cycle_length=1` keeps it, and the next files are still
-    opened ahead. AUTOTUNE stops at the number of CPUs: reads that only wait for the storage need a number, which is worked out from
-    its latency (Little's law) and what the CPUs could take.
+    Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. If no
+    shuffle of the records without a seed follows, the order must stay. `cycle_length=1` keeps it, and the next files are still
+    opened ahead. AUTOTUNE stops at the number of CPUs. Reads that only wait for the storage need a number: it follows from the
+    latency of the storage (Little's law) and from what the CPUs could take.
 
-    Silent for `interleave`, for a flat_map that reads no files (every `from_generator` is one), over a single file, where it did
-    not run, as before a full cache, and where the graph does not say which of several readers has how many.
+    Silent for `interleave`, for a single file, and for a flat_map that reads no files (every `from_generator` is one). Silent if
+    it did not run, as before a full cache. Silent if the graph does not say which of several readers has how many files.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -140,30 +135,34 @@ def _may_be_several(count: int | None, case: Case) -> bool:
 
 
 def _one_by_one(op: Op, case: Case, how: str, fix: str, edits: tuple[Edit, ...]) -> Finding:
-    station = bottleneck(case, (*READING, "serial op"))
-    holds_back = station is not None and station.op in {op.name, None, *(other.name for other in inside(op, case.pipeline.ops))}
+    holds_back = _holds_back(case, (op, *inside(op, case.pipeline.ops)))
     message = f"{op.name} reads {how}" + (", which holds the worker back" if holds_back else "")
     evidence = {"reads_at_once_now": 1, "reads_at_once": edits[0].value, "files": files_read(case, op)}
     return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 
 
+def _holds_back(case: Case, ops: tuple[Op, ...]) -> bool:
+    """Return whether reading holds the worker back, on the thread of one of these ops or in the storage."""
+    return bottleneck(case, (*READING, "serial op"), at={None, *(op.name for op in ops)}) is not None
+
+
 def sequential_reads(case: Case) -> Iterator[Finding]:
     """A reader takes one file after the other, or several in turn, on one thread.
 
-    `tf.data.TFRecordDataset(files)` reads its files in sequence unless `num_parallel_reads` is given, and `interleave` without
-    `num_parallel_calls` reads from several files but only one at a time. Either way the pipeline waits for every read.
+    `tf.data.TFRecordDataset(files)` reads its files in sequence unless `num_parallel_reads` is given. An `interleave` without
+    `num_parallel_calls` reads from several files, but only from one at a time. Either way the pipeline waits for every read.
 
     Fix: `num_parallel_reads=tf.data.AUTOTUNE` in the reader, or `num_parallel_calls=tf.data.AUTOTUNE` in the `interleave`. The
-    interleave keeps its order if it has a `cycle_length`; the reader mixes its files. Where no shuffle of the records without a
-    seed follows, an `interleave` with `cycle_length=1` in its place keeps the order. Reads that only wait for the storage need a
-    number instead, as AUTOTUNE stops at the number of CPUs, and an interleave a cycle of that length.
+    interleave keeps its order if it has a `cycle_length`; the reader mixes its files. If no shuffle of the records without a seed
+    follows, an `interleave` with `cycle_length=1` in its place keeps the order. Reads that only wait for the storage need a
+    number, as AUTOTUNE stops at the number of CPUs, and an interleave needs a cycle of that length.
 
-    A loop with `data = data.concatenate(one(file))` is slower still: each element passes up to as many ops as there are files. Fix:
-    `tf.data.Dataset.from_tensor_slices(files).interleave(one)`.
+    A loop with `data = data.concatenate(one(file))` is slower still: each element passes up to as many ops as there are files.
+    Fix: `tf.data.Dataset.from_tensor_slices(files).interleave(one)`.
 
-    Silent where several files are read at a time, over a single file, where it did not run, as before a full cache, where the graph
-    does not say which of several readers has how many, for a `concatenate` of a few datasets or of different ones, and for
-    `flat_map`, which CSI104 is about.
+    Silent if several files are read at a time, and for a single file. Silent if it did not run, as before a full cache. Silent if
+    the graph does not say which of several readers has how many files. Silent for a `concatenate` of a few datasets, or of
+    different ones. CSI104 is about `flat_map`.
     """
     ops = case.pipeline.ops
     yield from _concatenated(case)
@@ -196,8 +195,7 @@ def _concatenated(case: Case) -> Iterator[Finding]:
     are_alike = len({folding.label(name) for name in branches}) == 1 and len(branches) == len(joins) + 1
     if not are_alike or len(readers) != len(branches) or any(op.files is None or op.files.count != 1 for op in readers):
         return
-    station = bottleneck(case, (*READING, "serial op"))
-    holds_back = station is not None and station.op in {last.name, None, *(op.name for op in before)}
+    holds_back = _holds_back(case, (last, *before))
     message = f"{last.name} is the last of {len(joins)} in a row, which join {len(branches)} datasets of one file each: an element "
     message += f"passes up to {len(joins)} of them" + (", and this holds the worker back" if holds_back else "")
     keeps = "" if freeing_shuffle(last, ops) is not None else "cycle_length=1, "

@@ -7,20 +7,27 @@ from collections.abc import Iterator
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS
 from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
 from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node, is_full
-from cs_input_analyzer.records import Case, Finding, Measurement, Op, Scalar, WorkerResult
+from cs_input_analyzer.records import CACHED_RATIO, Case, Finding, Measurement, Op, Scalar, WorkerResult
 from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
+
+# Words of an error that was met while reading -> what to do.
+_MENDS = {
+    "Permission denied": "give the user of the job permission to read the named file",
+    "something writes to it": "let whatever writes the named file finish first, and read only files that are complete",
+    "No space left": "free some space, or set TMPDIR to another folder: file caches and snapshots go there while measuring",
+}
 
 
 def corrupt_record(case: Case) -> Iterator[Finding]:
     """The data could not be read to the end.
 
-    A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on one element.
-    What was measured before it stands, but training would stop here too: `tf.data` gives no element after an error.
+    A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on one
+    element. What was measured before it stands. Training would stop here too: `tf.data` gives no element after an error.
 
     Fix: write the named file again from its source, or give the user of the job permission to read it. `dataset.ignore_errors()`
-    hides the loss, and hides it every epoch.
+    hides the loss, in every epoch.
 
-    Silent when every worker read without an error.
+    Silent if every worker read without an error.
     """
     seen: set[str] = set()
     for measurement in case.measurements:
@@ -30,7 +37,8 @@ def corrupt_record(case: Case) -> Iterator[Finding]:
                 continue
             seen.add(what)
             message = f"worker {worker.index} met an element that cannot be read, {worker.message}"
-            fix = f"{_mend(worker.message)}; training stops at this element too"
+            mends = [mend for words, mend in _MENDS.items() if words in worker.message]
+            fix = f"{mends[0] if mends else 'write the damaged file again from its source'}; training stops at this element too"
             evidence: dict[str, Scalar] = {"worker": worker.index, "layout": str(measurement.layout)}
             yield finding(None, message, fix, evidence, severity="error")
 
@@ -60,58 +68,41 @@ def errors_ignored(case: Case) -> Iterator[Finding]:
         yield finding(ops[ignored.op], message, fix, evidence, severity="error")
 
 
-def _mend(message: str) -> str:
-    if "Permission denied" in message:
-        return "give the user of the job permission to read the named file"
-    if "something writes to it" in message:
-        return "let whatever writes the named file finish first, and read only files that are complete"
-    if "No space left" in message:
-        return "free some space, or set TMPDIR to another folder: file caches and snapshots go there while measuring"
-    return "write the damaged file again from its source"
-
-
 def worker_lost(case: Case) -> Iterator[Finding]:
     """A worker was lost while others went on.
 
     One of several workers died, or used more memory than allowed. The numbers of the others are kept, and what it had measured
-    until then; the sums over a layout hold those who delivered.
+    until then. The sums over a launch hold the workers that delivered.
 
-    Fix: the message says what it was doing; a pipeline that fails in one shard of several will fail in training. A worker that was
-    killed by signal 9 most likely met the kernel's out-of-memory killer: fewer tasks per node, or smaller buffers.
+    Fix: the message says what it was doing. A pipeline that fails in one shard of several will fail in training. A worker that was
+    killed by signal 9 most likely met the kernel's out-of-memory killer: use fewer tasks per node, or smaller buffers.
 
-    A worker that we ended when the time of this run was over is not lost. One that gave nothing while all others of its launch were
-    through is reported for your information.
+    A worker that we ended when the time of this run was over is not lost. It is reported for your information if it gave nothing
+    while all others of its launch were through.
 
-    Silent when all workers delivered, and for workers that were only short of time.
+    Silent if all workers delivered, and for workers that were only short of time.
     """
     causes: dict[tuple[bool, str], list[tuple[Measurement, WorkerResult]]] = {}
     for measurement in case.measurements:
         for worker in measurement.workers:
-            if worker.status == "lost" or _gave_nothing(worker, measurement):
+            others = {other.status for other in measurement.workers if other is not worker}
+            is_behind = worker.status == "deadline" and worker.samples_per_s is None and others == {"done"}
+            if worker.status == "lost" or is_behind:
                 causes.setdefault((worker.status == "lost", worker.message), []).append((measurement, worker))
     for (is_lost, said), met in causes.items():  # of several workers that ended alike one finding tells
-        (launch, first), others = met[0], {(worker.index, str(one.layout)) for one, worker in met}
+        (launch, first), met_by = met[0], {(worker.index, str(one.layout)) for one, worker in met}
         launches = [one for one in case.measurements if one.layout == launch.layout and len(one.workers) > first.index]
-        more = f" (and {len(others) - 1} more workers)" if len(others) > 1 else ""
+        more = f" (and {len(met_by) - 1} more workers)" if len(met_by) > 1 else ""
         hit = sum(any(one is other for other, _ in met) for one in launches)
         times = f" in {hit} of {len(launches)} launches" if len(launches) > 1 else ""
         was = "was lost" if is_lost else "gave nothing while the others delivered"
         message = f"worker {first.index} of layout {launch.layout} {was}{times}{more}: {said}"
         evidence = {"workers": len(met), "launches_lost": hit, "launches": len(launches)}
-        yield finding(None, message, _after_loss(first), evidence, is_warning=is_lost)
-
-
-def _gave_nothing(worker: WorkerResult, launch: Measurement) -> bool:
-    others = [other for other in launch.workers if other is not worker]
-    is_alone = bool(others) and all(other.status == "done" for other in others)
-    return worker.status == "deadline" and worker.samples_per_s is None and is_alone
-
-
-def _after_loss(worker: WorkerResult) -> str:
-    kept = "what it measured until then is kept" if worker.samples_per_s is not None else "its numbers are not in the sums"
-    if "memory" in worker.message:
-        return f"start fewer workers at once, shrink shuffle and prefetch buffers, or allow more with --worker-memory; {kept}"
-    return f"run that worker's shard alone to see why; {kept}"
+        fix = "run that worker's shard alone to see why"
+        if "memory" in said:
+            fix = "start fewer workers at once, shrink shuffle and prefetch buffers, or allow more with --worker-memory"
+        kept = "what it measured until then is kept" if first.samples_per_s is not None else "its numbers are not in the sums"
+        yield finding(None, message, f"{fix}; {kept}", evidence, is_warning=is_lost)
 
 
 def dataset_exceeds_memory(case: Case) -> Iterator[Finding]:
@@ -139,33 +130,32 @@ def dataset_exceeds_memory(case: Case) -> Iterator[Finding]:
     yield finding(None, message, fix, evidence, severity="info" if is_cold else "warning")
 
 
-WARM_RATIO = 0.9
 FILLING_RATIO = 0.02
 
 
 def cold_cache(case: Case) -> Iterator[Finding]:
     """The first pass over the data was measured, and later ones will be faster: no cache was full yet.
 
-    Where the pipeline has a `cache`, the first pass fills it, and does all the work before it. A window that ends earlier says
+    If the pipeline has a `cache`, the first pass fills it, and does all the work before it. A window that ends earlier says
     nothing about the passes that read the cache.
 
-    The first pass also reads the files from storage; where a node's memory holds its part of them, all later passes read from the
-    page cache. A run that starts with an empty page cache measures the first pass, or some mixture of both, and a plan made of it
-    has more workers than later passes need.
+    The first pass also reads the files from storage. If a node's memory holds its part of them, all later passes read from the
+    page cache. A run that starts with an empty page cache measures the first pass, or some mixture of both. A plan made of it has
+    more workers than later passes need.
 
     Fix: for a `cache`, a larger `--max-seconds`, or fewer files. For the files, `--cache warm` measures the later passes, `--cache
     cold` the first one for certain; or run again, now that the files have been read.
 
-    A warning where no window was of a full `cache`, and where the last measurement was still cold and reading holds the worker
-    back, so that the plan depends on it; else for your information.
+    A warning if no window was of a full `cache`. A warning if the last measurement was still cold and reading holds the worker
+    back, so that the plan depends on it. Else for your information.
 
-    For your information where the window is of passes that read a full `cache` in memory: the supply is theirs, and the first pass
-    is slower.
+    For your information if the window is of passes that read a full `cache` in memory: the supply is theirs, and the first pass is
+    slower.
 
-    Silent about the files where a full `cache` feeds the passes that were measured: these read no file. Silent, too, where you
-    chose `--cache cold` or `warm`, where the plan rests on cold reads on purpose, where a node's memory cannot
-    hold its files anyway (CSI503), where nine tenths of them were in memory, where reading them again and again left nothing in
-    memory (a file system that is not cached), and where the kernel does not tell.
+    Silent about the files if a full `cache` feeds the passes that were measured: these read no file. Silent if you chose `--cache
+    cold` or `warm`, or if the plan rests on cold reads on purpose. Silent if a node's memory cannot hold its files anyway
+    (CSI503). Silent if 95 % of them or more were in memory, or if the kernel does not tell. Silent if reading them again left
+    nothing more in memory (a file system that is not cached).
     """
     yield from _own_cache(case)
     if _full_cache(case) is not None or (case.plan is not None and case.plan.cache_state != "as-is"):
@@ -175,9 +165,9 @@ def cold_cache(case: Case) -> Iterator[Finding]:
         return
     known = [m.page_cache_ratio for m in case.measurements if m.page_cache_ratio is not None]
     is_filling = len(known) == 1 or (len(known) > 1 and max(known) >= known[0] + FILLING_RATIO)
-    if not is_filling or known[0] >= WARM_RATIO:
+    if not is_filling or known[0] >= CACHED_RATIO:
         return
-    reading = bottleneck(case, READING) if known[-1] < WARM_RATIO else None
+    reading = bottleneck(case, READING) if known[-1] < CACHED_RATIO else None
     effect = "and reading them held the worker back: later passes will be faster" if reading else "later passes may be faster"
     message = f"only {format_ratio(known[0])} of the files were in memory when measuring began; {effect}"
     fix = "measure with --cache warm for the later passes, or with --cache cold for the first"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.pipeline.lineage import AUTO, AUTO_SHARD, DATA, FILE, reads_names_only, upstream
 from cs_input_analyzer.pipeline.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
-from cs_input_analyzer.pipeline.op_traits import number_of
+from cs_input_analyzer.pipeline.op_traits import first_of, number_of
 from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.evidence import finding, share_of, workers_of
@@ -36,7 +36,7 @@ def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
         workers = max(workers, files.count + 1)
     if workers <= files.count:
         return
-    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None) or _auto_sharded(case)
+    shard = first_of(case.pipeline.ops, ("Shard",)) or _auto_sharded(case)
     wanted = FILES_PER_WORKER * workers
     message = f"the demand needs more input workers than the {files.count} files can be shared out to"
     fix = f"write the dataset into {wanted} files or more"
@@ -69,7 +69,7 @@ def no_shard(case: Case) -> Iterator[Finding]:
     if case.pipeline.files is None:
         yield from _same_batches(case, workers)
         return
-    shard = next((op for op in case.pipeline.ops if op.kind == "Shard"), None)
+    shard = first_of(case.pipeline.ops, ("Shard",))
     if shard is not None:
         yield from _wrong_number(case, shard, workers)
     elif not case.is_sharded:
@@ -143,8 +143,8 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
     Fix: `list_files(pattern, shuffle=False)`, or the same `seed=` for all workers; or shard first and shuffle after it. Shuffling
     what a worker reads, after its shard, needs no seed.
 
-    Silent where the shuffle has a seed (its own, or that of `tf.random.set_seed`), comes after the shard, and where only one worker
-    streams.
+    Silent if the shuffle has a seed (its own, or that of `tf.random.set_seed`), or comes after the shard. Silent if only one
+    worker streams.
     """
     if case.plan is not None and case.plan.input_workers < 2:
         return
@@ -156,19 +156,15 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
         shuffle = next((op for op in shuffles if (op.parameters.get("seed"), op.parameters.get("seed2")) == (0, 0)), None)
         if shuffle is None:
             continue
-        after = _seeded(shuffle)
+        after = None
+        if count_calls(shuffle.code, "list_files"):
+            after = with_argument(shuffle.code, "list_files", "shuffle", "False")
+        elif argument_of(shuffle.code, "shuffle", "seed") is None:
+            after = with_argument(shuffle.code, "shuffle", "seed", "1")
         message = "each worker takes its shard of an order of its own: the shards overlap and miss files"
         fix = "list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle"
         evidence: dict[str, Scalar] = {"shard": shard.name, "num_shards": number_of(shard, "num_shards")}
         yield finding(shuffle, message, fix, evidence, is_warning=True, after=after)
-
-
-def _seeded(shuffle: Op) -> str | None:
-    """The user's statement with a sorted list of files, or with a seed for the shuffle."""
-    if count_calls(shuffle.code, "list_files"):
-        return with_argument(shuffle.code, "list_files", "shuffle", "False")
-    given = argument_of(shuffle.code, "shuffle", "seed")
-    return with_argument(shuffle.code, "shuffle", "seed", "1") if given is None else None
 
 
 def late_shard(case: Case) -> Iterator[Finding]:

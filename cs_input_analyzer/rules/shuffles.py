@@ -13,7 +13,15 @@ from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, sh
 from cs_input_analyzer.pipeline.source.code import with_calls_swapped
 from cs_input_analyzer.pipeline.threads import reader_ops
 from cs_input_analyzer.planning.buffers import element_bytes
-from cs_input_analyzer.planning.evidence import elements_of_worker, files_are_samples, finding, rate_of_worker, samples_of_worker
+from cs_input_analyzer.planning.evidence import (
+    bytes_per_task,
+    elements_of_worker,
+    files_are_samples,
+    finding,
+    rate_of_worker,
+    samples_of_worker,
+    windows_of,
+)
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.units import format_bytes
 
@@ -26,13 +34,13 @@ MEMORY_RATIO = 0.05
 def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
     """A `shuffle` buffer holds decoded elements where it could hold encoded ones.
 
-    A decoded picture takes ten to thirty times the bytes of the JPEG it was made of. The buffer also has to be filled before the
-    first batch, so all of that is decoded before training starts, and after every pass again.
+    A decoded picture takes ten to thirty times the bytes of its JPEG. The buffer is filled before the first batch, so all of that
+    is decoded before training starts, and again after every pass.
 
     Fix: `shuffle` before the `map` that decodes. It mixes as well as before: with a seed, the very same order comes out. Or a
     smaller buffer.
 
-    Silent where the buffer holds encoded records, where elements grow to less than twice their size, and below 16 MiB.
+    Silent if the buffer holds encoded records, if elements grow to less than twice their size, and below 16 MiB.
     """
     ops = case.pipeline.ops
     for shuffle in ops:
@@ -48,16 +56,16 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         held = kept * each if each is not None else None
         if held is not None and held < SMALL_BYTES:
             continue
-        room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
         message = f"{shuffle.name} keeps {kept:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else "")
         fix = f"shuffle before {decoder.name}, while the elements are still encoded"
         evidence = {"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name}
         edits = tuple(Edit(kind="swap", op=shuffle.name) for _ in maps[: maps.index(decoder) + 1])
-        is_heavy = held is not None and held > MEMORY_RATIO * room
+        is_heavy = held is not None and held > MEMORY_RATIO * bytes_per_task(case)
         yield finding(shuffle, message, fix, evidence, is_warning=is_heavy, edits=edits)
 
 
 def _growth(op: Op, case: Case) -> float:
+    """Return the bytes that a map gives over those that it gets, 1 if they were not measured."""
     cost = cost_of(op, case.profile)
     if cost is None or not cost.bytes_in_per_sample or cost.bytes_out_per_sample is None:
         return 1.0
@@ -73,15 +81,15 @@ BATCHES = 10
 def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
     """A `shuffle` buffer is longer than what one worker has to shuffle.
 
-    The buffer then takes in the worker's whole shard before it gives out the first element, in each pass, while all else waits.
-    More workers make the shards smaller and the buffer no shorter.
+    The buffer then takes in the worker's whole shard before it gives the first element, in each pass, while all else waits. More
+    workers make the shards smaller and the buffer no shorter.
 
-    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names; or, if you want the
-    whole shard shuffled, `repeat` before `shuffle` so that the passes run into one another.
+    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names. If you want the whole
+    shard shuffled: `repeat` before `shuffle`, so that the passes run into one another.
 
-    Silent where the buffer is shorter than the shard or no longer than ten batches (then it is the data that are few), for file
-    names, behind an endless `repeat` (the buffer is filled only once), after `batch`, and without a measurement that shows how many
-    samples there are: so where workers do not agree on the bytes of a sample.
+    Silent if the buffer is shorter than the shard, or no longer than ten batches (then the data are few). Silent for file names,
+    after `batch`, and behind an endless `repeat` (the buffer is filled only once). Silent without a measurement that shows how
+    many samples there are, so also if workers do not agree on the bytes of a sample.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -95,15 +103,13 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
             continue
         if count <= max(samples, BATCHES * (case.pipeline.batch_size or 1)):
             continue
-        states = [worker.steady_state for m in case.measurements for worker in m.workers if worker.steady_state is not None]
-        gap_s = max((state.epoch_gap_s for state in states if state.epoch_gap_s is not None), default=None)
+        gap_s = max((one.epoch_gap_s for one in windows_of(case.measurements) if one.epoch_gap_s is not None), default=None)
         message = f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}"
         fix = "shuffle the file names, and give the buffer some batches or a few percent of a worker's samples"
         evidence = {"buffer_size": count, "samples_of_a_worker": round(samples), "epoch_gap_s": gap_s}
         rate = rate_of_worker(case)
-        yield finding(
-            op, message, fix, evidence, is_warning=rate is not None and gap_s is not None and gap_s >= GAP_RATIO * samples / rate
-        )
+        is_slow = rate is not None and gap_s is not None and gap_s >= GAP_RATIO * samples / rate
+        yield finding(op, message, fix, evidence, is_warning=is_slow)
 
 
 # Where these are, order is meant, or is not that of samples of a file.
@@ -148,15 +154,15 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
 def shuffle_after_batch(case: Case) -> Iterator[Finding]:
     """A `shuffle` after `batch` mixes batches, not samples.
 
-    The same samples meet in the same batch in every pass, in the order in which they stand in the files. And the buffer holds whole
-    batches, so a number that was meant for samples takes a batch size times the memory.
+    The same samples meet in the same batch in every pass, in the order of the files. And the buffer holds whole batches, so a
+    number that was meant for samples takes a batch size times the memory.
 
     Fix: `shuffle` before `batch`, with a buffer of some batches of samples. It is advice only: the batches will be others, and are
     meant to be.
 
-    Silent in evaluation, where samples were shuffled before the batch too (then it is for your information only where the buffer
-    takes much memory), where the batch is taken apart again before the shuffle, and for what is batched inside a window: that is
-    one sample.
+    Silent in evaluation. Silent if samples were shuffled before the batch too, unless the buffer takes much memory: then it is for
+    your information. Silent if the batch is taken apart again before the shuffle. Silent for a batch of a window, which is one
+    sample.
     """
     ops = case.pipeline.ops
     if case.mode == "eval":
@@ -171,8 +177,7 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         is_mixed = any(batching_op(ops, op) is None for op in before)
         each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
         held = count * each * size if each is not None and size is not None else None  # a short dataset does not fill it
-        room = case.cluster.memory_bytes_per_node / (case.plan.tasks_per_node if case.plan else 1)
-        is_heavy = held is not None and held > MEMORY_RATIO * room
+        is_heavy = held is not None and held > MEMORY_RATIO * bytes_per_task(case)
         if is_mixed and not is_heavy:
             continue
         up_to = f", up to {format_bytes(held)}" if held is not None else ""

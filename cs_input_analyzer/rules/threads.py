@@ -7,27 +7,28 @@ from statistics import median
 
 from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, number_of
 from cs_input_analyzer.planning.evidence import bottleneck, cpus_of_task, finding, widest_cpus
-from cs_input_analyzer.records import Case, Edit, Finding, Noise, Op, Scalar, others_ratio
+from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar, others_ratio
 from cs_input_analyzer.units import counted, format_ratio
 
 
 def starved_threads(case: Case) -> Iterator[Finding]:
     """An option of the dataset gives its ops fewer threads than there are CPUs.
 
-    `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads: with k below the CPUs of
-    the task the rest of them idle, and more parallel calls than threads wait for each other.
+    `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads. With k below the CPUs of
+    the task, the rest of them are idle. More parallel calls than threads wait for each other.
 
-    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task. A pool that has
-    a thread for each CPU and fewer than there are parallel calls gets a thread for each call: without it there would be fewer.
+    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task. A pool with a
+    thread for each CPU, and fewer than there are parallel calls, gets a thread for each call: without it there would be fewer.
 
     A warning for a pool smaller than the task's CPUs, or than the parallel calls of an op that holds the worker back. For your
-    information where it is smaller than other parallel calls, or only than the widest task that was measured: the plan may have
-    taken small tasks because of it.
+    information if it is smaller than other parallel calls, or only than the widest task that was measured: the plan may have taken
+    small tasks because of it.
 
     Silent without such an option, and for pools at least as large as the CPUs of any task, planned or measured.
     """
+    pools = {"Options": PRIVATE_THREADS, "PrivateThreadPool": "num_threads"}
     for op in case.pipeline.ops:
-        if threads := _threads(op):  # 0 lets TensorFlow choose
+        if op.kind in pools and (threads := number_of(op, pools[op.kind])):  # 0 lets TensorFlow choose
             yield from _small_pool(case, op, threads)
 
 
@@ -80,7 +81,8 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     # A worker alone on the host, so that nobody of ours was in its way.
     alone = [m.noise for m in case.measurements if m.layout.tasks == 1 and m.noise is not None]
     host_cpus = case.host.cpu_budget if case.host is not None else None
-    stolen, taken = _median(alone, "steal_ratio"), others_ratio(case.measurements, host_cpus)
+    steals = [noise.steal_ratio for noise in alone if noise.steal_ratio is not None]
+    stolen, taken = median(steals) if steals else None, others_ratio(case.measurements, host_cpus)
     facts = []
     if stolen is not None and stolen >= STOLEN_RATIO:
         facts.append(f"the hypervisor took {format_ratio(stolen)} of the CPU time")
@@ -91,15 +93,3 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
         fix = "measure on an idle or exclusive node"
         evidence = {"steal_ratio": stolen, "others_ratio": taken, "launches": len(alone)}
         yield finding(None, message, fix, evidence)
-
-
-def _median(noises: list[Noise], name: str) -> float | None:
-    """None where no launch has it."""
-    values = [value for noise in noises if (value := getattr(noise, name)) is not None]
-    return median(values) if values else None
-
-
-def _threads(op: Op) -> int | None:
-    """Threads of a pool of the dataset's own, which this op gives it."""
-    name = {"Options": PRIVATE_THREADS, "PrivateThreadPool": "num_threads"}.get(op.kind)
-    return number_of(op, name) if name is not None else None

@@ -16,6 +16,7 @@ from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrup
 from cs_input_analyzer.machines.cluster import this_host
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import (
+    OTHER_CACHE_RATIO,
     Analysis,
     CapacityModel,
     Cluster,
@@ -41,9 +42,6 @@ from cs_input_analyzer.studies.probing.results import Results
 from cs_input_analyzer.studies.probing.seconds import check_round, shortest_round_s
 from cs_input_analyzer.studies.remeasure import measured_rounds
 from cs_input_analyzer.units import format_ratio
-
-# Shares of cached files that differ by less are the same.
-CACHED_DIFFERENCE_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +273,7 @@ def _differences(trial: Trial, results: Results) -> Iterator[str]:
     if results.pipeline is not None and _shape(results.pipeline) != _shape(run.pipeline):
         yield "the pipeline is not the one of the run any more: its ops or its batch size have changed"
     before, after = (_cached_ratio(source, results.cache) for source in (run.measurements, results.measurements))
-    if before is not None and after is not None and abs(before - after) > CACHED_DIFFERENCE_RATIO:
+    if before is not None and after is not None and abs(before - after) > OTHER_CACHE_RATIO:
         yield f"{format_ratio(after)} of the files were in the page cache, {format_ratio(before)} when the run was measured"
 
 

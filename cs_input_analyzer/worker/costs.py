@@ -10,7 +10,7 @@ from cs_input_analyzer.pipeline.lineage import upstream
 from cs_input_analyzer.pipeline.op_kinds import IDLE, LIGHT, OPENS, READERS, TRANSFORMS
 from cs_input_analyzer.pipeline.op_traits import calls_python
 from cs_input_analyzer.pipeline.threads import READ_WHOLE_FILE, as_run, inside, is_serial
-from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
+from cs_input_analyzer.records import CACHED_RATIO, RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
 from cs_input_analyzer.worker.visits import PerSample
 
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
@@ -20,8 +20,6 @@ ROUNDING_RATIO = 1e-9
 LOOP_NOISE_RATIO = 0.5
 # Wall time of seen ops has filled what unseen ops take, where these take more than so many times what is left.
 FILLED_FACTOR = 2.0
-# From this share on, files count as cached.
-CACHED_RATIO = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from pydantic import TypeAdapter
 from cs_input_analyzer.errors import TargetError, UsageError
 from cs_input_analyzer.machines.page_cache import cached_ratio, evenly, evict, warm
 from cs_input_analyzer.pipeline import graph
-from cs_input_analyzer.pipeline.samples import batch_sizes_in, check_demand, is_open, samples_per_element_of
-from cs_input_analyzer.planning.params import params_from_json
+from cs_input_analyzer.pipeline.samples import check_demand, is_open, samples_per_element_of
+from cs_input_analyzer.planning.params import batch_sizes_in, params_from_json
 from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, SamplesPerElement
 from cs_input_analyzer.worker import capture, isolation, load
 from cs_input_analyzer.worker.failures import lacking_costs, report_failure

@@ -11,7 +11,6 @@ from builders import make_graph, make_op
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.pipeline.samples import (
-    batch_sizes_in,
     batching_op,
     check_demand,
     element_sentence,
@@ -20,6 +19,7 @@ from cs_input_analyzer.pipeline.samples import (
     samples_reaching,
     with_samples,
 )
+from cs_input_analyzer.planning.params import batch_sizes_in
 from cs_input_analyzer.records import Component, Op, SamplesPerElement
 
 Shape = tuple[int | None, ...]

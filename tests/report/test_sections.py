@@ -27,9 +27,20 @@ from hypothesis import strategies as st
 from page_runs import busy_measurement, run_of_many_workers, usual_run
 from rendered import to_console, to_html
 
-from cs_input_analyzer.records import Estimate, Layout, Measurement, Op, Options, Scaling, StationKind, Validation, ValidationRow
+from cs_input_analyzer.records import (
+    BUSY_RATIO,
+    Estimate,
+    Layout,
+    Measurement,
+    Op,
+    Options,
+    Scaling,
+    StationKind,
+    Validation,
+    ValidationRow,
+)
 from cs_input_analyzer.report import render
-from cs_input_analyzer.report.costs import NEAR_RATIO, STATION_MEANINGS, bottleneck_sentence, pipeline_table, stations_table
+from cs_input_analyzer.report.costs import STATION_MEANINGS, bottleneck_sentence, pipeline_table, stations_table
 from cs_input_analyzer.report.document import Facts, Text
 from cs_input_analyzer.report.measuring import measuring_facts, options_facts, reads_table, storage_facts
 from cs_input_analyzer.report.planned import alternatives_table, cluster_facts, validation_table, wafer_facts, what_if_table
@@ -189,7 +200,7 @@ def test_stations_keep_their_order_and_the_first_stands_out() -> None:
     assert sentence.endswith("at most 2,500 samples/s, 97 % used, at data.py:9")
 
 
-@pytest.mark.parametrize(("used", "is_claimed"), [(NEAR_RATIO - 0.01, False), (NEAR_RATIO, True), (1.0, True)])
+@pytest.mark.parametrize(("used", "is_claimed"), [(BUSY_RATIO - 0.01, False), (BUSY_RATIO, True), (1.0, True)])
 def test_nothing_is_called_the_bottleneck_that_is_not_near_its_limit(used: float, is_claimed: bool) -> None:
     sentence = bottleneck_sentence((make_station(utilization_ratio=used),))
     assert sentence.startswith("bottleneck:") == is_claimed

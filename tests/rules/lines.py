@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.records import Case, Finding, Measurement, Op, OpCost, PipelineGraph, Station
+from cs_input_analyzer.records import Case, Edit, Finding, Measurement, Op, OpCost, PipelineGraph, Station
 from tests.builders import (
     GIB,
     make_case,
@@ -21,6 +21,7 @@ from tests.builders import (
     make_op_cost,
     make_plan,
     make_profile,
+    make_station,
     make_storage,
     make_worker,
 )
@@ -99,18 +100,64 @@ def options(**said: Any) -> Op:
     return op("Options", "with_options", **{name.replace("__", "."): value for name, value in said.items()})
 
 
-def case_of(*ops: Op, **overrides: Any) -> Case:
-    """A case of these ops that 1,024 files of 1 GiB together feed; nothing was measured but two layouts of up to two CPUs."""
-    read = {"files": make_files(count=1024, bytes=GIB), "is_infinite": True}
+def filtered(functions: tuple[str, ...] = ("Less",), code: str | None = None) -> Op:
+    return op("Filter", "filter", functions, code)
+
+
+def take(count: int = 100) -> Op:
+    return op("Take", "take", count=count)
+
+
+def skip(count: int) -> Op:
+    return op("Skip", "skip", count=count)
+
+
+def shard(count: int = 16) -> Op:
+    return op("Shard", "shard", num_shards=count, index=0)
+
+
+def stations(*known: tuple[str, str | None, float, float]) -> tuple[Station, ...]:
+    """Stations by kind, op, the rate that each alone would allow, and its utilization; the bottleneck first."""
+    return tuple(
+        make_station(kind, op=name, samples_per_s=rate, utilization_ratio=utilization) for kind, name, rate, utilization in known
+    )
+
+
+def case_of(
+    *ops: Op,
+    costs: OpCost | Sequence[OpCost] = (),
+    bottleneck: str | tuple[str, str | None] | None = None,
+    worker: Mapping[str, Any] | None = None,
+    **overrides: Any,
+) -> Case:
+    """A case of these ops that 1,024 files of 1 GiB together feed; nothing was measured but two layouts of up to two CPUs.
+
+    Args:
+        costs: rows of the table of costs.
+        bottleneck: the kind of the station that holds the worker back, or the kind and its op.
+        worker: what is known of the one worker that was measured, on two CPUs.
+        overrides: fields of the case, or of its pipeline.
+    """
+    read: dict[str, Any] = {"files": make_files(count=1024, bytes=GIB), "is_infinite": True}
     read |= {name: overrides.pop(name) for name in ("files", "element_spec", "input_context", "is_infinite") if name in overrides}
+    if isinstance(read["files"], int):
+        read["files"] = make_files(count=read["files"], bytes=GIB)
+    rows = (costs,) if isinstance(costs, OpCost) else tuple(costs)
+    kind, held = (bottleneck, None) if isinstance(bottleneck, str) else bottleneck or (None, None)
     settings: dict[str, Any] = {
         "pipeline": make_graph(ops=line(*ops), **read),
-        "measurements": (make_measurement("1x1x2"),),
-        "profile": None,
+        "measurements": (make_measurement("1x1x2"),) if worker is None else alone(**worker),
+        "profile": make_profile(ops=rows) if rows else None,
+        "stations": stations((kind, held, 1042.0, 0.95)) if kind is not None else (),
         "plan": None,
         "cluster": make_cluster(memory_bytes_per_node=128 * GIB),
     }
     return make_case(**(settings | overrides))
+
+
+def batched(*ops: Op, **known: Any) -> Case:
+    """The readers, these ops, a batch of 256 and a prefetch."""
+    return case_of(*reading(), *ops, batch(), prefetch(), **known)
 
 
 def unmeasured(pipeline: PipelineGraph) -> Case:
@@ -128,10 +175,6 @@ def with_worker(case: Case, **known: Any) -> Case:
     """The case with more known of its one worker."""
     (launch,) = case.measurements
     return replace(case, measurements=(replace(launch, workers=(replace(launch.workers[0], **known),)),))
-
-
-def with_files(case: Case, count: int) -> Case:
-    return replace(case, pipeline=replace(case.pipeline, files=make_files(count=count, bytes=GIB)))
 
 
 def placed(directory: str, is_shared: bool | None = False, *, nodes: int = 1, file_system: str = "ext4") -> Case:
@@ -175,6 +218,11 @@ def found(name: str, case: Case) -> list[Finding]:
 def only(rule: str, case: Case) -> Finding:
     (finding,) = found(rule, case)
     return finding
+
+
+def edits(*changes: tuple[Any, ...]) -> tuple[Edit, ...]:
+    """Edits by kind, op and value."""
+    return tuple(Edit(kind=kind, op=name, value=(*value, None)[0]) for kind, name, *value in changes)
 
 
 # Severities of all findings ("" is silence), or what the only one says.

@@ -13,7 +13,16 @@ from cs_input_analyzer import rules
 from cs_input_analyzer.planning.evidence import files_are_samples
 from cs_input_analyzer.records import Case, Finding, Measurement, OpCost, Profile, WorkerResult
 from tests.builders import make_profile
-from tests.rules import test_cost_and_sharding_rules, test_environment_rules, test_order_and_buffers
+from tests.rules import (
+    test_cache_rules,
+    test_element_rules,
+    test_file_rules,
+    test_map_rules,
+    test_order_rules,
+    test_reader_rules,
+    test_run_rules,
+    test_shuffle_rules,
+)
 
 # What only a measurement can say: a share, a rate, a time.
 MEASURED_NUMBER = re.compile(r"\d\s?%|samples/s|\d\s?(?:ns|µs|us|ms|s|min|h)\b|\bholds? the worker back")
@@ -22,11 +31,11 @@ MEASURED_EVIDENCE = re.compile(
 )
 # They speak of how a launch went, of this host, or of a plan, and not of what the pipeline was measured to do.
 OF_THE_RUN = {"CSI501", "CSI502", "CSI506"}
-ROWS: dict[str, list[Case]] = {
-    rule: [case for _, case in rows]
-    for module in (test_cost_and_sharding_rules, test_environment_rules, test_order_and_buffers)
-    for rule, rows in module.ROWS.items()
-}
+TABLES = (
+    *(test_cache_rules, test_element_rules, test_file_rules, test_map_rules),
+    *(test_order_rules, test_reader_rules, test_run_rules, test_shuffle_rules),
+)
+ROWS: dict[str, list[Case]] = {rule: [case for _, case in rows] for module in TABLES for rule, rows in module.ROWS.items()}
 # Pipelines of all rules, without the plans that fit only them.
 OTHERS = [replace(case, plan=None) for cases in ROWS.values() for case in cases]
 # Fields of a worker that are no measurements.

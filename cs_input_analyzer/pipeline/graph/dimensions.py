@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph.nodes import functions_of, named_inputs, node_name, with_called
+from cs_input_analyzer.pipeline.graph.nodes import functions_of, named_inputs, node_name, reached_from, sources_of, with_called
 from cs_input_analyzer.pipeline.graph.ops import Reader
 from cs_input_analyzer.pipeline.layers import (
     OWN,
@@ -57,7 +58,11 @@ def with_dimensions(reader: Reader) -> tuple[Op, ...]:
 
 def _dimensions_of(op: Op, walk: Walk, reader: Reader) -> tuple[Labels | None, ...] | None:
     if op.kind == "Zip" and op.inputs:
-        return _of_zip(op, walk, reader)
+        inputs = [(walk.given(name), len(_shapes_of(reader.nodes[name]))) for name in op.inputs if name in walk.passing]
+        if len(inputs) != len(op.inputs) or not any(element.layers for element, _ in inputs):
+            return None
+        joined = side_by_side([replace(element, labels=element.labels_of_each(count)) for element, count in inputs])
+        return joined if len(set(joined)) > 1 else None
     if op.kind in ("Tensor", "TensorSlice") and op.within is not None and not op.inputs:
         outer = walk.outer(op)
         return None if outer is None or not outer.layers or outer.is_window else _of_source(op, outer, reader)
@@ -68,20 +73,12 @@ def _dimensions_of(op: Op, walk: Walk, reader: Reader) -> tuple[Labels | None, .
     return None if not element.layers or element.is_window else _of_function(op, element, reader)
 
 
-def _of_zip(op: Op, walk: Walk, reader: Reader) -> tuple[Labels, ...] | None:
-    inputs = [(walk.given(name), len(_shapes_of(reader.nodes[name]))) for name in op.inputs if name in walk.passing]
-    if len(inputs) != len(op.inputs) or not any(element.layers for element, _ in inputs):
-        return None
-    found = side_by_side([replace(element, labels=_spread(element, count)) for element, count in inputs])
-    return found if len(set(found)) > 1 else None
-
-
 def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | None, ...]:
     """What the function of an op makes of an element."""
     node, given = reader.nodes[op.name], _shapes_of(reader.nodes[op.inputs[0]])
     shapes = _shapes_of(node)
     if op.kind == "ParseExample":
-        return (_spread(element, len(given))[0][:1],) * len(shapes)
+        return (element.labels_of_each(len(given))[0][:1],) * len(shapes)
     called = next((reader.functions[name] for name in functions_of(node) if name in reader.functions), None)
     if called is None:
         return (None,) * len(shapes)
@@ -100,7 +97,8 @@ def _of_source(op: Op, outer: Element, reader: Reader) -> tuple[Labels | None, .
     place = reader.places[op.name]
     function = reader.functions.get(place.function or "")
     holder = reader.nodes.get(op.within or "")
-    given = next((reader.nodes[one] for one in _inputs_of(op.within, reader) if one in reader.nodes), None)
+    inputs = [name for one in reader.ops if one.name == op.within for name in one.inputs]
+    given = next((reader.nodes[name] for name in inputs if name in reader.nodes), None)
     if function is None or holder is None or given is None or functions_of(holder)[:1] != [place.function]:
         return (None,) * len(shapes)
     targets = named_inputs(reader.nodes[op.name]).get("components", [])
@@ -111,23 +109,12 @@ def _of_source(op: Op, outer: Element, reader: Reader) -> tuple[Labels | None, .
     return tuple(one if one is None or one[:1] == (REST,) else one[sliced:] for one in labels)
 
 
-def _inputs_of(name: str | None, reader: Reader) -> tuple[str, ...]:
-    return next((op.inputs for op in reader.ops if op.name == name), ())
-
-
 def _shapes_of(node: Any) -> list[Shape]:
     """Static shapes of the tensors of a dataset's elements."""
     return [
         None if shape.unknown_rank else tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
         for shape in node.attr["output_shapes"].list.shape
     ]
-
-
-def _spread(element: Element, count: int) -> tuple[Labels, ...]:
-    """The labels of each of so many tensors."""
-    if len(element.labels) == count:
-        return element.labels
-    return element.labels * count if len(element.labels) == 1 else ((REST,),) * count
 
 
 def _lengths(element: Element) -> dict[str, tuple[int, int]]:
@@ -141,7 +128,7 @@ def _lengthened(element: Element, shapes: Sequence[Shape]) -> list[Shape]:
     """The shapes, with the length of each labelled dimension set to that of its layers."""
     lengths = _lengths(element)
     found: list[Shape] = []
-    for shape, labels in zip(shapes, _spread(element, len(shapes)), strict=True):
+    for shape, labels in zip(shapes, element.labels_of_each(len(shapes)), strict=True):
         if shape is None:
             found.append(None)
             continue
@@ -150,20 +137,12 @@ def _lengthened(element: Element, shapes: Sequence[Shape]) -> list[Shape]:
             names = layers_of(label)
             if label in (UNKNOWN, REST):
                 dims[place] = None
-            elif names and all(name in lengths for name in names):
-                dims[place] = _length(label, lengths)
             elif names:
-                dims[place] = None
+                factor = factor_of(label) * prod(prod(lengths[name]) for name in names if name in lengths)
+                is_known = all(name in lengths for name in names) and factor.denominator == 1
+                dims[place] = int(factor) if is_known else None
         found.append(tuple(dims))
     return found
-
-
-def _length(label: str, lengths: Mapping[str, tuple[int, int]]) -> int | None:
-    total = factor_of(label)
-    for name in layers_of(label):
-        prime, size = lengths[name]
-        total *= prime * size
-    return int(total) if total.denominator == 1 else None
 
 
 def _looked_through(
@@ -271,7 +250,10 @@ def _inferred(
         else:
             nodes[name].attr["shape"].shape.unknown_rank = True
     wanted = [flat[target] for target in targets]
-    needed = [_behind(node_name(one), nodes) for one in wanted]
+    needed = [
+        set(reached_from([node_name(one)], lambda name: [source for source in sources_of(nodes[name]) if source in nodes]))
+        for one in wanted
+    ]
     graph_def = graph_pb2.GraphDef()
     kept = set[str]().union(*needed) if needed else set[str]()
     graph_def.node.extend(node for name, node in nodes.items() if name in kept)
@@ -291,17 +273,6 @@ def _inferred(
         )
         for tensor, behind in zip(tensors, needed, strict=True)
     ]
-
-
-def _behind(name: str, nodes: Mapping[str, Any]) -> set[str]:
-    """Names of the nodes that a node depends on, itself included."""
-    found, pending = set[str](), [name]
-    while pending:
-        one = pending.pop()
-        if one not in found and one in nodes:
-            found.add(one)
-            pending += [node_name(tensor) for tensor in nodes[one].input if not tensor.startswith("^")]
-    return found
 
 
 def _inlined(

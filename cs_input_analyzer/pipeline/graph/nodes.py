@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 # What TensorFlow makes of a host without a device, which `tf.py_function` asks for, where it strips devices: nothing runs there.
@@ -29,6 +29,23 @@ def node_name(tensor: str) -> str:
     return tensor.split(":")[0].lstrip("^")
 
 
+def sources_of(node: Any) -> list[str]:
+    """Return the names of the nodes that a node gets data from; a control input carries none."""
+    return [node_name(tensor) for tensor in node.input if not tensor.startswith("^")]
+
+
+def reached_from(names: Iterable[str], following: Callable[[str], Iterable[str]]) -> list[str]:
+    """Return these names, and all that follow them, each once."""
+    found: dict[str, None] = {}
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found[name] = None
+            pending += following(name)
+    return list(found)
+
+
 def constant_of(node: Any) -> Any:
     """The array of a Const node, a number or a short list; None for anything else."""
     import tensorflow as tf
@@ -51,15 +68,12 @@ def functions_of(node: Any) -> list[str]:
 
 
 def with_called(names: Iterable[str], functions: Mapping[str, Any]) -> list[Any]:
-    """The functions of these names, and those that they call, each once."""
-    found: dict[str, Any] = {}
-    pending = list(names)
-    while pending:
-        name = pending.pop()
-        if name not in found and name in functions:
-            found[name] = functions[name]
-            pending += [called for node in functions[name].node_def for called in functions_of(node)]
-    return list(found.values())
+    """Return the functions of these names, and those that they call, each once."""
+
+    def called_in(name: str) -> list[str]:
+        return [called for node in functions[name].node_def for called in functions_of(node) if called in functions]
+
+    return [functions[name] for name in reached_from((name for name in names if name in functions), called_in)]
 
 
 def named_inputs(node: Any) -> dict[str, list[str]]:

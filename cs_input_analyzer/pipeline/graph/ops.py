@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, Source, number_in_metadata
-from cs_input_analyzer.pipeline.graph.nodes import constant_of, functions_of, named_inputs, node_name, with_called
+from cs_input_analyzer.pipeline.graph.nodes import (
+    constant_of,
+    functions_of,
+    named_inputs,
+    node_name,
+    reached_from,
+    sources_of,
+    with_called,
+)
 from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, is_dataset_op, kind_of, method_of
 from cs_input_analyzer.pipeline.source.statements import code_at
 from cs_input_analyzer.records import Op, Scalar
@@ -81,7 +89,7 @@ class Reader:
             node = nodes.get(key)
             if node is None or (scope, key) in self.names:
                 continue
-            inputs = [node_name(name) for name in node.input if not name.startswith("^")]  # a control input carries no data
+            inputs = sources_of(node)
             if not is_expanded:
                 pending.append((key, True))
                 if _may_lead_to_dataset(node):
@@ -104,6 +112,8 @@ class Reader:
         return upstream[0] if upstream else None
 
     def _add(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str:
+        from tensorflow.core.framework import types_pb2
+
         method = method_of(kind_of(node.op))
         self.counts[method] = self.counts.get(method, 0) + 1
         name = method if self.counts[method] == 1 else f"{method}_{self.counts[method]}"
@@ -116,7 +126,14 @@ class Reader:
         called = Counter(node.op for body in bodies for node in body.node_def if node.op not in ("Const", "Identity", "NoOp"))
         within = [node for body in bodies for node in body.node_def]
         given = [nodes[key] for key in map(node_name, node.input) if key in nodes]
-        built = self._source_of(node, scope)
+        # Texts are names of files as a rule.
+        numbers = (one for one in (*given, *within) if one.op == "Const" and one.attr["dtype"].type != types_pb2.DT_STRING)
+        number = number_in_metadata(node)
+        if number is None and SOURCE_NUMBER in node.attr:
+            number = node.attr[SOURCE_NUMBER].i
+        if number is None and scope == _TOP:
+            number = self.numbers.get(node.name)
+        built = self.lines.get(number) if number is not None else None
         source = (built.line or None) if built else None
         library = built.library if built else None
         code, ignored = code_at(source)
@@ -131,7 +148,7 @@ class Reader:
                 within=scope[0],
                 function_ops=tuple(sorted(called)),
                 shared=_shared(functions),
-                constant_bytes=_constant_bytes((*given, *within)),
+                constant_bytes=sum(len(one.attr["value"].tensor.tensor_content) for one in numbers),
                 is_seeded=any(_seed_of(node) for node in within),
                 draws_alike=any(map(_draws_alike, bodies)),
                 code=None if library else code,  # it holds the call of the library, not of this op
@@ -151,14 +168,6 @@ class Reader:
             result = one.input[0]
         return {"key_is_component": node_name(result) in {argument.name for argument in function.signature.input_arg}}
 
-    def _source_of(self, node: Any, scope: _Scope) -> Source | None:
-        number = number_in_metadata(node)
-        if number is None and SOURCE_NUMBER in node.attr:
-            number = node.attr[SOURCE_NUMBER].i
-        if number is None and scope == _TOP:
-            number = self.numbers.get(node.name)
-        return self.lines.get(number) if number is not None else None
-
     def _functions_of(self, node: Any) -> list[Any]:
         return [self.functions[name] for name in functions_of(node) if name in self.functions]
 
@@ -174,18 +183,10 @@ class Reader:
 
 
 def _length_of(node: Any, given: Sequence[Any]) -> dict[str, Scalar]:
-    """The elements that arrays are sliced into, where the graph holds the arrays."""
+    """Return the elements that arrays are sliced into, if the graph holds the arrays."""
     first = given[0] if given and kind_of(node.op) == "TensorSlice" and given[0].op == "Const" else None
     dims = first.attr["value"].tensor.tensor_shape.dim if first is not None else ()
     return {"elements": dims[0].size} if dims else {}
-
-
-def _constant_bytes(nodes: Iterable[Any]) -> int:
-    """Of the constants among these nodes that are numbers: texts are names of files as a rule."""
-    from tensorflow.core.framework import types_pb2
-
-    numbers = (node for node in nodes if node.op == "Const" and node.attr["dtype"].type != types_pb2.DT_STRING)
-    return sum(len(node.attr["value"].tensor.tensor_content) for node in numbers)
 
 
 def _seed_of(node: Any) -> tuple[str, int, int] | None:
@@ -203,25 +204,17 @@ def _draws_alike(function: Any) -> bool:
         return False
     takers: dict[str, set[str]] = {}
     for node in function.node_def:
-        for tensor in node.input:
-            if not tensor.startswith("^"):
-                takers.setdefault(node_name(tensor), set()).add(node.name)
-    ends = {name: _results_behind(name, takers, function) for name in seeds}
+        for name in sources_of(node):
+            takers.setdefault(name, set()).add(node.name)
+    ends: dict[str, set[str]] = {}
+    for name in seeds:
+        reached = set(reached_from([name], lambda one: takers.get(one, ())))
+        ends[name] = {key for key, tensor in function.ret.items() if node_name(tensor) in reached}
     return any(
         bool(ends[one]) and bool(ends[other]) and ends[one].isdisjoint(ends[other])
         for one, other in combinations(seeds, 2)
         if seeds[one] == seeds[other]
     )
-
-
-def _results_behind(name: str, takers: Mapping[str, set[str]], function: Any) -> set[str]:
-    """Return the results of a function that a node leads to."""
-    reached, pending = {name}, [name]
-    while pending:
-        new = takers.get(pending.pop(), set()) - reached
-        reached |= new
-        pending += new
-    return {key for key, tensor in function.ret.items() if node_name(tensor) in reached}
 
 
 def _shared(functions: list[Any]) -> tuple[str, ...]:
@@ -232,7 +225,7 @@ def _shared(functions: list[Any]) -> tuple[str, ...]:
         takers: dict[str, list[str]] = {name: [] for name in kinds}
         for node in function.node_def:
             if node.op not in _ASKS_SHAPE:
-                for name in {node_name(tensor) for tensor in node.input if not tensor.startswith("^")} & takers.keys():
+                for name in set(sources_of(node)) & takers.keys():
                     takers[name].append(node.name)
         for tensor in function.ret.values():
             takers.setdefault(node_name(tensor), []).append("")
@@ -272,9 +265,12 @@ def _parameters(node: Any, inputs: Mapping[str, list[str]], nodes: Mapping[str, 
     found: dict[str, Scalar | tuple[Scalar, ...]] = {}
     for argument, tensors in inputs.items():
         if len(tensors) == 1:
-            value = _constant(nodes.get(node_name(tensors[0])))
-            if value is not None and value != ():
-                found[argument] = "AUTOTUNE" if value == AUTOTUNE and argument in _AUTOTUNABLE else value
+            array = constant_of(nodes.get(node_name(tensors[0])))
+            if array is None or array.size == 0:
+                continue
+            values = tuple(one.decode(errors="replace") if isinstance(one, bytes) else one for one in array.ravel().tolist())
+            value = values if array.ndim else values[0]
+            found[argument] = "AUTOTUNE" if value == AUTOTUNE and argument in _AUTOTUNABLE else value
     for attribute in _ATTRIBUTES_OF_INTEREST:
         if attribute in node.attr:
             value_of = node.attr[attribute]
@@ -297,12 +293,3 @@ def _options_set(serialized: bytes) -> dict[str, Scalar | tuple[Scalar, ...]]:
                 yield name, value
 
     return dict(visit(dataset_options_pb2.Options.FromString(serialized), ""))
-
-
-def _constant(node: Any) -> Scalar | tuple[Scalar, ...] | None:
-    """The value of a small Const node; None for anything else."""
-    array = constant_of(node)
-    if array is None:
-        return None
-    values = tuple(value.decode(errors="replace") if isinstance(value, bytes) else value for value in array.ravel().tolist())
-    return values if array.ndim else values[0]

@@ -12,7 +12,7 @@ import numpy as np
 from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.pipeline.graph.dimensions import with_dimensions
 from cs_input_analyzer.pipeline.graph.lines import SOURCE_NUMBER, SourceLog, numbers_at_top
-from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, node_name
+from cs_input_analyzer.pipeline.graph.nodes import functions_of, graph_def_of, node_name, reached_from, sources_of
 from cs_input_analyzer.pipeline.graph.ops import OpPlace, reader_of
 from cs_input_analyzer.pipeline.graph.sizes import Sized, existing, folder_of
 from cs_input_analyzer.pipeline.op_kinds import is_dataset_op
@@ -140,18 +140,14 @@ def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> d
 def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: Set[tuple[str, str]]) -> list[Any]:
     """All nodes that the one at `place` depends on, itself included, up to `ends`; and those of functions called on the way."""
     scope = place.function or ""
-    found, pending, seen = [], [place.node], set[str]()
-    while pending:
-        key = pending.pop()
-        node = nodes[scope].get(key)
-        if node is None or key in seen or (key != place.node and (scope, key) in ends):
-            continue
-        seen.add(key)
-        found.append(node)
-        if not is_dataset_op(node.op):
-            found += [inner for name in functions_of(node) for inner in nodes.get(name, {}).values()]
-        pending += [node_name(tensor) for tensor in node.input if not tensor.startswith("^")]
-    return found
+    own = nodes[scope]
+
+    def before(key: str) -> list[str]:
+        return [name for name in sources_of(own[key]) if name in own and (scope, name) not in ends]
+
+    found = [own[key] for key in reached_from([place.node], before)]
+    called = [name for node in found if not is_dataset_op(node.op) for name in functions_of(node)]
+    return found + [inner for name in called for inner in nodes.get(name, {}).values()]
 
 
 def _sized_files(graph_def: Any) -> Sized:

@@ -59,7 +59,7 @@ ALIKE_BUSY_RATIO = 1.1
 
 # A worker "does not scale" where doubling its CPUs gives less than 10 %; or, with one CPU count probed, where it leaves 30 % idle.
 SCALING_ELASTICITY = math.log2(1.1)
-BUSY_UTILIZATION_RATIO = 0.7
+CPU_LIMITED_RATIO = 0.7
 
 CEILING_ERROR_RATIO = 1.25
 """A ceiling that the measured rate exceeds by more than this is none: so far off may be the figures that ceilings are made of, as

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cs_input_analyzer import units
 from cs_input_analyzer.planning.capacity.assumptions import (
-    BUSY_UTILIZATION_RATIO,
+    CPU_LIMITED_RATIO,
     CPUS,
     FILES,
     HOST_STORAGE,
@@ -184,7 +184,7 @@ def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
     if len(points) == 1:
         cost = points[0].cpu_s_per_sample
         # Utilization law: U = X · D / m.
-        is_busy = cost is None or points[0].samples_per_s.estimate * cost / points[0].cpus >= BUSY_UTILIZATION_RATIO
+        is_busy = cost is None or points[0].samples_per_s.estimate * cost / points[0].cpus >= CPU_LIMITED_RATIO
         return WORKER_CPU if is_busy else WORKER_SERIAL
     upper = next((index for index, point in enumerate(points) if point.cpus >= cpus and index > 0), len(points) - 1)
     left, right = points[upper - 1], points[upper]

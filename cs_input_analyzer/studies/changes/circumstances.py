@@ -8,12 +8,10 @@ from collections.abc import Sequence
 
 from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.planning.capacity import slowed_log
-from cs_input_analyzer.records import Analysis, Difference, Host, Tool
+from cs_input_analyzer.records import OTHER_CACHE_RATIO, Analysis, Difference, Host, Tool
 from cs_input_analyzer.studies.changes.rates import Pair, disturbance_log
 from cs_input_analyzer.units import format_count, format_ratio
 
-# A cached share of the files that differs by more is another experiment.
-CACHED_RATIO = 0.1
 # Of a disturbance that makes a comparison less sure by less, nothing is said.
 SAID_LOG = 0.02
 
@@ -28,7 +26,7 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
         if pair.old[0].cache_state != pair.new[0].cache_state
     ]
     one, other = (run.storage.cached_ratio if run.storage is not None else None for run in (old, new))
-    if one is not None and other is not None and abs(one - other) > CACHED_RATIO:
+    if one is not None and other is not None and abs(one - other) > OTHER_CACHE_RATIO:
         found.append(Difference(name="cached share of the files", old=format_ratio(one), new=format_ratio(other)))
     sides = ([m for pair in pairs for m in pair.old], [m for pair in pairs for m in pair.new])
     is_known = [slowed_log(side) is not None for side in sides]
