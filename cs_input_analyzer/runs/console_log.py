@@ -121,7 +121,7 @@ MOST_SPANS = 1000
 # Writers without a label whose rates, or last steps, differ by more are not of one run.
 APART_RATIO = 1.5
 # Of each kind of line, as many are all parsed; beyond, they become rarer.
-ALL_PARSED_BITS = 15
+ALL_PARSED_BITS = 14
 SETTING_UP: tuple[RunPhase, ...] = ("compile", "weights", "programming", "priming", "train")
 
 

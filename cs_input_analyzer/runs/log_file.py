@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 BLOCK_BYTES = 1 << 18
@@ -38,9 +39,11 @@ class LogFile:
     def lines(self, worth_parsing: re.Pattern[bytes]) -> Iterator[bytes]:
         """Yield the lines in which the pattern is found. They end at a newline, or a carriage return (progress bars)."""
         rest = b""
-        for block in self.blocks():
-            *lines, rest = (rest + block).replace(b"\r", b"\n").split(b"\n")
-            rest = rest[-LONGEST_LINE:]
-            yield from (line for raw in lines if worth_parsing.search(line := raw[-LONGEST_LINE:]))
-        if worth_parsing.search(rest):
-            yield rest
+        for block in chain(self.blocks(), [b"\n"]):
+            held = (rest + block).replace(b"\r", b"\n")
+            end, place = held.rfind(b"\n") + 1, 0
+            while found := worth_parsing.search(held, place, end):
+                start = max(place, held.rfind(b"\n", place, found.start()) + 1)
+                place = held.find(b"\n", found.end())
+                yield held[start:place][-LONGEST_LINE:]
+            rest = held[end:][-LONGEST_LINE:]

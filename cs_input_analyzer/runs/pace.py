@@ -14,7 +14,6 @@ from cs_input_analyzer.runs.rates import SMOOTHING
 from cs_input_analyzer.runs.table import (
     CAUSES,
     CHECKPOINT,
-    CLUSTER_RATIO,
     GAP_RATIO,
     Booleans,
     Floats,
@@ -108,8 +107,6 @@ LIKE_GAP_RATIO = 1.5
 MOST_SHOWN = 20
 # A steady rate above every printed rate, or below half of them, contradicts them. One line's local rate is at most Rate / 0.6.
 PRINTED_RATIO, PRINTED_LOW_RATIO = 1.1, 0.5
-# The share of lines whose Rate is the throughput, from which on the others show bursts of a late host.
-EVEN_LINES_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +163,7 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
         batch_size=batch,
         steady_steps_per_s=steady,
         usual_steps_per_s=1 / usual_s if usual_s else None,
-        burst_ratio=_burst_ratio(_bursts(table, intervals, kinds, batch)) if batch else None,
+        burst_ratio=_burst_ratio(table, intervals, kinds, batch),
         plain_steps=int(intervals.steps[plain].sum()),
         pauses=_longest(intervals, kinds, lost_s),
         causes=tuple(CAUSES[cause] for cause in np.unique(intervals.cause[explained])),
@@ -242,23 +239,14 @@ def _batch_size(table: StepTable, finished: Line | None, stated: float | None, s
     )
 
 
-def _burst_ratio(ratios: Floats) -> float | None:
-    """Return the middle ratio; if some lines have just the throughput as their Rate, the middle of those.
-
-    A host that is late now and then has lines of bursts and even lines. A run that waits in every interval has no even line.
-    """
-    if len(ratios) == 0:
-        return None
-    even = ratios[(ratios < CLUSTER_RATIO) & (ratios > 1 / CLUSTER_RATIO)]
-    return float(np.median(even if len(even) >= EVEN_LINES_RATIO * len(ratios) else ratios))
-
-
-def _bursts(table: StepTable, intervals: Intervals, kinds: Integers, batch: float) -> Floats:
-    """Return Rate over the throughput since the line before, without what a gap and its burst touch.
+def _burst_ratio(table: StepTable, intervals: Intervals, kinds: Integers, batch: float | None) -> float | None:
+    """Return the middle of Rate over the throughput since the line before, without what a gap and its burst touch.
 
     If Rate is sampled when it is printed, 0.4 of it is the Rate before, which may be that of a burst: that part is taken off. If
     it is sampled at every step, the rest shows the bursts all the same.
     """
+    if batch is None:
+        return None
     before_step, before = table.before["step"], table.before["rate"]
     aside = intervals.step[kinds > Kind.LOST]
     ends = aside + intervals.steps[kinds > Kind.LOST].astype(np.int64)
@@ -268,4 +256,5 @@ def _bursts(table: StepTable, intervals: Intervals, kinds: Integers, batch: floa
         plain = (nearest < 0) | (before_step >= ends[nearest])
     seconds, steps, rate = table.t_s - table.before["t_s"], table.step - before_step, table.rate
     ratio = np.minimum(rate, (rate - SMOOTHING * before) / (1 - SMOOTHING)) * seconds / steps / batch
-    return ratio[plain & (seconds > 0) & (steps > 0) & np.isfinite(ratio) & (rate > 0)]
+    known = ratio[plain & (seconds > 0) & (steps > 0) & np.isfinite(ratio) & (rate > 0)]
+    return float(np.median(known)) if len(known) else None

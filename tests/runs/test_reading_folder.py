@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.runs.inspection import inspect_run
+from cs_input_analyzer.runs.log_file import LogFile
 from tests.runs import logs
 
 REPORT = """Estimated Overall Performance
@@ -138,3 +143,17 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
     found = inspect_run(pipe)
     writer.join()
     assert found.rates.batch_size == 64
+
+
+@given(
+    st.lists(st.sampled_from((b"ab", b"cd", b"bb", b"x", b"GlobalRate=1", b"\n", b"\r", b"\r\n", b"\n\n")), max_size=60),
+    st.integers(1, 50),
+)
+def test_every_line_worth_parsing_comes_once_and_in_order_whatever_the_blocks(parts: list[bytes], size: int) -> None:
+    data, pattern = b"".join(parts), re.compile(b"ab|GlobalRate=|bb")
+
+    class Blocks(LogFile):
+        def blocks(self) -> Iterator[bytes]:
+            yield from (data[place : place + size] for place in range(0, len(data), size))
+
+    assert list(Blocks(Path("run.log")).lines(pattern)) == [line for line in re.split(rb"[\r\n]+", data) if pattern.search(line)]
