@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.paired import arguments, ratio_bounds, save, show
 from benchmarks.prediction_error import CPUS, launched, pipelines
 from cs_input_analyzer.engines.local import LocalLauncher
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.records import WorkerResult
 
 LAYOUTS = ("1x1x1", "1x1x2")
@@ -36,7 +37,7 @@ def main() -> None:
     draw, table, result = random.Random(options.seed), [], {}
     with pipelines(options.only) as every:
         for name, target, params in every:
-            launchers = {forks: LocalLauncher(CPUS, forks=forks) for forks in KINDS}
+            launchers = {forks: LocalLauncher(CPUS, kind=WorkerKind(forks=forks)) for forks in KINDS}
             try:
                 for layout in LAYOUTS:
                     seen: dict[bool, list[WorkerResult]] = {True: [], False: []}

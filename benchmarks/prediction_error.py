@@ -38,7 +38,7 @@ from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
-from cs_input_analyzer.engines.local import LocalLauncher, LocalLaunchHandle
+from cs_input_analyzer.engines.local import LocalLauncher, LocalWorkers
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.planning.capacity.worker import model_error_log
 from cs_input_analyzer.records import CacheChoice, CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
@@ -104,8 +104,8 @@ class QuotaLauncher(LocalLauncher):
     cpus_per_worker = CPUS / QUOTA_CPUS
 
     def run(self, handle: Any, plan: WorkPlan) -> LaunchResult:
-        assert isinstance(handle, LocalLaunchHandle)
-        self._wait(handle.processes, ("imported", "failed"), plan.deadline_s)
+        assert isinstance(handle, LocalWorkers)
+        handle.wait(("imported", "failed"), plan.deadline_s)
         with contextlib.ExitStack() as groups:
             for number, process in enumerate(handle.processes):
                 groups.enter_context(_quota(f"csia_quota_{os.getpid()}_{number}", process._process.pid, self.cpus_per_worker))

@@ -200,7 +200,7 @@ CLUSTER = (
     ),
 )
 CPUS = count("--cpus", help="Use at most so many CPUs of a host that measures.")
-LAUNCHER = one_of("--launcher", "local", "slurm", help="Where workers run: on this host, or as tasks of Slurm on its nodes.")
+LAUNCHER = one_of("--launcher", "local", "slurm", help="Where workers run: on this host, or on nodes of Slurm.")
 MEASURE = (
     value("--node-reference", metavar="RATE", help="The same by measuring: what `reference` prints on a node."),
     click.option(

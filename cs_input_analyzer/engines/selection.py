@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.engines.slurm import SlurmLauncher
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
 from cs_input_analyzer.machines import cluster, history, host, node_speed
 from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
@@ -74,11 +75,13 @@ def _here(options: Options, declared: Cluster | None, is_script: bool) -> Engine
         this_host.cpu_budget,
         options.worker_memory_bytes,
         start_timeout_s=options.start_timeout_s,
-        isolates=not options.on_own_files,
-        has_network=not options.no_network,
-        is_script=is_script,
+        kind=_kind(options, is_script),
     )
     return Engine(launcher=launcher, host=this_host, cluster=cluster.with_speed_of_models(nodes, this_host))
+
+
+def _kind(options: Options, is_script: bool) -> WorkerKind:
+    return WorkerKind(isolates=not options.on_own_files, has_network=not options.no_network, is_script=is_script)
 
 
 def _check_probes(options: Options, this_host: Host) -> None:
@@ -104,14 +107,7 @@ def _on_slurm(options: Options, declared: Cluster | None, on_status: Callable[[s
     nodes = cluster.resolve(options, this_host, declared=found.cluster if is_theirs else declared, loop=_no_loop)
     recommend.check_cluster(nodes, options)  # before a job is submitted
     try:
-        launcher = SlurmLauncher(
-            options,
-            found.cluster,
-            on_status=on_status,
-            isolates=not options.on_own_files,
-            has_network=not options.no_network,
-            is_script=is_script,
-        )
+        launcher = SlurmLauncher(options, found.cluster, on_status=on_status, kind=_kind(options, is_script))
     except KeyboardInterrupt:
         raise Interrupted("interrupted before Slurm gave its nodes") from None
     if is_measured and nodes.speed_ratio is None:
