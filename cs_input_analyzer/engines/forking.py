@@ -9,8 +9,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +22,25 @@ from cs_input_analyzer.worker.isolation import Wanted
 FORK_PATIENCE_S = 10.0
 # What makes libraries start threads when they are loaded, unless it says 1.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewWorker:
+    """A worker to start.
+
+    Attributes:
+        folder: where it keeps its journal.
+        cpus: those that it may run on.
+        isolated: the private files of its launch; None if it runs on the user's own.
+        is_script: whether it runs a user's script.
+        variables: what its environment has beside ours.
+    """
+
+    folder: Path
+    cpus: tuple[int, ...]
+    isolated: Wanted | None = None
+    is_script: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 class ForkedProcess:
@@ -91,26 +110,13 @@ class ForkServer:
             self._ended.setdefault(pid, -signal.SIGKILL)
         return self._ended.pop(pid, None)
 
-    def start(
-        self,
-        folder: Path,
-        cpus: Sequence[int],
-        *,
-        isolated: Wanted | None = None,
-        is_script: bool = False,
-        variables: Mapping[str, str] | None = None,
-    ) -> ForkedProcess:
-        """Start a worker on these CPUs that keeps its journal in `folder`, in the private files of a launch where there are some.
-
-        `variables` are added to its environment. Raises LaunchError when the server is gone.
-        """
+    def start(self, worker: NewWorker) -> ForkedProcess:
+        """Fork a worker. Raises LaunchError when the server is gone."""
         to_worker, from_worker = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        wanted = {"folder": str(folder), "cpus": list(cpus), "is_script": is_script}
-        private = None if isolated is None else asdict(isolated)
-        request = json.dumps({**wanted, "isolated": private, "variables": dict(variables or {})}, default=str).encode()
+        request = json.dumps(asdict(worker), default=str).encode()
         try:
             socket.send_fds(self._socket, [request], [to_worker[0], from_worker[1]])
-            pid = self._pid_of(str(folder))
+            pid = self._pid_of(str(worker.folder))
         except (OSError, LaunchError) as error:
             os.close(to_worker[1])
             os.close(from_worker[0])

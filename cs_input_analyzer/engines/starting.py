@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cs_input_analyzer.engines.bootstrap import command, started
-from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer
+from cs_input_analyzer.engines.forking import ForkedProcess, ForkServer, NewWorker
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.worker.isolation import Wanted
 
@@ -68,13 +68,19 @@ class WorkerStarter:
             variables: what its environment has beside ours.
         """
         kind = self._kind
-        isolated = Wanted(launch=folder.parent, place=place, has_network=kind.has_network) if kind.isolates else None
+        worker = NewWorker(
+            folder=folder,
+            cpus=tuple(cpus),
+            isolated=Wanted(launch=folder.parent, place=place, has_network=kind.has_network) if kind.isolates else None,
+            is_script=kind.is_script,
+            variables=variables or {},
+        )
         if self._server is not None and self.forks:
             try:
-                return self._server.start(folder, cpus, isolated=isolated, is_script=kind.is_script, variables=variables)
+                return self._server.start(worker)
             except LaunchError:  # killed from outside: the workers that come can do without it
                 self.forks = False
-        return fresh_process(folder, self._scratch, cpus, isolated=isolated, is_script=kind.is_script, variables=variables)
+        return fresh_process(worker, self._scratch)
 
     def close(self) -> None:
         """End the import, and with it every worker that was forked."""
@@ -82,15 +88,8 @@ class WorkerStarter:
             self._server.close()
 
 
-def fresh_process(
-    folder: Path,
-    scratch: Path,
-    cpus: Sequence[int],
-    *,
-    isolated: Wanted | None = None,
-    is_script: bool = False,
-    variables: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
+def fresh_process(worker: NewWorker, scratch: Path) -> subprocess.Popen[bytes]:
     """Start a worker by command line. `scratch`: the private folder of the command."""
-    arguments = (str(folder), ",".join(map(str, cpus)), str(os.getpid()), str(int(is_script)))
-    return started(command("cs_input_analyzer.worker.process", *arguments, isolated=isolated), scratch, folder, variables)
+    arguments = (str(worker.folder), ",".join(map(str, worker.cpus)), str(os.getpid()), str(int(worker.is_script)))
+    line = command("cs_input_analyzer.worker.process", *arguments, isolated=worker.isolated)
+    return started(line, scratch, worker.folder, worker.variables)

@@ -17,7 +17,7 @@ from builders import make_work_plan
 
 from cs_input_analyzer.engines import LocalLauncher, forking, memory_watch, starting, worker_process
 from cs_input_analyzer.engines.collecting import how_it_ended
-from cs_input_analyzer.engines.forking import ForkServer
+from cs_input_analyzer.engines.forking import ForkServer, NewWorker
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, pss_bytes, rss_bytes
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.starting import WorkerKind
@@ -229,7 +229,7 @@ def test_workers_of_a_launch_share_what_is_free(
     """What is free when they get their order: a launch before them may still have held it when they were started."""
     free = [100 * MEGABYTE]
     monkeypatch.setattr(worker_process.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0], total=free[0]))
-    monkeypatch.setattr(starting, "fresh_process", lambda folder, scratch, cpus, **_: shell(FAILS, str(folder)))
+    monkeypatch.setattr(starting, "fresh_process", lambda worker, scratch: shell(FAILS, str(worker.folder)))
     with closing(
         LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, kind=WorkerKind(forks=False))
     ) as launcher:
@@ -284,7 +284,7 @@ def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
         server._take({"ready": True})
         server._take({"folder": str(tmp_path / "w"), "pid": 2**22 + 1})
         server._take(None)
-        worker = server.start(tmp_path / "w", [0])
+        worker = server.start(NewWorker(folder=tmp_path / "w", cpus=(0,)))
         assert worker.poll() == -signal.SIGKILL
         assert worker.wait() == -signal.SIGKILL
         worker.stdin.close()
