@@ -29,7 +29,7 @@ from benchmarks.launching import CPUS, WINDOW_S, QuotaLauncher, can_set_quotas, 
 from benchmarks.paired import arguments, ratio_bounds, save, show
 from benchmarks.prediction_error import TRIALS, Trial
 from cs_input_analyzer.engines import LaunchResult
-from cs_input_analyzer.engines.local import LocalLaunchHandle
+from cs_input_analyzer.engines.local import LocalWorkers
 from cs_input_analyzer.planning import capacity
 from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
 from cs_input_analyzer.studies.probing.probing import MOST_NEXT_PROBES
@@ -44,10 +44,12 @@ OLD_CPUS = (2, 4, 8)
 class NodeLauncher(QuotaLauncher):
     """Workers of C eighths of a CPU; layouts are in eighths."""
 
-    def start(self, layout: Layout) -> LocalLaunchHandle:
+    def start(self, layout: Layout) -> LocalWorkers:
         self.cpus_per_worker = layout.cpus_per_task * EIGHTH
         real = replace(layout, cpus_per_task=math.ceil(self.cpus_per_worker))
-        return replace(super().start(real), layout=layout)
+        workers = super().start(real)
+        workers.layout = layout
+        return workers
 
 
 def grid() -> list[str]:

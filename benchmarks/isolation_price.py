@@ -25,6 +25,7 @@ from benchmarks import slowfs
 from benchmarks.launching import launched
 from benchmarks.paired import arguments, ratio_bounds, save, show
 from cs_input_analyzer.engines.local import LocalLauncher
+from cs_input_analyzer.engines.starting import WorkerKind
 
 TARGETS = {"rate": 0.98, "start": 0.3}
 FILES, FILE_BYTES = 4000, 4096
@@ -96,7 +97,7 @@ def main() -> None:
         folder = Path(name)
         write(folder)
         with slowly(folder) as slow:
-            launchers = {isolates: LocalLauncher(cpus, isolates=isolates) for isolates in (False, True)}
+            launchers = {isolates: LocalLauncher(cpus, kind=WorkerKind(isolates=isolates)) for isolates in (False, True)}
             try:
                 for case, function, cache, layout, is_slow in CASES:
                     data = slow if is_slow else folder

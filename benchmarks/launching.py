@@ -15,7 +15,7 @@ import yaml
 from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
 from cs_input_analyzer.engines import Launcher, LaunchResult, LocalLauncher, WorkPlan
-from cs_input_analyzer.engines.local import LocalLaunchHandle
+from cs_input_analyzer.engines.local import LocalWorkers
 from cs_input_analyzer.records import CacheChoice, Layout
 from cs_input_analyzer.studies.probing.seconds import LEAST_BATCHES
 from sample_pipelines import SAMPLES, write_sample
@@ -73,8 +73,8 @@ class QuotaLauncher(LocalLauncher):
 
     def run(self, handle: Any, plan: WorkPlan) -> LaunchResult:
         """Run the launch with its quotas set."""
-        assert isinstance(handle, LocalLaunchHandle)
-        self._wait(handle.processes, ("imported", "failed"), plan.deadline_s)
+        assert isinstance(handle, LocalWorkers)
+        handle.wait(("imported", "failed"), plan.deadline_s)
         with contextlib.ExitStack() as groups:
             for number, process in enumerate(handle.processes):
                 groups.enter_context(_quota(f"csia_quota_{os.getpid()}_{number}", process._process.pid, self.cpus_per_worker))

@@ -27,7 +27,7 @@ from benchmarks import slowfs
 from benchmarks.launching import launched
 from benchmarks.paired import save, show
 from cs_input_analyzer.engines.slurm import SlurmLauncher
-from cs_input_analyzer.engines.slurm.agent import RESULT
+from cs_input_analyzer.engines.slurm.node_worker import RESULT
 from cs_input_analyzer.engines.slurm.results import read_results
 from cs_input_analyzer.machines.cluster.slurm import discover
 from cs_input_analyzer.planning import capacity

@@ -139,9 +139,10 @@ def open_launcher() -> Iterator[Any]:
 def _launcher(*, isolates: bool) -> Iterator[Any]:
     """A worker of it waits for ever, so that it all is there before the first test."""
     from cs_input_analyzer.engines import LocalLauncher
+    from cs_input_analyzer.engines.starting import WorkerKind
     from cs_input_analyzer.records import Layout
 
-    made = LocalLauncher(cpu_budget=min(2, len(os.sched_getaffinity(0))), isolates=isolates)
+    made = LocalLauncher(cpu_budget=min(2, len(os.sched_getaffinity(0))), kind=WorkerKind(isolates=isolates))
     waiting = made.start(Layout.parse("1x1x1"))
     assert comes(lambda: waiting.processes[0].has_said("imported"))
     yield made

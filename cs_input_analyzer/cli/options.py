@@ -198,7 +198,7 @@ CLUSTER = (
     ),
 )
 CPUS = count("--cpus", help="Use at most so many CPUs of a host that measures.")
-LAUNCHER = one_of("--launcher", "local", "slurm", help="Where workers run: on this host, or as tasks of Slurm on its nodes.")
+LAUNCHER = one_of("--launcher", "local", "slurm", help="Where workers run: on this host, or on nodes of Slurm.")
 MEASURE = (
     click.option(
         "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import cs_input_analyzer
@@ -45,8 +46,8 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def started(line: list[str], scratch: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """A process with pipes, for the command with the private folder `scratch`.
+def started(line: list[str], scratch: Path, folder: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a process with pipes, for the command with the private folder `scratch`. `variables` are added to its environment.
 
     Temporary files go to its own `folder`: AutoGraph's would outlive a process that is killed.
     """
@@ -56,7 +57,7 @@ def started(line: list[str], scratch: Path, folder: Path) -> subprocess.Popen[by
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**environment(scratch), "TMPDIR": str(folder)},
+            env={**environment(scratch), **(variables or {}), "TMPDIR": str(folder)},
             start_new_session=True,  # Ctrl-C is the parent's to handle; and the whole group can be ended at once
         )
     except OSError as error:

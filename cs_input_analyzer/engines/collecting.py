@@ -6,8 +6,9 @@ import re
 import signal
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from pydantic import TypeAdapter
 
@@ -43,17 +44,28 @@ def results_of(plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[En
     )
 
 
-def launch_result(
-    layout: Layout,
-    plan: WorkPlan,
-    workers: Sequence[WorkerResult],
-    first: Journal,
-    ending: Ending,
-    *,
-    starting_s: float,
-    is_interrupted: bool,
-) -> LaunchResult:
-    """Builds the result of a launch from those of its workers and from the journal of the first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What a launch left.
+
+    Attributes:
+        workers: the result of each worker, by rank.
+        first: the journal of the first worker.
+        ending: how the first worker ended.
+        notes: what the user should know of the hosts.
+        ended_first: the stage of the failure if Slurm or the kernel ended the first worker, and not its own code.
+    """
+
+    workers: tuple[WorkerResult, ...]
+    first: Journal
+    ending: Ending
+    notes: tuple[str, ...] = ()
+    ended_first: Literal["engine", "exit"] | None = None
+
+
+def launch_result(layout: Layout, plan: WorkPlan, collected: Collected, *, starting_s: float, is_interrupted: bool) -> LaunchResult:
+    """Return the result of a launch."""
+    workers, first, ending = collected.workers, collected.first, collected.ending
     built = first.last("built")
     fields = built["pipeline"] if built else None
     pipeline = TypeAdapter(PipelineGraph).validate_python(fields) if fields else None
@@ -71,11 +83,11 @@ def launch_result(
         page_cache_ratio=cache["ratio"] if cache else None,
     )
     return LaunchResult(
-        measurement=measurement,
+        measurement=replace(measurement, notes=collected.notes),
         pipeline=pipeline,
         files=tuple((str(path), int(size)) for path, size in built["files"]) if built else (),
         profile=profile_from(first, layout, pipeline, workers[0]) if pipeline else None,
-        failure=_failure(first, ending) if measurement.samples_per_s is None else None,
+        failure=_failure(collected) if measurement.samples_per_s is None else None,
         starting_s=starting_s,
         transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
         source_samples_per_s=source_rate(first, pipeline) if pipeline else None,
@@ -108,8 +120,9 @@ def how_it_ended(ending: Ending) -> str:
     return f"{how}; the last that it printed: {printed[-1][:300]}" if printed else how
 
 
-def _failure(journal: Journal, ending: Ending) -> WorkerFailure:
-    """The failure of the first worker, in the user's terms."""
+def _failure(collected: Collected) -> WorkerFailure:
+    """Return the failure of the first worker, in the user's terms."""
+    journal, ending = collected.first, collected.ending
     failed = journal.last("failed")
     if failed is not None:
         return WorkerFailure(stage=failed["stage"], kind=failed["kind"], message=failed["message"], details=failed["details"])
@@ -124,9 +137,9 @@ def _failure(journal: Journal, ending: Ending) -> WorkerFailure:
         return WorkerFailure(stage="sampling", kind="TooFew", message="", details="")
     stage = "hang" if ending.killed_for in ("start", "deadline") else "exit"
     return WorkerFailure(
-        stage=stage,
+        stage=collected.ended_first or stage,
         kind=ending.killed_for or stage_of(journal),
-        message=message,
+        message=collected.workers[0].message if collected.ended_first else message,
         details=_without_chatter(ending.output_tail)[-2000:],
     )
 

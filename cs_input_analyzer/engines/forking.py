@@ -9,8 +9,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +22,25 @@ from cs_input_analyzer.worker.isolation import Wanted
 FORK_PATIENCE_S = 10.0
 # What makes libraries start threads when they are loaded, unless it says 1.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewWorker:
+    """A worker to start.
+
+    Attributes:
+        folder: where it keeps its journal.
+        cpus: those that it may run on.
+        isolated: the private files of its launch; None if it runs on the user's own.
+        is_script: whether it runs a user's script.
+        variables: what its environment has beside ours.
+    """
+
+    folder: Path
+    cpus: tuple[int, ...]
+    isolated: Wanted | None = None
+    is_script: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 class ForkedProcess:
@@ -70,8 +89,13 @@ class ForkServer:
         self._forked: dict[str, int] = {}
         self._is_ready: bool | None = None
 
+    def is_ready(self) -> bool | None:
+        """Return whether it forks workers; None while it still imports."""
+        self.receive()
+        return self._is_ready
+
     def is_usable(self, start_timeout_s: float) -> bool:
-        """Waits until the import is done. Raises LaunchError where it takes longer than this."""
+        """Wait until the import is done. Raise LaunchError if it takes longer than this."""
         deadline_s = time.monotonic() + start_timeout_s
         while self._is_ready is None:
             if time.monotonic() > deadline_s:
@@ -86,18 +110,13 @@ class ForkServer:
             self._ended.setdefault(pid, -signal.SIGKILL)
         return self._ended.pop(pid, None)
 
-    def start(self, folder: Path, cpus: Sequence[int], *, isolated: Wanted | None = None, is_script: bool = False) -> ForkedProcess:
-        """Start a worker on these CPUs that keeps its journal in `folder`, in the private files of a launch where there are some.
-
-        Raises LaunchError when the server is gone.
-        """
+    def start(self, worker: NewWorker) -> ForkedProcess:
+        """Fork a worker. Raises LaunchError when the server is gone."""
         to_worker, from_worker = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        wanted = {"worker": folder.name, "folder": str(folder), "cpus": list(cpus), "is_script": is_script}
-        private = None if isolated is None else asdict(isolated)
-        request = json.dumps({**wanted, "isolated": private}, default=str).encode()
+        request = json.dumps(asdict(worker), default=str).encode()
         try:
             socket.send_fds(self._socket, [request], [to_worker[0], from_worker[1]])
-            pid = self._pid_of(folder.name)
+            pid = self._pid_of(str(worker.folder))
         except (OSError, LaunchError) as error:
             os.close(to_worker[1])
             os.close(from_worker[0])
@@ -108,13 +127,13 @@ class ForkServer:
         stdin, stdout = os.fdopen(to_worker[1], "wb", buffering=0), os.fdopen(from_worker[0], "rb", buffering=0)
         return ForkedProcess(self, pid, stdin, stdout)
 
-    def _pid_of(self, name: str) -> int:
+    def _pid_of(self, folder: str) -> int:
         deadline_s = time.monotonic() + FORK_PATIENCE_S
-        while name not in self._forked:
+        while folder not in self._forked:
             if self._is_ready is False or time.monotonic() > deadline_s:
                 raise LaunchError("the process that forks workers does not answer")
             self.receive(timeout_s=0.5)
-        return self._forked.pop(name)
+        return self._forked.pop(folder)
 
     def receive(self, timeout_s: float = 0.0) -> None:
         """Handles the messages of the server; waits at most `timeout_s` for the first one."""
@@ -134,7 +153,7 @@ class ForkServer:
         elif "returncode" in message:
             self._ended[message["pid"]] = message["returncode"]
         else:
-            self._forked[message["worker"]] = message["pid"]
+            self._forked[message["folder"]] = message["pid"]
 
     def close(self) -> None:
         """Ends the server, and with it every worker that still runs."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.engines.slurm import SlurmLauncher
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
 from cs_input_analyzer.machines import cluster, history, host
 from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
@@ -86,11 +87,13 @@ def open_engine(
         place.host.cpu_budget,
         options.worker_memory_bytes,
         start_timeout_s=options.start_timeout_s,
-        isolates=not options.on_own_files,
-        has_network=not options.no_network,
-        is_script=is_script,
+        kind=_kind(options, is_script),
     )
     return Engine(launcher=launcher, host=place.host, cluster=place.cluster)
+
+
+def _kind(options: Options, is_script: bool) -> WorkerKind:
+    return WorkerKind(isolates=not options.on_own_files, has_network=not options.no_network, is_script=is_script)
 
 
 def _check_probes(options: Options, this_host: Host) -> None:
@@ -123,14 +126,7 @@ def _on_slurm(
     is_measured = (named is None or is_kind_of(named, found.cluster)) and is_planned_for(found, os.environ)
     recommend.check_cluster(nodes, options)  # before a job is submitted
     try:
-        launcher = SlurmLauncher(
-            options,
-            found.cluster,
-            on_status=on_status,
-            isolates=not options.on_own_files,
-            has_network=not options.no_network,
-            is_script=is_script,
-        )
+        launcher = SlurmLauncher(options, found.cluster, on_status=on_status, kind=_kind(options, is_script))
     except KeyboardInterrupt:
         raise Interrupted("interrupted before Slurm gave its nodes") from None
     if is_measured and nodes.speed_ratio is None:

@@ -1,4 +1,4 @@
-"""Controls one worker process: for the launcher on this host, and for the agent of a Slurm task on another."""
+"""Controls one worker process: for the launcher on this host, and for the agent of a node of Slurm."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import psutil
 
-from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.forking import ForkedProcess
 from cs_input_analyzer.engines.memory_watch import MemoryWatch
 from cs_input_analyzer.machines.counters import ProcessTree
 from cs_input_analyzer.machines.host import memory_here
-from cs_input_analyzer.worker.isolation import AWAY, Wanted
+from cs_input_analyzer.worker.isolation import AWAY
 from cs_input_analyzer.worker.journal import EventTail
 from cs_input_analyzer.worker.summary import Ending, Killed
 
@@ -56,6 +54,7 @@ class WorkerProcess:
         self._look_again_s = 0.0
         self._is_cleared = False
         self._ending: Ending | None = None
+        self._leaves_by_s: float | None = None
         self._tail = b""
         self._drain = threading.Thread(target=self._keep_tail, args=(process.stdout,), daemon=True)
         self._drain.start()
@@ -114,18 +113,24 @@ class WorkerProcess:
         self.killed_for = reason
         self._end_group()
 
+    def leave(self) -> None:
+        """Let a worker that is done end by itself."""
+        if self._leaves_by_s is None:
+            self._leaves_by_s = time.monotonic() + EXIT_GRACE_S
+            assert self._process.stdin is not None
+            with suppress(OSError):
+                self._process.stdin.close()
+
     def finish(self) -> Ending:
-        """Waits for a worker that is done; one that hangs while exiting is ended, and that is not held against it.
+        """Wait for a worker that is done. One that hangs while exiting is ended, and that is not held against it.
 
         Its memory is watched to the end: what it still does may hold more than the measuring did. A second call returns the same.
         """
         if self._ending is not None:
             return self._ending
-        assert self._process.stdin is not None
-        with suppress(OSError):
-            self._process.stdin.close()
-        deadline_s = time.monotonic() + EXIT_GRACE_S
-        while not self.is_over and time.monotonic() < deadline_s:
+        self.leave()
+        assert self._leaves_by_s is not None
+        while not self.is_over and time.monotonic() < self._leaves_by_s:
             self.watch()
             time.sleep(POLL_S)
         if not self.is_over:
@@ -192,11 +197,3 @@ def _bytes_below(folder: Path) -> int:
             with suppress(OSError):
                 total += os.lstat(os.path.join(place, name)).st_blocks * 512
     return total
-
-
-def fresh_process(
-    folder: Path, scratch: Path, cpus: Sequence[int], *, isolated: Wanted | None = None, is_script: bool = False
-) -> subprocess.Popen[bytes]:
-    """Start a worker by command line. `scratch`: the private folder of the command."""
-    arguments = (str(folder), ",".join(map(str, cpus)), str(os.getpid()), str(int(is_script)))
-    return started(command("cs_input_analyzer.worker.process", *arguments, isolated=isolated), scratch, folder)

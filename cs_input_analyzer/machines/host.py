@@ -122,16 +122,21 @@ def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> t
     return tuple(_neighbours(allowed, first + worker * cpus_per_task, cpus_per_task) for worker in range(workers))
 
 
-def worker_cpus(allowed: Sequence[int], cpus_per_task: int, local_rank: int, threads_per_core: int) -> tuple[int, ...]:
-    """The CPUs of one task: those that Slurm bound it to, or, where it binds nothing, its part of what there is.
+def whole_cores(cpus: int, threads_per_core: int) -> int:
+    """Return how many CPUs the cores have that hold so many. Slurm binds a task to whole cores."""
+    return -(-cpus // threads_per_core) * threads_per_core
 
-    Slurm binds to whole cores, so a task of one CPU may have both threads of a core: that is what it gets in training, too. Where
-    it does not bind, tasks take neighbouring CPUs in turn, and share them only when there are not enough.
+
+def task_cpus(allowed: Collection[int], tasks: int, cpus_per_task: int, root: Path = CPUS) -> tuple[tuple[int, ...], ...]:
+    """Return the CPUs of each task of a node out of those that all have together, core by core, as `--cpu-bind=cores` deals them.
+
+    A task of one CPU has both threads of its core while there are enough cores. Tasks share CPUs if there are too few.
     """
-    rounded = -(-cpus_per_task // threads_per_core) * threads_per_core
-    if len(allowed) <= rounded:
-        return tuple(allowed)
-    return _neighbours(allowed, local_rank * cpus_per_task, cpus_per_task)
+    threads = {cpu: threads_of_core(cpu, root) or {cpu} for cpu in allowed}
+    by_core = sorted(allowed, key=lambda cpu: (min(threads[cpu]), cpu))
+    each = whole_cores(cpus_per_task, max(len(threads[cpu]) for cpu in allowed))
+    each = each if tasks * each <= len(by_core) else cpus_per_task
+    return tuple(_neighbours(by_core, task * each, each) for task in range(tasks))
 
 
 def _neighbours(allowed: Sequence[int], first: int, count: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 It stays single-threaded, so that a fork copies all of it (BLAS is held to one thread until after the fork); where the import leaves
 other threads behind it says so and forks nothing. A forked worker is as good as a fresh one (docs/measurements.md):
 TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. It gets {"folder", "cpus", "is_script",
-"isolated"} with stdin and stdout, and tells {"ready"}, {"pid", "worker"} and {"pid", "returncode"}.
+"isolated", "variables"} with stdin and stdout, and tells {"ready"}, {"pid", "folder"} and {"pid", "returncode"}.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _serve(parent: socket.socket, inherited: worker.Inherited) -> None:
                 _become_worker(parent, wanted, descriptors, inherited, server_pid)
             for descriptor in descriptors:
                 os.close(descriptor)
-            _tell(parent, pid=pid, worker=wanted["worker"])
+            _tell(parent, pid=pid, folder=wanted["folder"])
 
 
 def _reap(parent: socket.socket) -> None:
@@ -108,7 +108,7 @@ def _become_worker(
         os.dup2(source, target)
     for descriptor in set(descriptors):
         os.close(descriptor)
-    os.environ["TMPDIR"] = wanted["folder"]
+    os.environ |= {**wanted["variables"], "TMPDIR": wanted["folder"]}
     tempfile.tempdir = None
     import numpy as np
 

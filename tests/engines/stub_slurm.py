@@ -1,9 +1,9 @@
-"""Slurm's programs, as far as an engine inside an allocation calls them: one process plays srun and all tasks of its step.
+"""Slurm's programs, as far as an engine inside an allocation calls them: one process plays srun and all agents of its step.
 
     stub_slurm.py PROGRAM ARGUMENT…
 
-STUB_SLURM is JSON: the seed, the shares of tasks that meet each fault, and what becomes of srun itself. Tasks speak the protocol of
-`engines/slurm/agent.py`, delayed at random, and leave the journal and the result of a worker that delivers `rate(rank)`.
+STUB_SLURM is JSON: the seed, the shares of workers that meet each fault, and what becomes of srun itself. Agents speak the protocol
+of `engines/slurm/agent.py`, delayed at random, and leave the journals and the results of workers that deliver `rate(rank)`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.engines.slurm.agent import LOOK, RESULT
+from cs_input_analyzer.engines.slurm.agent import LOOK
+from cs_input_analyzer.engines.slurm.node_worker import RESULT
 from cs_input_analyzer.machines.counters import CounterReader, Counters
 from cs_input_analyzer.machines.host import read_host
 from cs_input_analyzer.records import Estimate, WorkerResult
@@ -59,12 +60,13 @@ def write_journal(folder: Path, counters: Counters, began_s: float, stamps_s: An
 
 
 class Step:
-    """One job step. Everything that its tasks are to say has a time; the loop says it then."""
+    """One job step. Everything that its agents are to say has a time; the loop says it then."""
 
     def __init__(self, options: dict[str, str], program: list[str]) -> None:
         chosen = json.loads(os.environ["STUB_SLURM"])
-        tasks, self.per_node = int(options["--ntasks"]), int(options["--ntasks-per-node"])
         self.is_look, self.folder = program[0] == LOOK, Path(program[1])
+        self.per_node = 1 if self.is_look else json.loads(program[2])["tasks_per_node"]
+        tasks = int(options["--ntasks"]) * self.per_node
         self.fates = ["fine"] * tasks if self.is_look else fates(tasks, chosen)
         self.how = "whole" if self.is_look else chosen["step"]
         self.draw = random.Random(chosen["seed"] + 1)
@@ -92,10 +94,10 @@ class Step:
         for rank in range(len(self.fates)):
             here = {"node": f"n{rank // self.per_node}", "problem": ""}
             if self.is_look:
-                self.say(rank, "here", host=host, **here)
+                self.say(rank, "here", host=host, is_bound=True, **here)
             else:
                 (self.folder / f"worker-{rank}").mkdir()
-                self.at(self.draw.uniform(0, 0.5), self.say, rank, "here", step="3", is_bound=True, **here)
+                self.at(self.draw.uniform(0, 0.5), self.say, rank, "here", step="3", **here)
                 self.at(0.5, self.say, rank, "heard", kinds=["imported"])
         self.at(ALIVE_S, self.live)
         self.loop()

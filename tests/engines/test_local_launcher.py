@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from cs_input_analyzer.engines import LocalLauncher
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Edit, Layout
 from cs_input_analyzer.worker.journal import Candidate
@@ -27,7 +28,7 @@ BUDGET = min(2, len(os.sched_getaffinity(0)))
 
 @pytest.mark.parametrize("forks", [True, False])
 def test_workers_that_were_never_ordered_are_gone_after_close(forks: bool) -> None:
-    launcher = LocalLauncher(cpu_budget=BUDGET, forks=forks)
+    launcher = LocalLauncher(cpu_budget=BUDGET, kind=WorkerKind(forks=forks))
     handle = launcher.start(Layout.parse("1x2x1"))
     started = psutil.Process().children(recursive=True)
     assert len({process.pid for process in handle.processes} & {process.pid for process in started}) == 2

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from cs_input_analyzer.engines import scratch
 from cs_input_analyzer.engines.slurm import allocation, jobs, results
-from cs_input_analyzer.engines.slurm.agent import OUTPUT, RESULT
+from cs_input_analyzer.engines.slurm.agent import Settings, variables_of_task
 from cs_input_analyzer.engines.slurm.jobs import (
     UNANSWERED,
     JobState,
@@ -28,14 +28,16 @@ from cs_input_analyzer.engines.slurm.jobs import (
     srun_complaint,
 )
 from cs_input_analyzer.engines.slurm.launcher import srun_words
+from cs_input_analyzer.engines.slurm.node_worker import OUTPUT, RESULT
 from cs_input_analyzer.engines.slurm.step import Task
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.machines.cluster import slurm_commands
 from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
 from cs_input_analyzer.machines.counters import CounterReader
-from cs_input_analyzer.machines.host import oom_kills, worker_cpus
+from cs_input_analyzer.machines.host import oom_kills, task_cpus
 from cs_input_analyzer.planning.tf_config import announced_addresses, of_worker
-from cs_input_analyzer.records import Estimate, Layout, Options, WorkerResult
+from cs_input_analyzer.records import Estimate, Options, WorkerResult
 from tests.builders import make_cluster
 from tests.engines.stub_slurm import write_journal
 from tests.waiting import comes
@@ -139,35 +141,62 @@ def test_a_job_has_all_memory_unless_the_user_asks_for_some(extra: str, expected
 
 
 def test_a_step_says_everything_that_a_default_could_change() -> None:
-    words = srun_words("12", Layout.parse("2x4x3"), "/work", ["python", "-c", "pass"])
-    wanted = "--jobid=12 --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=3 --overlap --kill-on-bad-exit=0 --wait=0"
+    words = srun_words("12", 2, 12, "/work", ["python", "-c", "pass"])
+    wanted = "--jobid=12 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=12 --overlap --kill-on-bad-exit=0 --wait=0"
     assert {*wanted.split(), "--chdir=/work"} <= set(words)
     assert words[-3:] == ["python", "-c", "pass"]
 
 
-# --- a task's place ----------------------------------------------------------------------------------------------------------
+# --- a worker's place --------------------------------------------------------------------------------------------------------
+
+
+def cores(folder: Path, *threads: str) -> Path:
+    """The kernel's folder of CPUs, whose n-th one has these threads on its core."""
+    for cpu, siblings in enumerate(threads):
+        place = folder / f"cpu{cpu}" / "topology"
+        place.mkdir(parents=True)
+        (place / "thread_siblings_list").write_text(siblings + "\n")
+    return folder
+
+
+TWO_THREADS = ("0,4", "1,5", "2,6", "3,7") * 2
 
 
 @pytest.mark.parametrize(
-    ("allowed", "cpus", "local", "threads", "expected"),
+    ("allowed", "tasks", "cpus", "expected"),
     [
-        ((4, 5), 2, 1, 1, (4, 5)),  # bound by Slurm
-        ((4, 36), 1, 3, 2, (4, 36)),  # bound to a whole core, both its threads
-        ((0, 1), 4, 3, 1, (0, 1)),  # fewer than were asked for
-        ((0, 1), 1, 3, 1, (1,)),  # shared in turn
+        (range(8), 4, 2, [(0, 4), (1, 5), (2, 6), (3, 7)]),  # core by core
+        (range(8), 4, 1, [(0, 4), (1, 5), (2, 6), (3, 7)]),  # whole cores, while there are enough
+        (range(8), 8, 1, [(0,), (4,), (1,), (5,), (2,), (6,), (3,), (7,)]),
+        (range(8), 2, 3, [(0, 1, 4, 5), (2, 3, 6, 7)]),
+        ((1, 5), 1, 4, [(1, 5)]),  # fewer than were asked for
+        ((1, 5), 3, 1, [(1,), (5,), (1,)]),  # shared in turn
+        (range(4), 2, 2, [(0, 1), (2, 3)]),  # one thread of each core is ours
     ],
 )
-def test_the_cpus_of_a_task(allowed: Sequence[int], cpus: int, local: int, threads: int, expected: tuple[int, ...]) -> None:
-    assert worker_cpus(allowed, cpus, local, threads) == expected
+def test_the_cpus_of_the_workers_of_a_node(
+    allowed: Sequence[int], tasks: int, cpus: int, expected: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    assert list(task_cpus(allowed, tasks, cpus, cores(tmp_path, *TWO_THREADS))) == expected
 
 
 @given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 8))
-def test_tasks_that_are_not_bound_share_no_cpu_while_there_are_enough(count: int, tasks: int, cpus: int) -> None:
-    sets = [worker_cpus(range(count), cpus, local, 1) for local in range(tasks)]
+def test_workers_share_no_cpu_while_there_are_enough(count: int, tasks: int, cpus: int) -> None:
+    sets = task_cpus(range(count), tasks, cpus, Path("/nowhere"))
     assert all(1 <= len(found) <= cpus and set(found) <= set(range(count)) for found in sets)
     if tasks * cpus <= count:
         everything = [cpu for found in sets for cpu in found]
         assert len(everything) == len(set(everything)) == tasks * cpus
+
+
+def test_a_worker_has_the_variables_of_a_task_of_its_own() -> None:
+    settings = Settings(tasks_per_node=3, cpus_per_task=2, memory_limit_bytes=None, kind=WorkerKind())
+    found = variables_of_task({"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, settings, 2)
+    assert found["SLURM_PROCID"] == "5"
+    assert (found["SLURM_NODEID"], found["SLURM_LOCALID"], found["SLURM_GTIDS"]) == ("1", "2", "3,4,5")
+    assert found["SLURM_NTASKS"] == found["SLURM_NPROCS"] == found["SLURM_STEP_NUM_TASKS"] == "6"
+    assert found["SLURM_TASKS_PER_NODE"] == found["SLURM_STEP_TASKS_PER_NODE"] == "3(x2)"
+    assert (found["SLURM_NTASKS_PER_NODE"], found["SLURM_CPUS_PER_TASK"]) == ("3", "2")
 
 
 def test_kills_of_a_control_group_are_counted_in_either_version(tmp_path: Path) -> None:
@@ -222,7 +251,7 @@ def told(folder: Path, rank: int) -> Task:
 
 
 def collected(folder: Path, tasks: Sequence[Task], until_s: float | None = None) -> tuple[WorkerResult, ...]:
-    return results.collect(folder, tasks, [task.rank for task in tasks], until_s)[0]
+    return results.collect(folder, tasks, [task.rank for task in tasks], until_s).workers
 
 
 @pytest.mark.parametrize("fault", ["cut", "missing", "garbage", "not told"])

@@ -15,11 +15,12 @@ import psutil
 import pytest
 from builders import make_work_plan
 
-from cs_input_analyzer.engines import LocalLauncher, forking, local, memory_watch, worker_process
+from cs_input_analyzer.engines import LocalLauncher, forking, memory_watch, starting, worker_process
 from cs_input_analyzer.engines.collecting import how_it_ended
-from cs_input_analyzer.engines.forking import ForkServer
+from cs_input_analyzer.engines.forking import ForkServer, NewWorker
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, pss_bytes, rss_bytes
 from cs_input_analyzer.engines.scratch import remove
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.machines import counters
 from cs_input_analyzer.machines.counters import ProcessTree
@@ -228,8 +229,10 @@ def test_workers_of_a_launch_share_what_is_free(
     """What is free when they get their order: a launch before them may still have held it when they were started."""
     free = [100 * MEGABYTE]
     monkeypatch.setattr(worker_process.psutil, "virtual_memory", lambda: SimpleNamespace(available=free[0], total=free[0]))
-    monkeypatch.setattr(local, "fresh_process", lambda folder, scratch, cpus, **_: shell(FAILS, str(folder)))
-    with closing(LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, forks=False)) as launcher:
+    monkeypatch.setattr(starting, "fresh_process", lambda worker, scratch: shell(FAILS, str(worker.folder)))
+    with closing(
+        LocalLauncher(cpu_budget=1, worker_memory_bytes=asked and asked * MEGABYTE, kind=WorkerKind(forks=False))
+    ) as launcher:
         handle = launcher.start(Layout.parse("1x2x1"))
         free[0] = 1000 * MEGABYTE
         launched = launcher.run(handle, make_work_plan(workers=2, deadline_s=launcher.now_s() + PATIENCE_S))
@@ -279,9 +282,9 @@ def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
     monkeypatch.setattr(forking, "command", lambda *_: ["sleep", "60"])
     with closing(ForkServer(tmp_path)) as server:
         server._take({"ready": True})
-        server._take({"worker": "w", "pid": 2**22 + 1})
+        server._take({"folder": str(tmp_path / "w"), "pid": 2**22 + 1})
         server._take(None)
-        worker = server.start(tmp_path / "w", [0])
+        worker = server.start(NewWorker(folder=tmp_path / "w", cpus=(0,)))
         assert worker.poll() == -signal.SIGKILL
         assert worker.wait() == -signal.SIGKILL
         worker.stdin.close()

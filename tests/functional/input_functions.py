@@ -175,6 +175,17 @@ def task_index() -> int:
     return int(json.loads(os.environ["TF_CONFIG"])["task"]["index"])
 
 
+def starts_a_fork_server_of_its_own() -> Any:
+    """As code that reads with `multiprocessing` may: its server is no business of ours."""
+    import multiprocessing
+
+    process = multiprocessing.get_context("forkserver").Process(target=os.getpid)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    return endless({})
+
+
 def tells_what_it_sees(params: dict[str, Any]) -> Any:
     """Writes what a worker sees of itself to `params["to"]` plus its index."""
     seen = {
@@ -185,6 +196,7 @@ def tells_what_it_sees(params: dict[str, Any]) -> Any:
         "cwd": os.getcwd(),
         "temporary": os.environ["TMPDIR"],
         "params": params,
+        "slurm": {name: value for name, value in os.environ.items() if name.startswith("SLURM_")},
     }
     with open(f"{params['to']}{task_index()}.json", "w", encoding="utf-8") as file:
         json.dump(seen, file)

@@ -1,4 +1,4 @@
-"""The agent of a task whose worker only keeps a journal, without TensorFlow: for tests of how tasks, nodes and jobs end.
+"""The agent of a node whose workers only keep a journal, without TensorFlow: for tests of how tasks, nodes and jobs end.
 
 What it is ordered to run may be named `hangs` or `eats_memory`: that is what it does after half a second then. Its
 environment says how many seconds it takes to import and to build.
@@ -18,6 +18,7 @@ import numpy as np
 
 from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.slurm import agent
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.machines.counters import CounterReader
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.process import die_with
@@ -31,12 +32,24 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[0] == "worker":
         _work(Path(arguments[1]))
         return
-    agent.fresh_process = _light_process  # type: ignore[attr-defined]
+    agent.WorkerStarter = LightStarter  # type: ignore[misc, assignment]
     agent.main(arguments)
 
 
-def _light_process(folder: Path, scratch: Path, cpus: Sequence[int], **_: object) -> subprocess.Popen[bytes]:
-    return started(command("tests.slurm.light_agent", "worker", str(folder)), scratch, folder)
+class LightStarter:
+    """Starts workers that import nothing."""
+
+    def __init__(self, scratch: Path, kind: WorkerKind) -> None:
+        self._scratch = scratch
+
+    def is_ready(self) -> bool:
+        return True
+
+    def start(self, folder: Path, *_: object) -> subprocess.Popen[bytes]:
+        return started(command("tests.slurm.light_agent", "worker", str(folder)), self._scratch, folder)
+
+    def close(self) -> None:
+        """Nothing of it is left: workers end with the agent."""
 
 
 def _work(folder: Path) -> None:

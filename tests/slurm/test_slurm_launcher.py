@@ -19,7 +19,9 @@ import pytest
 
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
+from cs_input_analyzer.engines.slurm.agent import Settings, variables_of_task
 from cs_input_analyzer.engines.slurm.step import JobStep
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.planning.node_list import expand_nodelist
 from cs_input_analyzer.records import Layout, Options
@@ -42,7 +44,7 @@ def started(folder: Path, *, silence_s: float = SILENCE_S, told: Any = lambda wh
     of_cluster = {"nodes": 4, "partition": "main", "excluded_nodes": ("wafer", "broken")}
     of_cluster |= {name: choices.pop(name) for name in tuple(choices) if name in of_cluster}
     asked = {"slurm_nodes": 2, "queue_timeout_s": 60.0, "shared_dir": str(folder), **choices}
-    more = {name: asked.pop(name) for name in ("isolates",) if name in asked}
+    more = {name: asked.pop(name) for name in ("kind",) if name in asked}
     return SlurmLauncher(Options(**asked), make_cluster(**of_cluster), silence_s=silence_s, on_status=told, **more)
 
 
@@ -199,7 +201,7 @@ def test_each_worker_has_its_own_place(slurm: PrivateSlurm, tmp_path: Path) -> N
     shared.mkdir()
     seen_in.mkdir()
     params = {"to": f"{seen_in}/", "batch_size": 4}
-    with launcher_on(slurm, shared, isolates=False) as launcher:
+    with launcher_on(slurm, shared, kind=WorkerKind(isolates=False)) as launcher:
         found = launched(launcher, "tells_what_it_sees", "2x2x1", params_json=json.dumps(params), num_workers=6, max_window_s=2.0)
     measurement = found.measurement
     assert [(worker.index, worker.status, worker.message) for worker in measurement.workers] == [(i, "done", "") for i in range(4)]
@@ -213,9 +215,46 @@ def test_each_worker_has_its_own_place(slurm: PrivateSlurm, tmp_path: Path) -> N
 
     seen = [json.loads((seen_in / f"{index}.json").read_text()) for index in range(4)]
     check_places(seen, (0, 1, 2, 3), 6, params, os.getcwd())
+    assert [[told["slurm"][name] for name in ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")] for told in seen] == [
+        ["0", "0", "0"], ["1", "1", "0"], ["2", "0", "1"], ["3", "1", "1"],
+    ]  # fmt: skip
     hosts = [address.partition(":")[0] for address in seen[0]["tf_config"]["cluster"]["worker"]]
     assert hosts[:4] == ["n1", "n1", "n2", "n2"]
     assert len(set(seen[0]["tf_config"]["cluster"]["worker"])) == 6
+
+
+OF_THE_STEP = (
+    "SLURM_JOB",
+    "SLURM_STEP_ID",
+    "SLURM_STEPID",
+    "SLURM_CPU_BIND",
+    "SLURM_TASK_PID",
+    "SLURM_SRUN",
+    "SLURM_STEP_LAUNCHER",
+)
+
+
+def variables_under(slurm: PrivateSlurm, folder: Path, *words: str) -> list[dict[str, str]]:
+    """Return what srun gives each task of a step on two nodes, by rank."""
+    folder.mkdir()
+    slurm.ask("srun", "--nodes=2", "--exclude=wafer,broken", f"--output={folder}/%t", *words, "env")
+    files = sorted(folder.iterdir(), key=lambda file: int(file.name))
+    lines = [[line.partition("=") for line in file.read_text().splitlines()] for file in files]
+    return [{name: value for name, _, value in each if name.startswith("SLURM_")} for each in lines]
+
+
+def test_a_worker_has_the_variables_that_srun_gives_a_task(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    """All of them but those that differ from one step to the next."""
+    agents = variables_under(slurm, tmp_path / "agents", "--ntasks=2", "--ntasks-per-node=1", "--cpus-per-task=2")
+    slurm.wait_for_idle()
+    tasks = variables_under(slurm, tmp_path / "tasks", "--ntasks=4", "--ntasks-per-node=2", "--cpus-per-task=1")
+    settings = Settings(tasks_per_node=2, cpus_per_task=1, memory_limit_bytes=None, kind=WorkerKind())
+    assert len(tasks) == 4
+    for rank, task in enumerate(tasks):
+        agent = agents[rank // 2]
+        found = agent | variables_of_task(agent, settings, rank % 2)
+        names = {name for name in found | task if not name.startswith(OF_THE_STEP)}
+        assert {name: found.get(name) for name in names} == {name: task.get(name) for name in names}
 
 
 # --- how workers end ---------------------------------------------------------------------------------------------------------

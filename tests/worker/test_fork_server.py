@@ -14,6 +14,7 @@ import pytest
 
 from cs_input_analyzer.engines.forking import ForkServer
 from cs_input_analyzer.engines.local import LocalLauncher
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.records import Layout
 from tests.engines.launching import launched, plan_for
 
@@ -45,9 +46,27 @@ def test_a_worker_has_the_threads_its_cpus_allow_and_nothing_of_the_server_in_it
     assert seen["variables"] == [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ]
 
 
+def test_a_second_analysis_has_its_own_environment(
+    open_launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one interpreter, while the first one still runs."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    (tmp_path / "second").mkdir()
+    (tmp_path / "first").mkdir()
+    with closing(LocalLauncher(cpu_budget=BUDGET, kind=WorkerKind(isolates=False))) as launcher:
+        (second,) = told(tmp_path / "second", launcher, "1x1x1")
+    (first,) = told(tmp_path / "first", open_launcher, "1x1x1")
+    assert second["variables"] == ["OPENBLAS_NUM_THREADS"] != first["variables"]
+
+
+def test_a_worker_may_use_a_fork_server_of_its_own(open_launcher: LocalLauncher) -> None:
+    assert launched(open_launcher, "starts_a_fork_server_of_its_own").failure is None
+
+
 @pytest.mark.long
 def test_it_holds_as_much_memory_as_one_that_imports_by_itself(launcher: LocalLauncher) -> None:
-    with closing(LocalLauncher(cpu_budget=BUDGET, forks=False)) as fresh:
+    with closing(LocalLauncher(cpu_budget=BUDGET, kind=WorkerKind(forks=False))) as fresh:
         (alone,) = launched(fresh, "endless").measurement.workers
     (forked,) = launched(launcher, "endless").measurement.workers
     for name in ("private_bytes", "shared_bytes", "peak_rss_bytes"):

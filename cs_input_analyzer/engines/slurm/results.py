@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from cs_input_analyzer.engines.slurm.agent import OUTPUT, RESULT
+from cs_input_analyzer.engines.collecting import Collected
+from cs_input_analyzer.engines.slurm.jobs import MEMORY
+from cs_input_analyzer.engines.slurm.node_worker import OUTPUT, RESULT
 from cs_input_analyzer.engines.slurm.step import Task
 from cs_input_analyzer.records import WorkerResult
-from cs_input_analyzer.worker.journal import Journal, read_journal
+from cs_input_analyzer.worker.journal import read_journal
 from cs_input_analyzer.worker.summary import Ending, worker_result
 
 # A file server shows what another machine wrote after a while (NFS: some seconds); what has not come by then is missing.
@@ -25,10 +28,8 @@ READERS = 16
 _RESULT = TypeAdapter(WorkerResult)
 
 
-def collect(
-    folder: Path, tasks: Sequence[Task], indices: Sequence[int], until_s: float | None
-) -> tuple[tuple[WorkerResult, ...], Journal, Ending]:
-    """The result of each task by rank, and the first one's journal and ending.
+def collect(folder: Path, tasks: Sequence[Task], indices: Sequence[int], until_s: float | None) -> Collected:
+    """Return what the tasks of a step left.
 
     Args:
         indices: TF_CONFIG index of each rank.
@@ -39,7 +40,20 @@ def collect(
     workers = tuple(
         _explained(found.get(task.rank) or _from_journal(folder, task, indices[task.rank], until_s), task) for task in tasks
     )
-    return workers, read_journal(_place(folder, tasks[0].rank)), _ending(folder, tasks[0])
+    return Collected(
+        workers=workers,
+        first=read_journal(_place(folder, tasks[0].rank)),
+        ending=_ending(folder, tasks[0]),
+        ended_first=_ended(tasks[0]),
+    )
+
+
+def _ended(task: Task) -> Literal["engine", "exit"] | None:
+    """Return the stage of a failure if Slurm or the kernel ended this task's worker; None if its own code did."""
+    why = task.lost or (task.ended["why"] if task.ended else "")
+    if not why:
+        return None
+    return "engine" if task.lost and MEMORY not in why else "exit"
 
 
 def read_results(folder: Path, ranks: Sequence[int]) -> Iterator[WorkerResult | None]:

@@ -1,4 +1,4 @@
-"""Runs one job step: srun as a child process, and the messages of its tasks."""
+"""Runs one job step: srun as a child process, and the messages of its agents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ERROR_LINES = 200
 
 @dataclass(slots=True)
 class Task:
-    """State of one task. `lost` is the reason why no more messages are expected of it; empty while some are."""
+    """State of one worker, as its agent tells it. `lost`: why no more messages are expected of it; empty while some are."""
 
     rank: int
     node: str = ""

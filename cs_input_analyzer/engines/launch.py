@@ -1,0 +1,117 @@
+"""Run one launch: its workers build, sample together, and are collected. Engines differ in the transport only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cs_input_analyzer.engines.collecting import Collected, launch_result
+from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
+from cs_input_analyzer.planning.tf_config import announced_addresses, of_worker
+from cs_input_analyzer.worker.journal import Order, WorkPlan
+from cs_input_analyzer.worker.summary import Killed
+
+SHORTEST_WINDOW_S = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchOrder:
+    """What all workers of a launch are told; it is sent once.
+
+    Attributes:
+        addresses: the chief's, then those of all announced workers.
+        workers: how many workers the launch has.
+        left_s: seconds until the workers are ended.
+    """
+
+    plan: WorkPlan
+    addresses: tuple[str, ...]
+    workers: int
+    left_s: float
+
+    def of(self, rank: int) -> Order:
+        """Return the order of one worker."""
+        index = self.plan.worker_indices[rank]
+        return Order(
+            plan=self.plan,
+            worker_index=index,
+            tf_config=of_worker(self.addresses, index),
+            is_first=rank == 0,
+            is_alone=self.workers == 1,
+            left_s=self.left_s,
+        )
+
+
+class Transport(LaunchHandle, Protocol):
+    """Workers of one launch that were started, and the way to them."""
+
+    @property
+    def leaving_s(self) -> float:
+        """Seconds between the end of the window and the deadline, so that workers end by themselves."""
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """The host of each worker by rank; fewer are repeated."""
+
+    def wait(self, kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline", *, is_first_only: bool = False) -> None:
+        """Wait until each worker has written one of these events, or has ended. Past the deadline, end late ones for `late`."""
+
+    def order(self, order: LaunchOrder) -> None:
+        """Tell each worker what to run."""
+
+    def go(self, window_s: float) -> None:
+        """Tell all workers to sample for this long."""
+
+    def end(self, why: Killed) -> None:
+        """End all workers."""
+
+    def collect(self, plan: WorkPlan, *, is_interrupted: bool) -> Collected:
+        """Wait for the end of all workers; return what they measured. Raise LaunchError if the engine lost all of them."""
+
+    def close(self) -> None:
+        """End what is left of the launch, and remove its files."""
+
+
+def run(workers: Transport, started: Sequence[Transport], plan: WorkPlan, start_timeout_s: float) -> LaunchResult:
+    """Take the workers of a launch through all stages. `started`: all launches that the engine has started."""
+    is_interrupted, starting_s = False, 0.0
+    try:
+        starting_s = build(workers, started, plan, start_timeout_s)
+        sample(workers, plan, plan.deadline_s + starting_s)
+    except KeyboardInterrupt:
+        is_interrupted = True
+        workers.end("interrupt")
+    try:
+        collected = workers.collect(plan, is_interrupted=is_interrupted)
+    finally:
+        workers.close()
+    return launch_result(workers.layout, plan, collected, starting_s=starting_s, is_interrupted=is_interrupted)
+
+
+def build(workers: Transport, started: Sequence[Transport], plan: WorkPlan, start_timeout_s: float) -> float:
+    """Order the workers to build their pipelines; return the seconds until each has done so or is gone."""
+    began_s = time.monotonic()
+    latest_s = began_s + start_timeout_s
+    for launch in started:  # a neighbour that still imports would take the CPUs from those that are measured
+        launch.wait(("imported", "failed"), latest_s, "start")
+    order = LaunchOrder(
+        plan=plan,
+        addresses=tuple(announced_addresses(workers.hosts, plan.num_workers)),
+        workers=workers.layout.tasks,
+        left_s=plan.deadline_s - began_s - workers.leaving_s,
+    )
+    workers.order(order)
+    workers.wait(("built", "failed"), latest_s, "start")
+    return time.monotonic() - began_s
+
+
+def sample(workers: Transport, plan: WorkPlan, deadline_s: float) -> None:
+    """Take workers that have built their pipelines through the window; return when each is done, gone or late."""
+    workers.wait(("first_batch", "failed"), deadline_s)
+    left_s = deadline_s - time.monotonic() - workers.leaving_s
+    workers.go(max(SHORTEST_WINDOW_S, min(plan.max_window_s, left_s)))
+    workers.wait(("done", "failed"), deadline_s)
+    if plan.has_more:
+        workers.wait(("over", "failed"), deadline_s, is_first_only=True)

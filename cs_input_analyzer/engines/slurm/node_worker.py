@@ -1,0 +1,102 @@
+"""Reports what becomes of one worker of a node: its news, its end, and its numbers in the shared folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from cs_input_analyzer.engines.worker_process import WorkerProcess
+from cs_input_analyzer.machines.host import oom_kills
+from cs_input_analyzer.records import WorkerResult
+from cs_input_analyzer.worker.journal import read_journal
+from cs_input_analyzer.worker.summary import Ending, Killed, worker_result
+
+# Files of a worker's folder, beside its journal.
+RESULT, OUTPUT = "result.json", "output.txt"
+
+
+def say(rank: int, what: str, **fields: object) -> None:
+    """Send the launcher a message about one worker."""
+    os.write(1, (json.dumps({"rank": rank, "say": what, **fields}) + "\n").encode())
+
+
+def node() -> str:
+    """Return Slurm's name of this node."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+class NodeWorker:
+    """One worker of this node, and what the launcher is told of it. `process` is None until it was started."""
+
+    def __init__(self, rank: int, folder: Path) -> None:
+        self.rank, self.index, self.folder = rank, rank, folder
+        self.process: WorkerProcess | None = None
+        self.ending: Ending | None = None
+        self._oom_kills = oom_kills()
+
+    def watch(self, *, is_leaving: bool) -> None:
+        """Report its news and its end."""
+        if self.process is not None and self.ending is None:
+            self._tell_news(self.process)
+            self.process.watch()
+        if is_leaving or (self.process is not None and self.process.is_over):
+            self.finish()
+
+    def end(self, why: Killed) -> None:
+        """End it. One that was not started yet never is."""
+        if self.process is not None:
+            self.process.kill(why)
+        elif self.ending is None:
+            self._tell_end(Ending(returncode=None, killed_for=why, output_tail=""))
+
+    def finish(self) -> None:
+        """Wait for its end, and report it."""
+        if self.ending is not None:
+            return
+        if self.process is None:
+            self.end("interrupt")
+            return
+        ending = self.process.finish()
+        self._tell_news(self.process)
+        self._tell_end(ending)
+
+    def _tell_news(self, process: WorkerProcess) -> None:
+        heard = process.news()
+        if heard:
+            say(self.rank, "heard", kinds=heard)
+
+    def _tell_end(self, ending: Ending) -> None:
+        self.ending = ending
+        with suppress(OSError):  # the reader does without it
+            (self.folder / OUTPUT).write_text(ending.output_tail)
+        is_oom = ending.returncode == -signal.SIGKILL and ending.killed_for is None and oom_kills() > self._oom_kills
+        say(
+            self.rank,
+            "ended",
+            returncode=ending.returncode,
+            killed_for=ending.killed_for,
+            why="the kernel ended it for the memory of its control group" if is_oom else "",
+            whole_s=read_journal(self.folder).whole_s,
+        )
+
+    def sum(self, until_s: float | None, *, has_trace: bool) -> None:
+        """Write down its numbers in the window that all share, so that the launcher need not read every journal."""
+        self.finish()
+        assert self.ending is not None
+        found = worker_result(read_journal(self.folder), self.ending, index=self.index, node=node(), until_s=until_s)
+        text = TypeAdapter(WorkerResult).dump_json(found if has_trace else replace(found, batch_gaps_s=()))
+        place = self.folder / f"{RESULT}.part"
+        try:
+            place.write_bytes(text)
+            place.replace(self.folder / RESULT)
+        except OSError as error:
+            say(self.rank, "told", problem=(error.strerror or str(error)).lower())
+        else:
+            say(self.rank, "told", problem="")
