@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from cs_input_analyzer import __version__, records, report
 from cs_input_analyzer.choices import SHORT, as_cluster, as_layouts, read_options
-from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, TargetError, UsageError, check_text, typed
 from cs_input_analyzer.machines import history, host
@@ -28,7 +27,8 @@ from cs_input_analyzer.planning.params import filled, params_to_json
 from cs_input_analyzer.planning.recommend import check_streaming_nodes
 from cs_input_analyzer.records import Cluster, Consumption, Layout, Options, Tool
 from cs_input_analyzer.studies import analyze as analysis
-from cs_input_analyzer.studies import prove, replan
+from cs_input_analyzer.studies import replan
+from cs_input_analyzer.studies import tune as tuning_here
 from cs_input_analyzer.studies.compare import compare as compare_runs
 from cs_input_analyzer.studies.demand import consumption_of, with_mode
 from cs_input_analyzer.studies.remeasure import measured_in_turns
@@ -49,7 +49,6 @@ _NO_LAUNCH = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)
 TOOL = Tool(name="cs_input_analyzer", version=__version__)
 Public = TypeVar("Public")
 Target = str | Callable[..., object]
-Story = Callable[[analysis.Job, Launcher, analysis.Progress], records.Analysis]
 
 
 class _Shown:
@@ -234,11 +233,11 @@ def run(
     declared: Cluster | None = None,
     progress: analysis.Progress,
     command: str,
-    story: Story = analysis.analyze,
+    is_tuning: bool = False,
 ) -> Analysis:
     """One analysis, with the workers of the engine that is asked for. An interrupted one comes back marked.
 
-    `story`: the stages to run. See `analyze` for what it raises.
+    `is_tuning`: fixes are what it is for, so they get more of the time. See `analyze` for what it raises.
     """
     options, consumption = _consumption(target, options)
     name = target if isinstance(target, str) else _name_of(target)
@@ -253,8 +252,9 @@ def run(
             tool=TOOL,
             command=command,
             created_at=host.utc_now(),
+            is_tuning=is_tuning,
         )
-        found = story(job, opened.launcher, progress)
+        found = analysis.analyze(job, opened.launcher, progress)
     if options.host_history and options.launcher == "local":
         with contextlib.suppress(OSError):  # without a cache folder every run stands alone
             history.remember(opened.host, found.measurements, found.capacity.host_ratio.estimate if found.capacity else None)
@@ -451,7 +451,7 @@ def tune(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] |
 
 def tuning(
     dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()
-) -> prove.Tuned:
+) -> tuning_here.Tuned:
     """As `tune`, with the record of it: the dataset, every finding with its proof and gain, and what the kept fixes do together.
 
     Args:
@@ -463,7 +463,7 @@ def tuning(
         UsageError: not a `tf.data.Dataset`, inside a `tf.function`, or an unknown code.
     """
     options = _for_here(seconds, TUNE_SECONDS, select=select, ignore=ignore)
-    return prove.tune(dataset, seconds=seconds, select=options.select, ignore=options.ignore)
+    return tuning_here.tune(dataset, seconds=seconds, select=options.select, ignore=options.ignore)
 
 
 def recommend_for(

@@ -32,7 +32,6 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
     from cs_input_analyzer.report.files import check_writable
-    from cs_input_analyzer.studies.tune import analyze_and_patch
 
     found_wrong = mistakes()
     output = Output.taken(choices)
@@ -46,7 +45,7 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     if not choices["measure_fixes"]:
         found_wrong.note("--no-measure-fixes: measuring fixes is all that tune does")
     options = options_of(target, params_file, overrides, choices)
-    run = partial(api.run, target, command=typed_command(), story=analyze_and_patch)
+    run = partial(api.run, target, command=typed_command(), is_tuning=True)
     found = output.measured(
         options.max_seconds,
         lambda progress, is_allowed: run(replace(options, on_own_files=is_allowed), progress=progress),
@@ -58,7 +57,7 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
 
 
 def _write_patch(found: Analysis, path: str) -> None:
-    """Writes the patch if the patched copy passed; says what became of it."""
+    """Write the patch if it is proven; say what became of it."""
     from cs_input_analyzer import report as reports
 
     patch = found.fixes.patch if found.fixes is not None else None
@@ -66,7 +65,7 @@ def _write_patch(found: Analysis, path: str) -> None:
         complain(f"there is nothing to patch, so {path} is not written")
     elif not patch.proven:
         complain(
-            f"that the patched copy gives the same elements was not verified ({patch.unproven_because}), so {path} is not written"
+            f"that the patched source gives the same elements was not verified ({patch.unproven_because}), so {path} is not written"
         )
     else:
         reports.write_text_atomically(path, patch.diff)
