@@ -237,7 +237,7 @@ def run(
 ) -> Analysis:
     """One analysis, with the workers of the engine that is asked for. An interrupted one comes back marked.
 
-    `is_tuning`: fixes are what it is for, so they get more of the time. See `analyze` for what it raises.
+    `is_tuning`: fixes are what it is for, so they get more of the time, and become a patch. See `analyze` for what it raises.
     """
     options, consumption = _consumption(target, options)
     name = target if isinstance(target, str) else _name_of(target)

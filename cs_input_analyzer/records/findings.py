@@ -196,7 +196,7 @@ class Fixes:
         elements: how many elements were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
         most_gain: the largest ratio that the costs of the ops allow; None where they say nothing about it.
         none_because: why none was kept, where they gained at first; empty otherwise.
-        patch: the same as a change of the source, as far as that was proven; None where none was kept.
+        patch: the same as a change of the source, as far as that was proven; None where `tune` did not make it.
     """
 
     codes: tuple[str, ...]

@@ -52,7 +52,7 @@ Progress = Callable[[str, float], None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """All that one analysis starts from. `pickled` is the file of a function that cannot be imported by its `target` name;
-    `is_tuning`: fixes are what it is for, so they get more of the time."""
+    `is_tuning`: fixes are what it is for, so they get more of the time, and become a patch."""
 
     target: str
     pickled: str | None
@@ -103,6 +103,7 @@ def analyze(job: Job, launcher: Launcher, progress: Progress) -> Analysis:
             plan,
             replan=lambda fixes: _plan(job, probing, fixes),
             most_gain=lambda edits, cpus: _most_gain(job, probing.results, plan, edits, cpus),
+            wants_patch=job.is_tuning,
         )
     plan = with_utilization(job, probing.results, tried.plan or plan)
     return _assemble(job, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)

@@ -32,7 +32,6 @@ from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.gains import is_beyond
 from cs_input_analyzer.worker.journal import Candidate
 
-NO_TIME = f"{UNTRIED}: no time was left"
 # What is said of a fix that more time would have decided.
 OUT_OF_TIME = ("no time was left", "longer than there is time", "takes too long")
 # These do side by side what was done one after the other: they gain nothing on one CPU.
@@ -44,7 +43,6 @@ INTERRUPTED = "the run was interrupted"
 # Said of a fix whose proof and gain are not those of a changed source.
 OF_GRAPH = "what is proven is the same change of the graph"
 NO_PATCH = "no fix that was kept was proven as a change of your source"
-NOT_COMPARED = "no time was left to compare its elements"
 # Edits, and CPUs of a worker -> the most that they can gain there.
 MostGain = Callable[[Sequence[Edit], int], float | None]
 SWITCHED_OFF = f"{UNTRIED}: measuring fixes is switched off"
@@ -73,6 +71,7 @@ def prove_fixes(
     *,
     replan: Callable[[Fixes], LaunchPlan | None] | None = None,
     most_gain: MostGain = lambda edits, cpus: None,
+    wants_patch: bool = False,
 ) -> Tried:
     """Try every finding that has edits, in one fresh worker; take what is left of the probing's time.
 
@@ -86,6 +85,7 @@ def prove_fixes(
         replan: all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`; asked
             where the gain is one of workers as wide as the planned ones, or wider.
         most_gain: the bound that the costs allow: what lies above it is measured for longer, and declined if it stays there.
+        wants_patch: whether `Fixes.patch` is made. It shows lines of the user's files around those that change.
     """
     texts = texts_of(findings)
     findings = _that_fit(findings, texts)
@@ -112,7 +112,8 @@ def prove_fixes(
     if not wanted:
         return Tried(findings=filled, is_interrupted=found.is_interrupted)
     fixes = fixes_together(candidates, found.together, layout, most_gain)
-    fixes = replace(fixes, patch=_patch(filled, candidates, found, texts) if fixes.codes else None)
+    if wants_patch and fixes.codes:
+        fixes = replace(fixes, patch=_patch(filled, candidates, found, texts))
     anew = replan(fixes) if replan is not None and fixes.codes and (plan is None or fixes.says_of(plan)) else None
     return Tried(findings=filled, fixes=replace(fixes, plan=effect(anew)), plan=anew, is_interrupted=found.is_interrupted)
 
@@ -339,7 +340,7 @@ def _patch(findings: Sequence[Finding], fixes: Sequence[Fix], found: _Found, tex
         where = f" at {finding.source}" if finding.source else ""
         by_hand.append(f"{finding.code}{where}: {finding.fix or finding.message} ({why})")
     proof = found.together.patch
-    because = "" if proof.gain is not None else proof.reason or NOT_COMPARED
+    because = "" if proof.gain is not None else proof.reason or OUT_OF_TIME[0]
     return Patch(
         diff=unified_diff(source.files, folder),
         folder=str(folder),

@@ -37,7 +37,6 @@ PROOF_SHARE = 0.3
 LEAST_TOGETHER_S = 2.0
 NO_FILLING = "filling the cache takes longer than there is time"
 NO_MEMORY = "there is no memory for another full cache"
-NOT_ALONE = "it was proven together with changes of the graph only"
 _ORIGINAL = "original"
 _BEFORE = "before"
 _PATCHED = "patched"
@@ -145,7 +144,6 @@ class _Trial:
     best: Any = None
     whole: Any = None
     patch: Any = None
-    fitting: Sequence[int] = ()
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     def tell(self, **changed: Any) -> None:
@@ -230,14 +228,9 @@ class _Trial:
                 return
 
     def put_together(self, until_s: float) -> None:
-        """Keep the best first; each next one must make what was there before it faster.
-
-        Those that fit into one patch come first: what they are together, without edits of the graph, is the patch.
-        """
+        """Keep the best first; each next one must make what was there before it faster."""
         gains = {index: one.gain for index, one in enumerate(self.outcomes.each) if one.gain is not None}
         ranked = sorted(gains, key=lambda index: -gains[index].estimate)
-        self.fitting = self.forms.fitting(index for index in ranked if self.outcomes.each[index].source == "proven")
-        ranked.sort(key=lambda index: index not in self.fitting)
         first = next((index for index in ranked if self._is_gain(index)), None)
         if first is None:
             return
@@ -254,7 +247,8 @@ class _Trial:
         """Keep one more fix, if it makes what was put together so far faster."""
         self.tell(running=index)
         kept = (*self.outcomes.kept, index)
-        both = self.forms.together(self._patched(kept), [one for one in kept if one not in self.fitting])
+        patched = self._patched(kept)
+        both = self.forms.together(patched, [one for one in kept if one not in patched])
         if both is None:
             return
         proof = self._proved(self.whole, both, min(LONGEST_PROOF_S, share_s * PROOF_SHARE))
@@ -271,12 +265,15 @@ class _Trial:
             self._keep(kept, form, gain, min(self.outcomes, proof, key=lambda one: one.elements))
 
     def _patched(self, kept: Iterable[int]) -> tuple[int, ...]:
-        return tuple(index for index in kept if index in self.fitting)
+        """Return those of the kept fixes that are in one changed source."""
+        return tuple(self.forms.fitting(index for index in kept if self.outcomes.each[index].source == "proven"))
 
     def confirm(self) -> None:
         """Measure all kept ones as one, and their patch, in rounds that had no part in choosing them."""
         if self.best is None or self.left_s() < LEAST_TOGETHER_S:
             return
+        if self.outcomes.patched and self.patch is None:
+            self._prove_patch(self.outcomes.patched)
         forms = {_ORIGINAL: self.original, _BEFORE: self.best}
         if self.patch is not None and self.patch is not self.best:
             forms[_PATCHED] = self.patch
@@ -290,6 +287,19 @@ class _Trial:
             return
         of_patch = gain if self.patch is self.best else gain_in(seen[-1], _PATCHED, _ORIGINAL) or self.outcomes.patch.gain
         self.tell(gain=gain, patch=replace(self.outcomes.patch, gain=of_patch))
+
+    def _prove_patch(self, patched: Sequence[int]) -> None:
+        """Prove the changed source of kept fixes alone, where edits of the graph were kept before the last of them."""
+        self.tell(running=patched[-1])
+        built = self.forms.by_source(patched)
+        proof = Proof(status="refused", reason=built.reason)
+        if built.dataset is not None:
+            proof = self._proved(self.dataset, built.dataset, min(LONGEST_PROOF_S, self.left_s() * PROOF_SHARE))
+        is_proven = proof.status == "proven"
+        form = timed(built.dataset) if is_proven else None
+        reason = self._fill(form, patched) if is_proven else proof.reason
+        self.tell(patch=Outcome(is_proven=is_proven, reason=reason, elements=proof.elements, of=proof.of), running=None)
+        self.patch = None if reason else form
 
     def _is_gain(self, index: int) -> bool:
         return is_gain(self.outcomes.each[index].gain, self.candidates[index].most_gain)
@@ -365,8 +375,8 @@ class _Trial:
         if patched == tuple(kept):
             self.patch = form
             patch = Outcome(is_proven=True, elements=compared.elements, of=compared.of, gain=gain)
-        elif patched != self.outcomes.patched:  # more of the source, and edits of the graph below it
-            self.patch, patch = None, Outcome(reason=NOT_ALONE)
+        elif patched != self.outcomes.patched:  # more of the source, and edits of the graph: it was not proven alone
+            self.patch, patch = None, Outcome()
         self.tell(kept=tuple(kept), patched=patched, patch=patch, gain=gain, elements=compared.elements, of=compared.of)
 
 
