@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cs_input_analyzer import records, report
-from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, UsageError, typed
 from cs_input_analyzer.gone import gone_message
@@ -27,7 +26,8 @@ from cs_input_analyzer.request.target import Target, params_json_of, pickled_int
 from cs_input_analyzer.runs.in_process import Recommendation
 from cs_input_analyzer.runs.in_process import recommend_for as measured_here
 from cs_input_analyzer.studies import analyze as analysis
-from cs_input_analyzer.studies import prove, replan
+from cs_input_analyzer.studies import replan
+from cs_input_analyzer.studies import tune as tuning_here
 from cs_input_analyzer.studies.compare import compare as compare_runs
 from cs_input_analyzer.studies.remeasure import measured_in_turns
 from cs_input_analyzer.studies.validate import Trial
@@ -41,7 +41,6 @@ COMPARE_CHOICES = ("layouts", "rounds", "max_seconds", "cpus", "start_timeout_s"
 SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
 VALIDATE_CHOICES = (*COMPARE_CHOICES, "launcher", *SLURM_CHOICES)
 Public = TypeVar("Public")
-Story = Callable[[Request, Launcher, analysis.Progress], records.Analysis]
 
 
 class _Shown:
@@ -212,13 +211,11 @@ def run(
     *,
     function: Callable[..., object] | None = None,
     progress: analysis.Progress,
-    story: Story = analysis.analyze,
 ) -> Analysis:
     """Run one analysis with the workers of the engine that is asked for. An interrupted one comes back marked.
 
     Args:
         function: the input function, if it was given as such and not by its name.
-        story: the stages to run.
 
     Raises:
         As `analyze`.
@@ -228,7 +225,7 @@ def run(
     with hidden_in_errors(secrets), _opened(options, place, (request.target,), progress, request.declared) as opened:
         pickled = None if function is None else str(pickled_into(opened.launcher.folder, function))
         complete = replace(request, pickled=pickled, host=opened.host, cluster=opened.cluster)
-        found = story(complete, opened.launcher, progress)
+        found = analysis.analyze(complete, opened.launcher, progress)
     if options.launcher == "local":
         with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
             history.remember(opened.host, found.measurements, found.capacity.host_ratio.estimate if found.capacity else None)
@@ -345,7 +342,7 @@ def tune(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] |
 
 def tuning(
     dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()
-) -> prove.Tuned:
+) -> tuning_here.Tuned:
     """As `tune`, with the record of it: the dataset, every finding with its proof and gain, and what the kept fixes do together.
 
     Args:
@@ -357,7 +354,7 @@ def tuning(
         UsageError: not a `tf.data.Dataset`, inside a `tf.function`, or an unknown code.
     """
     options = _for_here(seconds, TUNE_SECONDS, select=select, ignore=ignore)
-    return prove.tune(dataset, seconds=seconds, select=options.select, ignore=options.ignore)
+    return tuning_here.tune(dataset, seconds=seconds, select=options.select, ignore=options.ignore)
 
 
 def recommend_for(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,6 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
     from cs_input_analyzer.files import check_writable
-    from cs_input_analyzer.studies.tune import analyze_and_patch
 
     found_wrong = mistakes()
     output = Output.taken(choices)
@@ -44,10 +44,10 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
             )
     if not choices["measure_fixes"]:
         found_wrong.note("--no-measure-fixes: measuring fixes is all that tune does")
-    request = request_of(target, params_file, overrides, choices, typed_command())
+    request = replace(request_of(target, params_file, overrides, choices, typed_command()), is_tuning=True)
     found = output.measured(
         request.options.max_seconds,
-        lambda progress, is_allowed: api.run(on_own_files(request, is_allowed), progress=progress, story=analyze_and_patch),
+        lambda progress, is_allowed: api.run(on_own_files(request, is_allowed), progress=progress),
         OwnFiles(target, request.options.on_own_files),
     )
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
@@ -56,7 +56,7 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
 
 
 def _write_patch(found: Analysis, path: str) -> None:
-    """Writes the patch if the patched copy passed; says what became of it."""
+    """Write the patch if it is proven; say what became of it."""
     from cs_input_analyzer import report as reports
 
     patch = found.fixes.patch if found.fixes is not None else None
@@ -64,7 +64,7 @@ def _write_patch(found: Analysis, path: str) -> None:
         complain(f"there is nothing to patch, so {path} is not written")
     elif not patch.proven:
         complain(
-            f"that the patched copy gives the same elements was not verified ({patch.unproven_because}), so {path} is not written"
+            f"that the patched source gives the same elements was not verified ({patch.unproven_because}), so {path} is not written"
         )
     else:
         reports.write_text_atomically(path, patch.diff)

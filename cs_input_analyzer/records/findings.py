@@ -9,7 +9,7 @@ from typing import Literal
 from cs_input_analyzer.records.machine import Cluster, Host, Layout
 from cs_input_analyzer.records.measured import Measurement, Profile, Station, Storage
 from cs_input_analyzer.records.model import CapacityModel
-from cs_input_analyzer.records.pipeline import Edit, PipelineGraph, Scalar
+from cs_input_analyzer.records.pipeline import Edit, PipelineGraph, Scalar, SourceChange
 from cs_input_analyzer.records.plan import Alternative, LaunchPlan
 from wafer_model import Estimate
 
@@ -77,9 +77,9 @@ class Finding:
         before: the user's code that the fix changes; None where it is not known.
         after: that code, changed.
         edits: the same change of the graph; empty where the fix is advice only.
-        source_check: why `after` is not given although the rule has one (it fails, or is no Python), or why it was not run; empty
-            where it was run on a copy, or is not there.
-        proven: the edited pipeline gave the same elements, as far as the original promises any order.
+        source_check: why `after` is not given (it fails, or is no Python), was not run, or is not what was proven. Empty where the
+            changed source was run, and is what was proven if anything was.
+        proven: the changed source, or else the changed graph, gave the same elements, as far as the original promises any order.
         verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
         measured_gain: ratio of rates, fixed / original, of this fix alone; None where it was not measured.
         most_gain: the largest such ratio that the costs of the ops allow; None where they say nothing about it.
@@ -103,6 +103,13 @@ class Finding:
     pass_elements: int | None = None
     most_gain: float | None = None
     source_check: str = ""
+
+    @property
+    def change(self) -> SourceChange | None:
+        """Return the fix as a change of the source; None where there is none, or its place is not known."""
+        if self.source is None or self.before is None or self.after is None:
+            return None
+        return SourceChange(source=self.source, before=self.before, after=self.after)
 
     @property
     def is_gain(self) -> bool:
@@ -159,7 +166,7 @@ class Patch:
         diff: unified, for `patch -p0` or `git apply` in `folder`; empty where no fix could be put into it.
         codes: rules whose fixes are in it.
         by_hand: what is not in it, a sentence each: the rule, the place, what to do, why it is not in it.
-        proven: the patched copy gave the same elements as the original.
+        proven: the patched source gave the same elements as the original.
         verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
         measured_gain: ratio of rates, patched / original, in the same worker; None where it was not measured.
         unproven_because: why it was not proven or not measured; empty otherwise.
@@ -189,7 +196,7 @@ class Fixes:
         elements: how many elements were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
         most_gain: the largest ratio that the costs of the ops allow; None where they say nothing about it.
         none_because: why none was kept, where they gained at first; empty otherwise.
-        patch: the same as a change of the source; None where only the graph was edited.
+        patch: the same as a change of the source, as far as that was proven; None where `tune` did not make it.
     """
 
     codes: tuple[str, ...]

@@ -176,3 +176,12 @@ class Edit:
     kind: EditKind
     op: str
     value: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChange:
+    """One change of the user's source: at `source` (`path:line`) the statement `before` becomes `after`."""
+
+    source: str
+    before: str
+    after: str

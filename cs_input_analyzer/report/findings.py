@@ -254,12 +254,12 @@ def _is_diff(text: str) -> bool:
 
 def _patch_check(patch: Patch) -> str:
     if not patch.proven:
-        return f"not offered: {patch.unproven_because or 'the patched copy was not tried'}"
-    proof = f"the patched copy gives the {_verified_text(patch.verified_elements, patch.pass_elements)}"
+        return f"not offered: {patch.unproven_because or 'it was not tried'}"
+    proof = f"the patched source gives the {_verified_text(patch.verified_elements, patch.pass_elements)}"
     if patch.measured_gain is None:
-        return f"{proof}; its speed was not measured again{f': {patch.unproven_because}' if patch.unproven_because else ''}"
+        return f"{proof}; its speed was not measured{f': {patch.unproven_because}' if patch.unproven_because else ''}"
     doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= LEAST_GAIN else ""
-    return f"{proof} at {_times_text(patch.measured_gain)} the rate, measured again{doubt}"
+    return f"{proof} at {_times_text(patch.measured_gain)} the rate{doubt}"
 
 
 def _times_text(gain: Estimate | None) -> str:

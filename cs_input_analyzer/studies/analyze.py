@@ -76,6 +76,7 @@ def analyze(request: Request, launcher: Launcher, progress: Progress) -> Analysi
             plan,
             replan=lambda fixes: _plan(request, probing, fixes),
             most_gain=lambda edits, cpus: _most_gain(request, probing.results, plan, edits, cpus),
+            wants_patch=request.is_tuning,
         )
     plan = with_utilization(request, probing.results, tried.plan or plan)
     return _assemble(request, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)

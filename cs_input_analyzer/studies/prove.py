@@ -1,30 +1,37 @@
-"""The story of the fixes: apply what findings propose, prove that nothing but the speed changes, measure what it gains, plan anew.
+"""Try the fixes of an analysis: prove that only the speed changes, measure the gain, make the patch, plan again.
 
-`prove_fixes` does it for an analysis, in a worker of the size that will run. `tune` does it for a training script, in its own
-process, and gives back a dataset.
+One worker of the size that will run does it. Where a fix is a change of the user's source, that is what is proven and measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
 
-from cs_input_analyzer import rules
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.machines.host import read_host
-from cs_input_analyzer.pipeline.source.patch import make_patch
+from cs_input_analyzer.pipeline.source.patch import MEETS, NO_CALL, make_patch, unified_diff
 from cs_input_analyzer.planning.recommend.whatif import FIXES
-from cs_input_analyzer.records import LEAST_GAIN, UNTRIED, Alternative, Edit, Estimate, Finding, Fixes, LaunchPlan, Layout
-from cs_input_analyzer.runs.in_process import case_here, check_dataset
+from cs_input_analyzer.records import (
+    LEAST_GAIN,
+    UNTRIED,
+    Alternative,
+    Edit,
+    Estimate,
+    Finding,
+    Fixes,
+    LaunchPlan,
+    Layout,
+    Patch,
+    SourceChange,
+)
 from cs_input_analyzer.studies.probing.probing import Probing
 from cs_input_analyzer.studies.probing.results import Results
-from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
+from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.gains import is_beyond
 from cs_input_analyzer.worker.journal import Candidate
 
-NO_TIME = f"{UNTRIED}: no time was left"
 # What is said of a fix that more time would have decided.
 OUT_OF_TIME = ("no time was left", "longer than there is time", "takes too long")
 # These do side by side what was done one after the other: they gain nothing on one CPU.
@@ -33,7 +40,9 @@ SIDE_BY_SIDE = frozenset(
 )
 LEAST_CPUS = 2
 INTERRUPTED = "the run was interrupted"
-NOT_HERE = "source files are not run anew in your own process"
+# Said of a fix whose proof and gain are not those of a changed source.
+OF_GRAPH = "what is proven is the same change of the graph"
+NO_PATCH = "no fix that was kept was proven as a change of your source"
 # Edits, and CPUs of a worker -> the most that they can gain there.
 MostGain = Callable[[Sequence[Edit], int], float | None]
 SWITCHED_OFF = f"{UNTRIED}: measuring fixes is switched off"
@@ -55,20 +64,6 @@ class Tried:
     is_interrupted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tuned:
-    """What `tune` did. `dataset` is the very one that was given where nothing gains; `why` says why nothing could be tried, if so.
-
-    Measured in the caller's own process, with whatever else runs there: `isolation` is `none`, and no plan should rest on it.
-    """
-
-    dataset: Any
-    findings: tuple[Finding, ...]
-    fixes: Fixes | None
-    why: str = ""
-    isolation: Literal["none"] = "none"
-
-
 def prove_fixes(
     findings: Sequence[Finding],
     probing: Probing,
@@ -76,6 +71,7 @@ def prove_fixes(
     *,
     replan: Callable[[Fixes], LaunchPlan | None] | None = None,
     most_gain: MostGain = lambda edits, cpus: None,
+    wants_patch: bool = False,
 ) -> Tried:
     """Try every finding that has edits, in one fresh worker; take what is left of the probing's time.
 
@@ -89,35 +85,37 @@ def prove_fixes(
         replan: all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`; asked
             where the gain is one of workers as wide as the planned ones, or wider.
         most_gain: the bound that the costs allow: what lies above it is measured for longer, and declined if it stays there.
+        wants_patch: whether `Fixes.patch` is made. It shows lines of the user's files around those that change.
     """
-    candidates = _candidates(findings)
-    findings, checks = _source_checks(findings)
-    if not candidates and not checks:
+    texts = texts_of(findings)
+    findings = _that_fit(findings, texts)
+    candidates = fixes_in(findings, texts)
+    if not candidates:
         return Tried(findings=tuple(findings))
     if not probing.results.options.measure_fixes:
         return untried(findings, SWITCHED_OFF)
     cpus = max(_cpus_of_worker(plan, probing.results), *(cpus_needed(one) for one in findings), 1)
     layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(cpus, probing.results.cpu_budget)))
     candidates = tuple(fix.bounded(most_gain(fix.candidate.edits, layout.cpus_per_task)) for fix in candidates)
-    found = in_worker([fix.candidate for fix in (*candidates, *checks)], probing, layout)
-    reached = [index for index, outcome in found.outcomes.items() if index < len(candidates) and _is_decided(outcome)]
-    enough_s = probing.seconds.enough_s(len(reached), len(candidates))
+    found = _in_worker([fix.candidate for fix in candidates], probing, layout, texts)
+    wanted = [index for index, fix in enumerate(candidates) if fix.candidate.edits]
+    reached = [index for index in wanted if _is_decided(found.outcomes.get(index, Outcome()))]
+    enough_s = probing.seconds.enough_s(len(reached), len(wanted))
     if not found.outcomes:
         probing.seconds.leave_out(f"what the fixes gain: {found.why}")
         because = _with_time(f"{UNTRIED}: {found.why}", enough_s)
         return replace(untried(findings, because), is_interrupted=found.is_interrupted)
-    findings = _checked(findings, checks, [found.outcomes.get(len(candidates) + place) for place in range(len(checks))], found.why)
-    if not candidates:
-        return Tried(findings=findings, is_interrupted=found.is_interrupted)
-    fixes = _fixes(candidates, found.together, layout, most_gain)
-    anew = replan(fixes) if replan is not None and fixes.codes and (plan is None or fixes.says_of(plan)) else None
-    filled = _filled(findings, candidates, found.outcomes, f"{UNTRIED}: {found.why}")
-    return Tried(
-        findings=tuple(replace(one, unproven_because=_with_time(one.unproven_because, enough_s)) for one in filled),
-        fixes=replace(fixes, plan=effect(anew)),
-        plan=anew,
-        is_interrupted=found.is_interrupted,
+    filled = tuple(
+        replace(one, unproven_because=_with_time(one.unproven_because, enough_s))
+        for one in filled_in(findings, candidates, found.outcomes, found.why)
     )
+    if not wanted:
+        return Tried(findings=filled, is_interrupted=found.is_interrupted)
+    fixes = fixes_together(candidates, found.together, layout, most_gain)
+    if wants_patch and fixes.codes:
+        fixes = replace(fixes, patch=_patch(filled, candidates, found, texts))
+    anew = replan(fixes) if replan is not None and fixes.codes and (plan is None or fixes.says_of(plan)) else None
+    return Tried(findings=filled, fixes=replace(fixes, plan=effect(anew)), plan=anew, is_interrupted=found.is_interrupted)
 
 
 def _cpus_of_worker(plan: LaunchPlan | None, results: Results) -> int:
@@ -147,23 +145,14 @@ def _with_time(because: str, enough_s: float) -> str:
 
 
 def untried(findings: Sequence[Finding], because: str) -> Tried:
-    """The findings, those with edits or a change of the source saying why nothing is known of them."""
-    filled = _filled(findings, _candidates(findings), {}, because)
-    return Tried(findings=_unrun(filled, because.removeprefix(f"{UNTRIED}: ")))
-
-
-def _unrun(findings: Sequence[Finding], because: str) -> tuple[Finding, ...]:
-    return tuple(replace(one, source_check=one.source_check or because) if _has_change(one) else one for one in findings)
-
-
-def _has_change(finding: Finding) -> bool:
-    return finding.before is not None and finding.after is not None
+    """Return the findings; those with a fix say why nothing is known of it. `because` begins with `UNTRIED`."""
+    return Tried(findings=filled_in(findings, fixes_in(findings), {}, because.removeprefix(f"{UNTRIED}: ")))
 
 
 def texts_of(findings: Sequence[Finding]) -> dict[str, str]:
-    """The user's files by path, as they are; those that are no plain UTF-8 text, or cannot be read, are left out."""
+    """Return the user's files by path, as they are. Leave out those that are no plain UTF-8 text, or cannot be read."""
     texts = {}
-    for path in {(finding.source or "").rpartition(":")[0] for finding in findings if finding.source}:
+    for path in {_path_of(finding) for finding in findings if finding.change is not None}:
         try:
             text = Path(path).read_bytes().decode("utf-8")
         except (OSError, ValueError):
@@ -173,44 +162,24 @@ def texts_of(findings: Sequence[Finding]) -> dict[str, str]:
     return texts
 
 
-def _source_checks(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[_Fix, ...]]:
-    """The findings, without the changes of the source that give no Python; and of all others, each once, what is to be run."""
-    texts = texts_of([finding for finding in findings if _has_change(finding)])
-    checked, alike = list(findings), dict[tuple[tuple[str, str], ...], list[int]]()
-    for position, finding in enumerate(findings):
-        if not _has_change(finding):
-            continue
-        if (finding.source or "").rpartition(":")[0] not in texts:
-            checked[position] = replace(finding, source_check="your file cannot be read as UTF-8 text")
-            continue
-        patch = make_patch([finding], texts)
-        if patch.by_hand:
-            checked[position] = replace(finding, after=None, source_check=patch.by_hand[0][1])
-        else:
-            changed = tuple((file.path, file.after) for file in patch.files)
-            alike.setdefault(changed, []).append(position)
-    checks = (
-        _Fix(candidate=Candidate(name=checked[places[0]].code, edits=(), texts=changed, only_run=True), findings=tuple(places))
-        for changed, places in alike.items()
-    )
-    return tuple(checked), tuple(checks)
+def _path_of(finding: Finding) -> str:
+    return (finding.source or "").rpartition(":")[0]
 
 
-def _checked(
-    findings: Sequence[Finding], checks: Sequence[_Fix], outcomes: Sequence[Outcome | None], otherwise: str
-) -> tuple[Finding, ...]:
-    """The findings without the changes of the source that fail. `otherwise`: what is said of one that was not come to."""
+def _that_fit(findings: Sequence[Finding], texts: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Return the findings, without the changes of the source that fit nowhere or give no Python."""
     checked = list(findings)
-    for check, outcome in zip(checks, outcomes, strict=True):
-        for position in check.findings:
-            finding = replace(checked[position], source_check=outcome.reason if outcome is not None else otherwise)
-            checked[position] = finding if outcome is None or outcome.is_proven else replace(finding, after=None)
+    for position, finding in enumerate(findings):
+        patch = make_patch([finding], texts) if finding.change is not None else None
+        if patch is not None and patch.by_hand:
+            after = None if _path_of(finding) in texts else finding.after
+            checked[position] = replace(finding, after=after, source_check=patch.by_hand[0][1])
     return tuple(checked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """By candidate what the worker reported of it; `together`: what it reported of those that were put together."""
+class _Found:
+    """What the worker reported: by candidate, and `together` of those that were put together."""
 
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
     together: Outcomes = field(default_factory=lambda: Outcomes(each=()))
@@ -218,21 +187,21 @@ class Found:
     is_interrupted: bool = False
 
 
-def in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout) -> Found:
-    """What one fresh worker finds out about candidates in the time that is left."""
+def _in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout, texts: Mapping[str, str]) -> _Found:
+    """Return what one fresh worker finds out about candidates in the time that is left."""
     try:
-        launched = probing.measure_fixes(candidates, layout)
+        launched = probing.measure_fixes(candidates, layout, texts)
     except LaunchError as error:
-        return Found(why=str(error))
+        return _Found(why=str(error))
     except KeyboardInterrupt:
-        return Found(why=INTERRUPTED, is_interrupted=True)
+        return _Found(why=INTERRUPTED, is_interrupted=True)
     if launched is None:
-        return Found()
+        return _Found()
     told = launched.outcomes
     if told is None:
-        return Found(why="this launcher does not try fixes")
+        return _Found(why="this launcher does not try fixes")
     outcomes = {index: outcome for index, outcome in enumerate(told.each) if outcome != Outcome()}
-    found = Found(outcomes=outcomes, together=told)
+    found = _Found(outcomes=outcomes, together=told)
     if launched.is_interrupted:
         return replace(found, why=INTERRUPTED, is_interrupted=True)
     if told.is_over or told.was_late:
@@ -242,7 +211,8 @@ def in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout)
         why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {ended}"
         return replace(found, why=why)
     name = candidates[told.running].name
-    lost = Outcome(reason=f"the worker was lost while it ran with it: {ended}")
+    reason = f"the worker was lost while it ran with it: {ended}"
+    lost = Outcome(reason=reason, source="fails", source_reason=reason)
     found = replace(
         found,
         outcomes=outcomes | {told.running: lost},
@@ -252,47 +222,67 @@ def in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Fix:
-    """Edits to be tried, and the findings (by position) that propose just these."""
+class Fix:
+    """A candidate, and the findings (by position) that propose just this."""
 
     candidate: Candidate
     findings: tuple[int, ...]
 
-    def bounded(self, most: float | None) -> _Fix:
+    def bounded(self, most: float | None) -> Fix:
         return replace(self, candidate=replace(self.candidate, most_gain=most))
 
 
-def _candidates(findings: Sequence[Finding]) -> tuple[_Fix, ...]:
-    """Every set of edits once."""
-    alike: dict[tuple[Edit, ...], list[int]] = {}
+def fixes_in(findings: Sequence[Finding], texts: Container[str] | None = None) -> tuple[Fix, ...]:
+    """Return every fix once: edits of the graph, the same as a change of the source, or a change of the source alone.
+
+    `texts`: paths of the files whose changes can be run; None for all files.
+    """
+    alike: dict[tuple[tuple[Edit, ...], SourceChange | None], list[int]] = {}
     for position, finding in enumerate(findings):
-        if finding.edits:
-            alike.setdefault(finding.edits, []).append(position)
+        change = finding.change if texts is None or _path_of(finding) in texts else None
+        if finding.edits or change is not None:
+            alike.setdefault((finding.edits, change), []).append(position)
     return tuple(
-        _Fix(candidate=Candidate(name=findings[positions[0]].code, edits=edits), findings=tuple(positions))
-        for edits, positions in alike.items()
+        Fix(candidate=Candidate(name=findings[positions[0]].code, edits=edits, change=change), findings=tuple(positions))
+        for (edits, change), positions in alike.items()
     )
 
 
-def _filled(
-    findings: Sequence[Finding], candidates: Sequence[_Fix], outcomes: Mapping[int, Outcome], otherwise: str
+def filled_in(
+    findings: Sequence[Finding], fixes: Sequence[Fix], outcomes: Mapping[int, Outcome], otherwise: str
 ) -> tuple[Finding, ...]:
-    """`otherwise`: what is said of a fix that nothing was found out about, or not what it gains."""
+    """Return the findings with what became of their fixes. `otherwise`: why nothing was found out, or not the gain."""
     filled = list(findings)
-    for index, fix in enumerate(candidates):
+    for index, fix in enumerate(fixes):
         outcome, most = outcomes.get(index, Outcome()), fix.candidate.most_gain
-        because = outcome.reason or _contradiction(outcome.gain, most) or ("" if outcome.gain is not None else otherwise)
+        because = outcome.reason or _contradiction(outcome.gain, most)
+        if not because and outcome.gain is None and otherwise:
+            because = f"{UNTRIED}: {otherwise}"
         for position in fix.findings:
-            filled[position] = replace(
-                filled[position],
-                proven=outcome.is_proven,
-                measured_gain=outcome.gain,
-                unproven_because=because,
-                verified_elements=outcome.elements if outcome.is_proven else 0,
-                pass_elements=outcome.of,
-                most_gain=most,
-            )
+            finding = _with_source(filled[position], fix.candidate, outcome, otherwise)
+            if fix.candidate.edits:
+                finding = replace(
+                    finding,
+                    proven=outcome.is_proven,
+                    measured_gain=outcome.gain,
+                    unproven_because=because,
+                    verified_elements=outcome.elements if outcome.is_proven else 0,
+                    pass_elements=outcome.of,
+                    most_gain=most,
+                )
+            filled[position] = finding
     return tuple(filled)
+
+
+def _with_source(finding: Finding, candidate: Candidate, outcome: Outcome, otherwise: str) -> Finding:
+    """Return the finding without a change of the source that fails, and with the reason why that was not proven."""
+    if candidate.change is None:
+        reason = finding.source_check or (NO_CALL if outcome.is_proven else "")
+    else:
+        reason = outcome.source_reason if outcome.source else finding.source_check or otherwise
+    if reason and outcome.is_proven:
+        reason = f"{reason}; {OF_GRAPH}"
+    return replace(finding, source_check=reason, after=None if outcome.source == "fails" else finding.after)
 
 
 def _contradiction(gain: Estimate | None, most: float | None) -> str:
@@ -303,7 +293,10 @@ def _contradiction(gain: Estimate | None, most: float | None) -> str:
     return f"declined: {measured}, and by the costs of the ops it can be {most:.3g} at most"
 
 
-def _fixes(candidates: Sequence[_Fix], together: Outcomes, layout: Layout, most_gain: MostGain = lambda edits, cpus: None) -> Fixes:
+def fixes_together(
+    candidates: Sequence[Fix], together: Outcomes, layout: Layout, most_gain: MostGain = lambda edits, cpus: None
+) -> Fixes:
+    """Return what the kept fixes do together; none are kept where that gains more than the costs allow."""
     edits = tuple(edit for index in together.kept for edit in candidates[index].candidate.edits)
     most = most_gain(edits, layout.cpus_per_task) if edits else None
     because = (_contradiction(together.gain, most) if edits else "") or _dropped(candidates, together)
@@ -320,11 +313,11 @@ def _fixes(candidates: Sequence[_Fix], together: Outcomes, layout: Layout, most_
     )
 
 
-def _codes(candidates: Sequence[_Fix], indices: Sequence[int]) -> tuple[str, ...]:
+def _codes(candidates: Sequence[Fix], indices: Sequence[int]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(candidates[index].candidate.name for index in indices))
 
 
-def _dropped(candidates: Sequence[_Fix], together: Outcomes) -> str:
+def _dropped(candidates: Sequence[Fix], together: Outcomes) -> str:
     """Return why fixes that gained at first were not kept; empty where that is not so."""
     gain = together.gain
     if not together.dropped or gain is None:
@@ -334,54 +327,43 @@ def _dropped(candidates: Sequence[_Fix], together: Outcomes) -> str:
     return f"{again}, which is not more than {LEAST_GAIN:g} times for sure"
 
 
+def _patch(findings: Sequence[Finding], fixes: Sequence[Fix], found: _Found, texts: Mapping[str, str]) -> Patch:
+    """Return the patch of the kept fixes that the worker ran as one changed source, with its proof and its gain."""
+    kept = found.together.kept
+    patched = [findings[fixes[index].findings[0]] for index in found.together.patched]
+    source = make_patch(patched, texts)
+    folder = _folder_of([Path(file.path) for file in source.files])
+    by_hand = []
+    for index in (index for index in kept if index not in found.together.patched):
+        finding = findings[fixes[index].findings[0]]
+        why = finding.source_check.removesuffix(f"; {OF_GRAPH}") or MEETS
+        where = f" at {finding.source}" if finding.source else ""
+        by_hand.append(f"{finding.code}{where}: {finding.fix or finding.message} ({why})")
+    proof = found.together.patch
+    because = "" if proof.gain is not None else proof.reason or OUT_OF_TIME[0]
+    return Patch(
+        diff=unified_diff(source.files, folder),
+        folder=str(folder),
+        codes=tuple(dict.fromkeys(finding.code for finding in patched)),
+        by_hand=tuple(by_hand),
+        proven=proof.is_proven,
+        measured_gain=proof.gain,
+        unproven_because=because if patched else NO_PATCH,
+        verified_elements=proof.elements if proof.is_proven else 0,
+        pass_elements=proof.of,
+    )
+
+
+def _folder_of(paths: Sequence[Path]) -> Path:
+    """Return the folder in which a patch applies: this one if all files are below, else the one that they share."""
+    here = Path.cwd()
+    if all(path.is_relative_to(here) for path in paths):
+        return here
+    return Path(os.path.commonpath([path.parent for path in paths]))
+
+
 def effect(plan: LaunchPlan | None) -> Alternative | None:
     """The launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
     row = next((row for row in plan.what_if if row.name == FIXES), None) if plan is not None else None
     # Caches and buffers of the fixes were not part of it.
     return None if row is None else Alternative.of(row, memory_bytes_per_node=None)
-
-
-# --- in the caller's process -------------------------------------------------------------------------------------------------
-
-
-def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Tuned:
-    """Finds, proves and measures fixes of a `tf.data.Dataset` right here, and applies those that gain together.
-
-    The user's own dataset is not iterated: copies of its graph are, with caches and shuffle generators of their own. A pipeline
-    whose copies would still touch something of the user's (Python functions, variables, files it writes) is left as it is.
-
-    Raises:
-        UsageError: not a `tf.data.Dataset`, or called inside a `tf.function`.
-    """
-    from cs_input_analyzer.pipeline import edits as rewrite
-    from cs_input_analyzer.pipeline import graph
-    from cs_input_analyzer.pipeline.edits import traits
-    from cs_input_analyzer.pipeline.edits.difference import incomparable, read
-
-    check_dataset(dataset, "tune")
-    copy = read(dataset)
-    held = traits.held_state(copy.text)
-    why = incomparable(copy) or (f"it holds {held}" if held else None)
-    if why is None and copy.calls_python:
-        why = "it calls Python, which may not be run more often than training does"
-    pipeline = graph.read_graph(dataset, graph.SourceLog(), target="a dataset in this process")
-    findings = rules.sift(case_here(pipeline, read_host()), select, ignore).findings
-    candidates = _candidates(findings)
-    if why is not None or not candidates:
-        because = f"left as it is: {why}" if why else ""
-        found = _unrun(_filled(findings, candidates, {}, because), NOT_HERE)
-        return Tuned(dataset=dataset, findings=found, fixes=None, why=because)
-    events: list[dict[str, Any]] = []
-
-    def record(name: str, **fields: Any) -> None:
-        events.append({"event": name, **fields})
-
-    try_fixes(record, dataset, [fix.candidate for fix in candidates], seconds=seconds)
-    outcomes = outcomes_of(events, len(candidates))
-    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=read_host().cpu_budget)
-    fixes = _fixes(candidates, outcomes, layout)
-    return Tuned(
-        dataset=rewrite.apply(dataset, fixes.edits) if fixes.edits else dataset,
-        findings=_unrun(_filled(findings, candidates, dict(enumerate(outcomes.each)), NO_TIME), NOT_HERE),
-        fixes=fixes,
-    )

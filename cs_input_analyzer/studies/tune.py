@@ -1,90 +1,77 @@
-"""The story of `tune`: an analysis whose fixes were proven, then the same as a patch of the user's source, which is tried as well.
+"""Tune a dataset in a training script: try the fixes of its graph in the caller's own process, and give back a dataset.
 
-The patched copy is loaded in a worker, its elements are compared with the original's, and both are timed side by side once more.
-The user's files are read and never written.
+No source is run anew there, so a fix is always a change of the graph.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from cs_input_analyzer.engines import Launcher
-from cs_input_analyzer.pipeline.source.patch import SourcePatch, make_patch, unified_diff
-from cs_input_analyzer.records import Analysis, Finding, Fixes, Patch
-from cs_input_analyzer.request.request import Request
-from cs_input_analyzer.studies.analyze import Progress, analyze
-from cs_input_analyzer.studies.probing.probing import Probing
-from cs_input_analyzer.studies.probing.seconds import LAUNCH_OVERHEAD_S, LEAST_FIXES_S
-from cs_input_analyzer.studies.prove import INTERRUPTED, in_worker, texts_of
-from cs_input_analyzer.worker.fixes import Outcome
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer import rules
+from cs_input_analyzer.machines.host import read_host
+from cs_input_analyzer.records import Finding, Fixes, Layout
+from cs_input_analyzer.runs.in_process import case_here, check_dataset
+from cs_input_analyzer.studies.prove import OUT_OF_TIME, filled_in, fixes_in, fixes_together
+from cs_input_analyzer.worker.fixes import outcomes_of, try_fixes
 
-# Of the whole budget this much is kept for trying the patched copy; its worker starts beside it.
-CHECK_S = LEAST_FIXES_S + LAUNCH_OVERHEAD_S + 4.0
+NOT_HERE = "source files are not run anew in your own process"
 
 
-def analyze_and_patch(request: Request, launcher: Launcher, progress: Progress) -> Analysis:
-    """An analysis with `fixes.patch`, where there are fixes to keep. Raises as `analysis.analyze`."""
-    began_s = launcher.now_s()
-    check_s = CHECK_S + launcher.starting_s(1)
-    shorter = replace(request.options, max_seconds=max(request.options.max_seconds - check_s, request.options.max_seconds / 2))
-    found = analyze(replace(request, options=shorter, is_tuning=True), launcher, progress)
-    found = replace(found, options=replace(found.options, max_seconds=request.options.max_seconds))
-    fixes = found.fixes
-    if fixes is None or not fixes.codes:
-        return found
-    source, patch = _patch_of(fixes.kept(found.findings))
-    why = "no fix is a change of one call in your source" if not source.files else INTERRUPTED if found.interrupted else ""
-    if why:
-        return replace(found, fixes=replace(fixes, patch=replace(patch, unproven_because=why)))
-    left_s = request.options.max_seconds - (launcher.now_s() - began_s)
-    options = replace(request.options, max_seconds=max(left_s, CHECK_S + launcher.starting_s(1)))  # it may be known better by now
-    probing = Probing(request.target, request.pickled, options, request.host, launcher, progress)
-    outcome, is_interrupted = _checked(source, fixes, probing)
-    patch = replace(
-        patch,
-        proven=outcome.is_proven,
-        measured_gain=outcome.gain,
-        unproven_because=outcome.reason,
-        verified_elements=outcome.elements,
-        pass_elements=outcome.of,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """What `tune` did. `dataset` is the very one that was given where nothing gains; `why` says why nothing could be tried, if so.
+
+    Measured in the caller's own process, with whatever else runs there: `isolation` is `none`, and no plan should rest on it.
+    """
+
+    dataset: Any
+    findings: tuple[Finding, ...]
+    fixes: Fixes | None
+    why: str = ""
+    isolation: Literal["none"] = "none"
+
+
+def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Tuned:
+    """Find, prove and measure fixes of a `tf.data.Dataset` right here, and apply those that gain together.
+
+    The user's own dataset is not iterated: copies of its graph are, with caches and shuffle generators of their own. A pipeline
+    whose copies would still touch something of the user's (Python functions, variables, files it writes) is left as it is.
+
+    Raises:
+        UsageError: not a `tf.data.Dataset`, or called inside a `tf.function`.
+    """
+    from cs_input_analyzer.pipeline import edits as rewrite
+    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.pipeline.edits import traits
+    from cs_input_analyzer.pipeline.edits.difference import incomparable, read
+
+    check_dataset(dataset, "tune")
+    copy = read(dataset)
+    held = traits.held_state(copy.text)
+    why = incomparable(copy) or (f"it holds {held}" if held else None)
+    if why is None and copy.calls_python:
+        why = "it calls Python, which may not be run more often than training does"
+    pipeline = graph.read_graph(dataset, graph.SourceLog(), target="a dataset in this process")
+    sifted = rules.sift(case_here(pipeline, read_host()), select, ignore).findings
+    findings = tuple(replace(one, source_check=NOT_HERE) if one.change is not None else one for one in sifted)
+    candidates = fixes_in(findings, texts=())
+    if why is not None or not candidates:
+        because = f"left as it is: {why}" if why else ""
+        found = tuple(replace(one, unproven_because=because) if one.edits else one for one in findings)
+        return Tuned(dataset=dataset, findings=found, fixes=None, why=because)
+    events: list[dict[str, Any]] = []
+
+    def record(name: str, **fields: Any) -> None:
+        events.append({"event": name, **fields})
+
+    try_fixes(record, dataset, [fix.candidate for fix in candidates], seconds=seconds)
+    outcomes = outcomes_of(events, len(candidates))
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=read_host().cpu_budget)
+    fixes = fixes_together(candidates, outcomes, layout)
+    return Tuned(
+        dataset=rewrite.apply(dataset, fixes.edits) if fixes.edits else dataset,
+        findings=filled_in(findings, candidates, dict(enumerate(outcomes.each)), OUT_OF_TIME[0]),
+        fixes=fixes,
     )
-    fixes_s = found.budget.fixes_s + probing.seconds.budget().fixes_s
-    budget = replace(found.budget, fixes_s=fixes_s, total_s=max(found.budget.total_s, launcher.now_s() - began_s))
-    return replace(found, fixes=replace(fixes, patch=patch), budget=budget, interrupted=is_interrupted)
-
-
-def _patch_of(findings: Sequence[Finding]) -> tuple[SourcePatch, Patch]:
-    """The change of the user's files, and its record, of which nothing is proven yet."""
-    source = make_patch(findings, texts_of(findings))
-    folder = _folder_of(source)
-    return source, Patch(
-        diff=unified_diff(source.files, folder),
-        folder=str(folder),
-        codes=tuple(dict.fromkeys(finding.code for finding in source.applied)),
-        by_hand=tuple(_by_hand(finding, why) for finding, why in source.by_hand),
-    )
-
-
-def _folder_of(source: SourcePatch) -> Path:
-    """Where the patch applies: here if all files are below, else the folder that they share."""
-    here = Path.cwd()
-    paths = [Path(file.path) for file in source.files]
-    if all(path.is_relative_to(here) for path in paths):
-        return here
-    return Path(os.path.commonpath([path.parent for path in paths]))
-
-
-def _by_hand(finding: Finding, why: str) -> str:
-    where = f" at {finding.source}" if finding.source else ""
-    return f"{finding.code}{where}: {finding.fix or finding.message} ({why})"
-
-
-def _checked(source: SourcePatch, fixes: Fixes, probing: Probing) -> tuple[Outcome, bool]:
-    """What a worker says of the patched copy, and whether Ctrl-C ended that."""
-    texts = tuple((file.path, file.after) for file in source.files)
-    found = in_worker([Candidate(name="the patched copy", edits=(), texts=texts)], probing, fixes.layout)
-    return found.outcomes.get(0, Outcome(reason=found.why)), found.is_interrupted

@@ -1,5 +1,8 @@
-"""Tries fixes in one warm process: applies each, proves that only speed changes, measures it, then puts the best together. Each
-step is reported at once, so that a process which a fix brings down loses nothing of the others."""
+"""Try fixes in one warm process: carry out each, prove that only the speed changes, measure it, then put the best together.
+
+A fix is the changed source where that can be run and proven, else the changed graph (`forms`). One proof and one trial serve both.
+Each step is reported at once: a process that a fix brings down loses nothing of the others.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,24 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import psutil
 from pydantic import TypeAdapter
 
-from cs_input_analyzer.errors import TargetError
-from cs_input_analyzer.pipeline.edits import EditError, apply, deterministic, timed
+from cs_input_analyzer.pipeline.edits import deterministic, timed
 from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
 from cs_input_analyzer.pipeline.op_kinds import KEEPERS
-from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Edit, Estimate
+from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Estimate
 from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short, prove
 from cs_input_analyzer.worker.failures import named_message
+from cs_input_analyzer.worker.forms import MESSAGE_LIMIT, Forms, Rebuild, Sourced, SourceFate, first_element
 from cs_input_analyzer.worker.gains import BlockError, Stopwatch, gain_in, is_beyond, is_gain, run_rounds
 from cs_input_analyzer.worker.journal import Candidate
 
-# Of the time for all, changed sources are run in the first of these parts. Of what is left, the proofs end by the second, each fix
-# by itself by the third where one gains, putting them together by the fourth; the last part goes to the whole of them against the
-# original once more. The best of many is best by luck, too: what chose it may not judge it.
+# Changed sources that can only be run get the first of these parts of the time for all. Of what is left, the proofs end by the
+# second, each fix by itself by the third where one gains, putting them together by the fourth. The last part goes to the whole of
+# them against the original once more: the best of many is best by luck, too, and what chose it may not judge it.
 RUNS_END = 0.2
 PROOFS_END, SINGLES_END, TOGETHER_END = 0.4, 0.62, 0.82
 LONGEST_PROOF_S = 15.0
@@ -33,40 +35,54 @@ SHORTEST_PROOF_S = 0.5
 PROOF_SHARE = 0.3
 # Fewer seconds than this report nothing of two more pipelines.
 LEAST_TOGETHER_S = 2.0
-MESSAGE_LIMIT = 500
 NO_FILLING = "filling the cache takes longer than there is time"
 NO_MEMORY = "there is no memory for another full cache"
 _ORIGINAL = "original"
 _BEFORE = "before"
+_PATCHED = "patched"
 # Each holds all that was known then: the last that came counts.
 EVENT = "fixes"
 
 Report = Callable[..., None]
-# Other texts of the user's source files, by path -> the dataset that the input function gives with them.
-Rebuild = Callable[[Mapping[str, str]], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one candidate. `reason`: why it was not proven, or not measured; `elements`: compared by the proof, `of` how
-    many of a pass, None where that is not known."""
+    """What became of one candidate.
+
+    Attributes:
+        reason: why it was not proven, or not measured.
+        elements: compared by the proof; `of`: of how many of a pass, None where that is not known.
+        source: `proven`: the changed source is what was proven and measured. Otherwise that was the changed graph, if anything.
+            `ran`: the source gave an element; `fails`: it gave none, or other ones; `not run`; empty: nothing is known of it.
+        source_reason: why the source fails, or was not run.
+    """
 
     is_proven: bool = False
     reason: str = ""
     elements: int = 0
     of: int | None = None
     gain: Estimate | None = None
+    source: SourceFate = ""
+    source_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """All that a process reported of the candidates it was given, by their positions. `kept` were put together, in that order;
-    `gain`, `elements`, `of` are those of them as one. `dropped` were put together, too, but measured once more they did not gain
-    for sure: `gain` is of that measurement. `running`: the candidate at which a process ended that was not through,
-    `ended` how, `was_late`: for no other reason than its time."""
+    """All that a process reported of the candidates it was given, by their positions.
+
+    Attributes:
+        kept: were put together, in that order; `gain`, `elements`, `of` are those of them as one.
+        patched: those of the kept ones that are in the changed source; `patch`: the proof and the gain of that source alone.
+        dropped: were put together, too, but did not gain for sure when measured once more: `gain` is of that measurement.
+        running: the candidate at which a process ended that was not through; `ended`: how.
+        was_late: it ended for no other reason than its time.
+    """
 
     each: tuple[Outcome, ...]
     kept: tuple[int, ...] = ()
+    patched: tuple[int, ...] = ()
+    patch: Outcome = Outcome()
     dropped: tuple[int, ...] = ()
     gain: Estimate | None = None
     elements: int = 0
@@ -83,19 +99,23 @@ def try_fixes(
     candidates: Sequence[Candidate],
     *,
     seconds: float,
+    texts: Mapping[str, str] | None = None,
     rebuild: Rebuild | None = None,
 ) -> None:
-    """Tries them all within `seconds` and reports what it finds; see `outcomes_of`. `rebuild` serves candidates with `texts`."""
+    """Try them all within `seconds` and report what is found; see `outcomes_of`.
+
+    `texts`: the user's files by path, which the changes of candidates change; `rebuild` runs the input function with other texts.
+    """
     began_s = time.monotonic()
     trial = _Trial(
         report=report,
         dataset=dataset,
         candidates=candidates,
         deadline_s=began_s + seconds,
-        rebuild=rebuild,
+        forms=Forms(dataset=dataset, candidates=candidates, texts=texts or {}, rebuild=rebuild),
         outcomes=outcomes_of((), len(candidates)),
     )
-    fixes = [index for index, candidate in enumerate(candidates) if not candidate.only_run]
+    fixes = [index for index, candidate in enumerate(candidates) if candidate.edits]
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
     trial.run_sources([index for index in range(len(candidates)) if index not in fixes], until_s)
     began_s, seconds = time.monotonic(), trial.left_s()
@@ -112,7 +132,7 @@ class _Trial:
     dataset: Any
     candidates: Sequence[Candidate]
     deadline_s: float
-    rebuild: Rebuild | None
+    forms: Forms
     outcomes: Outcomes
     proven: dict[int, Any] = field(default_factory=dict)
     timed: dict[int, Any] = field(default_factory=dict)
@@ -122,6 +142,8 @@ class _Trial:
     watch: Stopwatch | None = None
     original: Any = None
     best: Any = None
+    whole: Any = None
+    patch: Any = None
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     def tell(self, **changed: Any) -> None:
@@ -139,49 +161,47 @@ class _Trial:
         return self.deadline_s - time.monotonic()
 
     def run_sources(self, indices: Sequence[int], until_s: float) -> None:
-        """Builds what changed sources give, and reads an element of it; those that it does not reach stay without an answer."""
+        """Run changed sources that no edit of the graph stands for; those that it does not reach stay without an answer."""
         for index in indices:
             if time.monotonic() > until_s:
-                return
+                break
             self.tell(running=index)
-            try:
-                built = self._built(self.candidates[index])
-                count = sum(1 for _ in built.take(1))
-            except TargetError as error:  # nothing of it was run
-                self.tell_of(index, is_proven=True, reason=str(error)[:MESSAGE_LIMIT])
-                continue
-            except Exception as error:  # whatever TensorFlow or the user's functions raise
-                self._refuse(index, f"your code fails with it: {named_message(error, MESSAGE_LIMIT)}")
-                continue
-            if count:
-                self.tell_of(index, is_proven=True, elements=count)
-            else:
-                self._refuse(index, "no element comes with it")
+            self._tell_source(index, first_element(self.forms.by_source([index])))
+        self.tell(running=None)
 
     def prove_each(self, indices: Sequence[int], until_s: float) -> None:
-        """Proves what can be proven."""
+        """Prove what can be proven."""
         for position, index in enumerate(indices):
-            candidate = self.candidates[index]
             share_s = min(LONGEST_PROOF_S, max(SHORTEST_PROOF_S, (until_s - time.monotonic()) / (len(indices) - position)))
             if self.left_s() < share_s:
                 self._refuse(index, f"{UNTRIED}: no time was left to compare its elements")
                 continue
             self.tell(running=index)
-            if candidate.texts:
-                edited, why = self._made(partial(self._built, candidate), "your code fails with it")
-            else:
-                edited, why = self._applied(candidate.edits)
-            if edited is None:
-                self._refuse(index, why)
-                continue
-            proof = self._proved(self.dataset, edited, share_s)
+            form, proof = self._proven_form(index, share_s, until_s)
             if proof.status == "refused":
                 self._refuse(index, proof.reason, proof.elements)
                 continue
             self.tell_of(index, is_proven=True, elements=proof.elements, of=proof.of)
-            self.proven[index] = edited
+            self.proven[index] = form
             if proof.pass_elements is not None:  # a cache must be full before it is timed
                 self.fills[index] = proof.pass_elements + 2
+
+    def _proven_form(self, index: int, share_s: float, until_s: float) -> tuple[Any, Proof]:
+        """Return the form of a fix that is proven, with its proof: the changed source, or else the changed graph."""
+        edited, why = self.forms.by_graph([index])
+        source, of_source = Sourced(), None
+        if self.candidates[index].change is not None and time.monotonic() < until_s:
+            source = self.forms.by_source([index])
+        if edited is not None and source.dataset is not None:
+            of_source = self._proved(self.dataset, source.dataset, share_s)
+            if of_source.status == "proven":
+                self._tell_source(index, replace(source, fate="proven"))
+                return source.dataset, of_source
+        of_graph = Proof(status="refused", reason=why) if edited is None else self._proved(self.dataset, edited, share_s)
+        if of_source is not None and of_graph.status == "proven":
+            source = Sourced(fate="fails", reason=f"with it, {of_source.reason}")
+        self._tell_source(index, first_element(source))
+        return edited, of_graph
 
     def time_each(self, until_s: float) -> None:
         """Each by itself against the original; longer, as long as none gains."""
@@ -208,52 +228,78 @@ class _Trial:
                 return
 
     def put_together(self, until_s: float) -> None:
-        """The best first; each next one must make what was there before it faster."""
+        """Keep the best first; each next one must make what was there before it faster."""
         gains = {index: one.gain for index, one in enumerate(self.outcomes.each) if one.gain is not None}
         ranked = sorted(gains, key=lambda index: -gains[index].estimate)
-        kept = [index for index in ranked if self._is_gain(index)][:1]
-        if not kept:
+        first = next((index for index in ranked if self._is_gain(index)), None)
+        if first is None:
             return
-        best = self.outcomes.each[kept[0]]
-        self._keep(kept, self.timed[kept[0]], best.gain, best)
-        before = self.proven[kept[0]]
-        rest = [index for index in ranked if index not in kept and not is_beyond(gains[index], self.candidates[index].most_gain)]
+        self.whole = self.proven[first]
+        self._keep((first,), self.timed[first], self.outcomes.each[first].gain, self.outcomes.each[first])
+        rest = [index for index in ranked if index != first and not is_beyond(gains[index], self.candidates[index].most_gain)]
         for position, index in enumerate(rest):
             left_s = until_s - time.monotonic()
             if left_s < LEAST_TOGETHER_S:
                 return
-            share_s = max(left_s / (len(rest) - position), LEAST_TOGETHER_S)
-            self.tell(running=index)
-            edits = [edit for one in (*kept, index) for edit in self.candidates[one].edits]
-            both, _ = self._applied(edits)
-            if both is None:
-                continue
-            proof = self._proved(before, both, min(LONGEST_PROOF_S, share_s * PROOF_SHARE))
-            if proof.status == "refused":
-                continue
-            form = timed(both)
-            if self._fill(form, [*kept, index]):
-                continue
-            three = {_ORIGINAL: self.original, _BEFORE: self.best, index: form}
-            seen = list(self._rounds(three, share_s * (1 - PROOF_SHARE), _BEFORE))
-            whole = gain_in(seen[-1], index, _ORIGINAL) if seen and is_gain(gain_in(seen[-1], index, _BEFORE)) else None
-            if whole is None or not is_gain(whole):
-                continue
-            kept.append(index)
-            before = both
-            self._keep(kept, form, whole, min(self.outcomes, proof, key=lambda one: one.elements))
+            self._add(index, max(left_s / (len(rest) - position), LEAST_TOGETHER_S))
+
+    def _add(self, index: int, share_s: float) -> None:
+        """Keep one more fix, if it makes what was put together so far faster."""
+        self.tell(running=index)
+        kept = (*self.outcomes.kept, index)
+        patched = self._patched(kept)
+        both = self.forms.together(patched, [one for one in kept if one not in patched])
+        if both is None:
+            return
+        proof = self._proved(self.whole, both, min(LONGEST_PROOF_S, share_s * PROOF_SHARE))
+        if proof.status == "refused":
+            return
+        form = timed(both)
+        if self._fill(form, kept):
+            return
+        three = {_ORIGINAL: self.original, _BEFORE: self.best, index: form}
+        seen = list(self._rounds(three, share_s * (1 - PROOF_SHARE), _BEFORE))
+        gain = gain_in(seen[-1], index, _ORIGINAL) if seen and is_gain(gain_in(seen[-1], index, _BEFORE)) else None
+        if gain is not None and is_gain(gain):
+            self.whole = both
+            self._keep(kept, form, gain, min(self.outcomes, proof, key=lambda one: one.elements))
+
+    def _patched(self, kept: Iterable[int]) -> tuple[int, ...]:
+        """Return those of the kept fixes that are in one changed source."""
+        return tuple(self.forms.fitting(index for index in kept if self.outcomes.each[index].source == "proven"))
 
     def confirm(self) -> None:
-        """All kept ones as one against the original, in rounds that had no part in choosing them."""
+        """Measure all kept ones as one, and their patch, in rounds that had no part in choosing them."""
         if self.best is None or self.left_s() < LEAST_TOGETHER_S:
             return
-        seen = list(self._rounds({_ORIGINAL: self.original, _BEFORE: self.best}, self.left_s(), _ORIGINAL))
+        if self.outcomes.patched and self.patch is None:
+            self._prove_patch(self.outcomes.patched)
+        forms = {_ORIGINAL: self.original, _BEFORE: self.best}
+        if self.patch is not None and self.patch is not self.best:
+            forms[_PATCHED] = self.patch
+        seen = list(self._rounds(forms, self.left_s(), _ORIGINAL))
         gain = gain_in(seen[-1], _BEFORE, _ORIGINAL) if seen else None
-        if gain is not None and (gain.count or 0) >= FEWEST_ROUNDS:
-            if is_gain(gain):
-                self._keep(self.outcomes.kept, self.best, gain, self.outcomes)
-            else:
-                self.tell(kept=(), dropped=self.outcomes.kept, gain=gain, elements=0, of=None)
+        if gain is None or (gain.count or 0) < FEWEST_ROUNDS:
+            return
+        if not is_gain(gain):
+            dropped = self.outcomes.kept
+            self.tell(kept=(), patched=(), patch=Outcome(), dropped=dropped, gain=gain, elements=0, of=None)
+            return
+        of_patch = gain if self.patch is self.best else gain_in(seen[-1], _PATCHED, _ORIGINAL) or self.outcomes.patch.gain
+        self.tell(gain=gain, patch=replace(self.outcomes.patch, gain=of_patch))
+
+    def _prove_patch(self, patched: Sequence[int]) -> None:
+        """Prove the changed source of kept fixes alone, where edits of the graph were kept before the last of them."""
+        self.tell(running=patched[-1])
+        built = self.forms.by_source(patched)
+        proof = Proof(status="refused", reason=built.reason)
+        if built.dataset is not None:
+            proof = self._proved(self.dataset, built.dataset, min(LONGEST_PROOF_S, self.left_s() * PROOF_SHARE))
+        is_proven = proof.status == "proven"
+        form = timed(built.dataset) if is_proven else None
+        reason = self._fill(form, patched) if is_proven else proof.reason
+        self.tell(patch=Outcome(is_proven=is_proven, reason=reason, elements=proof.elements, of=proof.of), running=None)
+        self.patch = None if reason else form
 
     def _is_gain(self, index: int) -> bool:
         return is_gain(self.outcomes.each[index].gain, self.candidates[index].most_gain)
@@ -265,7 +311,7 @@ class _Trial:
 
         def begin(name: Any) -> None:
             # What was put together last runs as those before it: if it brings the process down, the newest of them is to blame.
-            newest = self.outcomes.kept[-1] if name == _BEFORE and self.outcomes.kept else None
+            newest = self.outcomes.kept[-1] if name in (_BEFORE, _PATCHED) and self.outcomes.kept else None
             self.tell(running=name if isinstance(name, int) else newest)
 
         return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most)
@@ -308,23 +354,6 @@ class _Trial:
         self.cache_bytes = max(self.cache_bytes, free_bytes - psutil.virtual_memory().available)
         return "" if is_full else NO_FILLING
 
-    def _made(self, make: Callable[[], Any], fails: str) -> tuple[Any, str]:
-        """What a change gives, or None and why it gives nothing."""
-        try:
-            return make(), ""
-        except (EditError, TargetError) as error:
-            return None, str(error)
-        except Exception as error:  # whatever TensorFlow or the user's functions raise
-            return None, f"{fails}: {named_message(error, MESSAGE_LIMIT)}"
-
-    def _applied(self, edits: Sequence[Edit]) -> tuple[Any, str]:
-        return self._made(lambda: apply(self.dataset, edits), "TensorFlow refuses the edited pipeline")
-
-    def _built(self, candidate: Candidate) -> Any:
-        if self.rebuild is None:
-            raise TargetError("there is no source to build it from again")
-        return self.rebuild(dict(candidate.texts))
-
     def _proved(self, original: Any, edited: Any, seconds: float) -> Any:
         try:
             return prove(original, edited, seconds=seconds)
@@ -334,9 +363,21 @@ class _Trial:
     def _refuse(self, index: int, reason: str, elements: int = 0) -> None:
         self.tell_of(index, reason=reason[:MESSAGE_LIMIT], elements=elements)
 
+    def _tell_source(self, index: int, source: Sourced) -> None:
+        """Tell what became of a changed source; its candidate goes on running."""
+        self.tell_of(index, source=source.fate, source_reason=source.reason[:MESSAGE_LIMIT])
+        self.tell(running=index)
+
     def _keep(self, kept: Sequence[int], form: Any, gain: Estimate | None, compared: Proof | Outcome | Outcomes) -> None:
+        """Tell what is kept. Where all of it is in the source, that is the patch."""
         self.best = form
-        self.tell(kept=tuple(kept), gain=gain, elements=compared.elements, of=compared.of)
+        patched, patch = self._patched(kept), self.outcomes.patch
+        if patched == tuple(kept):
+            self.patch = form
+            patch = Outcome(is_proven=True, elements=compared.elements, of=compared.of, gain=gain)
+        elif patched != self.outcomes.patched:  # more of the source, and edits of the graph: it was not proven alone
+            self.patch, patch = None, Outcome()
+        self.tell(kept=tuple(kept), patched=patched, patch=patch, gain=gain, elements=compared.elements, of=compared.of)
 
 
 def outcomes_of(events: Sequence[Mapping[str, Any]], count: int) -> Outcomes:

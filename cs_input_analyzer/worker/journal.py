@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.machines.counters import Counters
-from cs_input_analyzer.records import CacheChoice, Edit, Mode
+from cs_input_analyzer.records import CacheChoice, Edit, Mode, SourceChange
 
 EVENTS = "events.jsonl"
 # What a worker leaves with when its journal cannot be written (EX_IOERR of sysexits.h), and what it prints before the reason.
@@ -30,14 +30,19 @@ class JournalError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A fix to be tried, and the name of its finding. `most_gain`: the largest that the costs allow. With `texts`, pairs of a path
-    and what stands there instead, the dataset is built anew; `only_run`: it is asked whether that works at all."""
+    """A fix to be tried.
+
+    Attributes:
+        name: code of its finding.
+        edits: the fix as edits of the graph; empty where there are none. Then the changed source is only run.
+        change: the fix as a change of the source; None where there is none.
+        most_gain: the largest gain that the costs allow.
+    """
 
     name: str
     edits: tuple[Edit, ...]
-    texts: tuple[tuple[str, str], ...] = ()
+    change: SourceChange | None = None
     most_gain: float | None = None
-    only_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,7 @@ class WorkPlan:
         want_source: whether the first worker is to run the readers alone, too.
         look_s: seconds for which the first worker may run parts of the pipeline, where its window left CPU that belongs to no op.
         candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
+        texts: pairs of a path and the text of the user's file, which the changes of the candidates change.
         input_context: whether one is given to a function that has None for it by default.
         stand_ins: packages to stand in for where they are not installed.
         batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
@@ -76,6 +82,7 @@ class WorkPlan:
     want_source: bool = False
     candidates: tuple[Candidate, ...] = ()
     fixes_s: float = 0.0
+    texts: tuple[tuple[str, str], ...] = ()
     input_context: bool = False
     begin_ratio: float = 0.0
     stand_ins: tuple[str, ...] = ()

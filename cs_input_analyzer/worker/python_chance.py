@@ -57,6 +57,22 @@ def fixed_draws() -> Iterator[None]:
             _put_back(generator, state)
 
 
+@contextmanager
+def seeded() -> Iterator[None]:
+    """Give Python's and numpy's generators the same state each time: an input function that is run twice draws the same.
+
+    At the end they have the state that they had before.
+    """
+    states = random.getstate(), np.random.get_state()
+    random.seed(SEED)
+    np.random.seed(SEED)
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
 def is_of_generator(function: Any) -> bool:
     """Return whether a registered function is tf.data's own around a generator of elements."""
     return str(getattr(_plain(function), "__module__", "")).startswith("tensorflow.python.data.")

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from cs_input_analyzer.worker.file_order import begun_at
 from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
 from cs_input_analyzer.worker.left_out import devices_left_out
 from cs_input_analyzer.worker.process import end_forked_child
+from cs_input_analyzer.worker.python_chance import seeded
 from cs_input_analyzer.worker.redirect import redirected_writes
 from cs_input_analyzer.worker.sampler import Sampling, sample
 from cs_input_analyzer.worker.sampling import bytes_of, digest_of, samples_in, shapes_of
@@ -112,7 +114,8 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
 
         seconds = order.fixes_s - (time.monotonic() - built.built_s)
         rebuild = partial(_rebuilt, order, folder)
-        try_fixes(journal.event, built.dataset, order.plan.candidates, seconds=seconds, rebuild=rebuild)
+        texts = dict(order.plan.texts)
+        try_fixes(journal.event, built.dataset, order.plan.candidates, seconds=seconds, texts=texts, rebuild=rebuild)
     if order.plan.look_s > 0:
         _look_again(journal, order, built, folder)
 
@@ -145,6 +148,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             redirected_writes(folder) as moved,
             devices_left_out() as left_out,
             begun_at(order.plan.begin_ratio),
+            seeded() if order.plan.candidates else nullcontext(),
         ):
             found = _found(order)
             stage = "build"
@@ -247,7 +251,7 @@ def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
 
     own_pid = os.getpid()
     try:
-        with patched_sources(texts), redirected_writes(folder), devices_left_out():
+        with patched_sources(texts), redirected_writes(folder), devices_left_out(), seeded():
             return load.build_dataset(_found(order), _call_of(order))
     finally:
         end_forked_child(own_pid)

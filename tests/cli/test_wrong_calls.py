@@ -37,7 +37,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         raise AssertionError("something was started")
 
     monkeypatch.setattr(engine, "open_engine", starts)
-    monkeypatch.setattr(api.prove, "tune", starts)
+    monkeypatch.setattr(api.tuning_here, "tune", starts)
     monkeypatch.setattr(in_process, "measure_alone", starts)
     monkeypatch.setattr(subprocess, "Popen", starts)
     monkeypatch.chdir(tmp_path)

@@ -13,7 +13,7 @@ import pytest
 from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Edit, Layout
+from cs_input_analyzer.records import Edit, Layout, SourceChange
 from cs_input_analyzer.worker.journal import Candidate
 from cs_input_analyzer.worker.load import write_pickled
 from tests.builders import make_work_plan
@@ -188,3 +188,33 @@ def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalL
     assert found.measurement.samples_per_s is not None  # and what was sampled before is kept
     assert found.outcomes.ended.startswith("killed by signal 6 (SIGABRT)")
     assert not found.outcomes.was_late
+
+
+DRAWN = """
+import random
+
+import tensorflow as tf
+
+def drawn():
+    numbers = list(range(40))
+    random.shuffle(numbers)
+    dataset = tf.data.Dataset.from_tensor_slices(numbers)
+    dataset = dataset.map(tf.identity)
+    return dataset.repeat().batch(4)
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_proves_the_changed_source_also_where_the_function_draws(launcher: LocalLauncher, tmp_path: Path) -> None:
+    """The order of the numbers is drawn anew each time that the function runs."""
+    path = tmp_path / "pipelines_that_draw.py"
+    path.write_text(DRAWN)
+    before = "    dataset = dataset.map(tf.identity)"
+    change = SourceChange(source=f"{path}:10", before=before, after=before.replace("y)", "y, num_parallel_calls=2)"))
+    fix = Candidate(name="CSI101", edits=(Edit(kind="parallelize", op="map", value=2),), change=change)
+    window = {"min_window_s": 0.3, "max_window_s": 0.3, "deadline_s": launcher.now_s() + 60}
+    plan = make_work_plan(f"{path}:drawn", candidates=(fix,), texts=((str(path), DRAWN),), fixes_s=12.0, **window)
+    found = launcher.run(launcher.start(Layout.parse("1x1x1")), plan)
+    (outcome,) = found.outcomes.each
+    assert (outcome.source, outcome.source_reason, outcome.is_proven) == ("proven", "", True), outcome
+    assert path.read_text() == DRAWN

@@ -1,8 +1,8 @@
-"""The story of `tune` on a launcher that invents its numbers: what goes into the patch, what is checked, what is said."""
+"""The patch of the kept fixes, on a launcher that invents its numbers: what goes into it, and what is said of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +11,9 @@ from click.testing import CliRunner
 
 from cs_input_analyzer import api, rules
 from cs_input_analyzer.cli import cli
-from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Analysis, Edit, Finding, Fixes, Layout, Patch
 from cs_input_analyzer.report import render_tuning
-from cs_input_analyzer.studies.tune import analyze_and_patch
+from cs_input_analyzer.studies.analyze import analyze
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.journal import Candidate
 from tests.builders import make_analysis, make_estimate, make_finding, make_graph, make_op
@@ -30,20 +29,20 @@ def train_input_fn(params):
 """
 EDIT = Edit(kind="parallelize", op="map")
 OTHER = Edit(kind="insert-prefetch", op="batch")
-PASSED = Outcome(is_proven=True, elements=90, gain=make_estimate(1.9, spread=0.05))
+GAIN, OF_PATCH = make_estimate(2.1), make_estimate(1.9, spread=0.05)
 
 
-def trying(patched: Callable[[], Outcome] = lambda: PASSED) -> FakeLauncher:
-    """Keeps every fix that it is given; `patched` is what becomes of a patched copy."""
+def trying(*fates: Outcome, patch: Outcome | None = None) -> FakeLauncher:
+    """Keeps every fix that it is given, as a change of the source where there is one. `fates`: what became of each instead."""
 
     def tell(candidates: Sequence[Candidate]) -> Outcomes:
-        if candidates[0].texts and not candidates[0].only_run:
-            outcome = patched()
-            is_over = outcome != Outcome()
-            return Outcomes(each=(outcome,), is_over=is_over, running=None if is_over else 0, ended="it ended")
-        each = tuple(Outcome(is_proven=True, elements=100, gain=make_estimate(2.0)) for _ in candidates)
-        kept = tuple(index for index, candidate in enumerate(candidates) if candidate.edits)
-        return Outcomes(each=each, kept=kept, gain=make_estimate(2.1), elements=100, is_over=True)
+        proven = Outcome(is_proven=True, elements=100, gain=make_estimate(2.0))
+        each = tuple(replace(proven, source="proven" if candidate.change else "") for candidate in candidates)
+        each = (*fates, *each[len(fates) :])
+        kept = tuple(index for index, outcome in enumerate(each) if outcome.gain is not None)
+        patched = tuple(index for index in kept if each[index].source == "proven")
+        whole = patch or (Outcome(is_proven=True, elements=90, of=180, gain=OF_PATCH) if patched else Outcome())
+        return Outcomes(each=each, kept=kept, patched=patched, patch=whole, gain=GAIN, elements=100, is_over=True)
 
     return FakeLauncher(linear, tell=tell)
 
@@ -66,41 +65,29 @@ def finding_at(file: Path, new: str) -> Finding:
 def tuned(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch, *findings: Finding, **options: object) -> Analysis:
     monkeypatch.setattr(rules, "RULES", (rules.Rule("CSI101", "a-rule", lambda case: findings),))
     launcher.pipeline = make_graph(ops=(make_op("map"), make_op("batch")))
-    return analyze_and_patch(job(max_seconds=200.0, **options), launcher, silent)  # type: ignore[arg-type]
+    return analyze(replace(job(max_seconds=200.0, **options), is_tuning=True), launcher, silent)  # type: ignore[arg-type]
 
 
-def test_what_was_kept_is_patched_and_the_copy_is_tried(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_kept_is_the_patch_with_its_proof_and_gain(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     launcher = trying()
     found = tuned(launcher, monkeypatch, finding_at(file, "map(f, num_parallel_calls=2)"))
     patch = found.fixes.patch
-    assert patch.proven
-    assert patch.measured_gain == PASSED.gain
+    assert (patch.proven, patch.verified_elements, patch.pass_elements) == (True, 90, 180)
+    assert (patch.measured_gain, patch.unproven_because) == (OF_PATCH, "")
     assert patch.folder == str(file.parent)
     assert "+    ds = load(params).map(f, num_parallel_calls=2)\n" in patch.diff
-    ((path, text),) = launcher.ran[-1][1].candidates[0].texts
-    assert path == str(file)
-    assert text == FILE.replace("map(f)", "map(f, num_parallel_calls=2)")
+    (work,) = (plan for _, plan in launcher.ran if plan.candidates)  # what is shown is what was proven: there is no second trial
+    assert work.texts == ((str(file), FILE),)
     assert file.read_text() == FILE
     assert found.options.max_seconds == 200.0
     assert launcher.clock_s <= 200.0
 
 
-def test_the_copy_is_tried_also_where_starting_came_to_take_longer(
+def test_a_patch_of_files_elsewhere_applies_in_their_folder(
     file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """And a patch of files elsewhere applies in their folder."""
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    launcher = trying()
-    told = launcher.tell
-
-    def slowly(candidates: Sequence[Candidate]) -> Outcomes | None:
-        """As on a node that somebody else came to."""
-        launcher.import_s, launcher.clock_s = 15.0, launcher.clock_s + 150.0
-        return told(candidates)
-
-    launcher.tell = slowly
-    patch = tuned(launcher, monkeypatch, finding_at(file, "map(g)")).fixes.patch
-    assert patch.proven, patch.unproven_because
+    patch = tuned(trying(), monkeypatch, finding_at(file, "map(g)")).fixes.patch
     assert patch.folder == str(file.parent)
     assert "--- ./data.py\n" in patch.diff
 
@@ -112,21 +99,17 @@ def test_a_fix_without_code_is_left_to_be_done_by_hand_beside_the_patch(file: Pa
     (by_hand,) = patch.by_hand
     assert "prefetch at the end" in by_hand
     assert "no single call" in by_hand
+    assert "proven" not in by_hand
 
 
-@pytest.mark.parametrize("is_kept", [False, True])
-def test_nothing_kept_or_only_advice_is_no_patch_and_starts_no_worker(
-    is_kept: bool, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    launcher = trying() if is_kept else FakeLauncher(linear)
-    finding = make_finding("CSI101", edits=(OTHER,)) if is_kept else finding_at(file, "map(g)")
-    patch = tuned(launcher, monkeypatch, finding).fixes.patch
-    if is_kept:
-        assert (patch.diff, patch.codes, patch.proven) == ("", (), False)
-        assert patch.unproven_because
-    else:
-        assert patch is None
-    assert not any(candidate.texts and not candidate.only_run for _, plan in launcher.ran for candidate in plan.candidates)
+def test_only_edits_of_the_graph_are_no_patch(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch = tuned(trying(), monkeypatch, make_finding("CSI101", edits=(OTHER,))).fixes.patch
+    assert (patch.diff, patch.codes, patch.proven) == ("", (), False)
+    assert "proven as a change of your source" in patch.unproven_because
+
+
+def test_nothing_kept_is_no_patch(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tuned(FakeLauncher(linear), monkeypatch, finding_at(file, "map(g)")).fixes.patch is None
 
 
 @pytest.mark.parametrize("content", [FILE.encode("utf-16"), b"\xef\xbb\xbf" + FILE.encode(), None])
@@ -144,25 +127,29 @@ def test_a_file_that_cannot_be_patched_is_said(file: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
-        (Outcome(reason="element 3 differs"), "element 3 differs"),
-        (Outcome(), "the worker was lost while it ran with it"),
-        (LaunchError("the disk is full"), "the disk is full"),
-        (KeyboardInterrupt(), "interrupted"),
+        (Outcome(is_proven=True, gain=GAIN, source="fails", source_reason="with it, element 3 differs"), "element 3 differs"),
+        (Outcome(is_proven=True, gain=GAIN, source="not run", source_reason="data.py is not loaded anew"), "not loaded anew"),
     ],
 )
-def test_a_copy_that_does_not_pass_is_not_offered(
-    file: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome | BaseException, said: str
+def test_a_source_that_is_not_proven_is_not_offered(
+    file: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, said: str
 ) -> None:
-    def patched() -> Outcome:
-        if isinstance(outcome, BaseException):
-            raise outcome
-        return outcome
+    found = tuned(trying(outcome), monkeypatch, finding_at(file, "map(g)"))
+    patch = found.fixes.patch
+    assert found.fixes.codes == ("CSI101",)  # the change of the graph is kept
+    assert found.findings[0].proven
+    assert (patch.diff, patch.proven) == ("", False)
+    assert said in patch.by_hand[0]
+    shown = " ".join(render_tuning(found).split())
+    assert "not offered" in shown
+    assert "what is proven is the same change of the graph" in shown
 
-    found = tuned(trying(patched), monkeypatch, finding_at(file, "map(g)"))
+
+def test_a_patch_that_was_not_proven_as_one_is_not_offered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = tuned(trying(patch=Outcome(reason="element 3 differs")), monkeypatch, finding_at(file, "map(g)"))
     patch = found.fixes.patch
     assert not patch.proven
-    assert said in patch.unproven_because
-    assert found.interrupted is isinstance(outcome, KeyboardInterrupt)
+    assert patch.unproven_because == "element 3 differs"
     shown = render_tuning(found)
     assert "not offered" in shown
     assert patch.diff.split("\n")[0] not in shown

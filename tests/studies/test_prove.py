@@ -9,10 +9,10 @@ import pytest
 
 from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Edit, Estimate, Finding, Fixes, Layout
+from cs_input_analyzer.records import Edit, Estimate, Finding, Fixes, Layout, SourceChange
 from cs_input_analyzer.studies import analyze as analysis
 from cs_input_analyzer.studies.probing.seconds import LEAST_FIXES_S
-from cs_input_analyzer.studies.prove import NO_TIME, SWITCHED_OFF, Tried, prove_fixes
+from cs_input_analyzer.studies.prove import SWITCHED_OFF, Tried, prove_fixes
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes
 from cs_input_analyzer.worker.journal import Candidate
 from tests.builders import make_cluster, make_finding, make_plan, make_what_if
@@ -21,6 +21,7 @@ from tests.studies.test_analysis import analyzed, job, linear, probing_of
 
 GAIN = Estimate(estimate=2.0, low=1.8, high=2.2, count=5)
 SIZES = ("1x1x1", "1x1x2")
+NO_TIME = "not measured: no time was left"
 NO_GAIN = Estimate(estimate=1.0, low=0.9, high=1.1, count=5)
 MAP, CACHE, PREFETCH = (
     (Edit(kind="parallelize", op="map"),),
@@ -144,17 +145,46 @@ def run_with(finding: Finding, *tells: Tell, **options: Any) -> tuple[Finding, F
 
 
 def test_a_change_of_the_source_is_run_before_it_is_shown(source: str) -> None:
-    finding, launcher = run_with(changed_at(source), telling(Outcome(is_proven=True, elements=1)))
+    finding, launcher = run_with(changed_at(source, edits=()), telling(Outcome(source="ran")))
     ((_, work),) = works(launcher)
     (candidate,) = work.candidates
-    assert candidate.only_run
-    assert candidate.texts == ((source, "import tensorflow as tf\nds = ds.map(g)\nds = ds.batch(8)\n"),)
-    assert (finding.after, finding.source_check) == ("ds = ds.map(g)", "")
+    assert candidate.edits == ()
+    assert candidate.change == SourceChange(source=f"{source}:2", before="ds = ds.map(f)", after="ds = ds.map(g)")
+    assert work.texts == ((source, "import tensorflow as tf\nds = ds.map(f)\nds = ds.batch(8)\n"),)
+    assert (finding.after, finding.source_check, finding.unproven_because) == ("ds = ds.map(g)", "", "")
+
+
+FAILS = "your code fails with it: TypeError: no"
+GRAPH = "what is proven is the same change of the graph"
+
+
+@pytest.mark.parametrize(
+    ("told", "is_shown", "check"),
+    [
+        (Outcome(is_proven=True, gain=GAIN, source="proven"), True, ""),
+        (Outcome(is_proven=True, gain=GAIN, source="fails", source_reason=FAILS), False, f"{FAILS}; {GRAPH}"),
+        (Outcome(is_proven=True, gain=GAIN, source="not run", source_reason="not loaded"), True, f"not loaded; {GRAPH}"),
+        (Outcome(is_proven=True, gain=GAIN), True, f"no time was left; {GRAPH}"),
+        (Outcome(reason="element 0 differs", source="ran"), True, ""),
+        (Outcome(reason="element 0 differs", source="fails", source_reason=FAILS), False, FAILS),
+    ],
+)
+def test_a_finding_says_whether_its_source_or_its_graph_is_proven(told: Outcome, is_shown: bool, check: str, source: str) -> None:
+    finding, launcher = run_with(changed_at(source, edits=MAP), telling(told))
+    ((_, work),) = works(launcher)
+    assert [(bool(one.edits), one.change is not None) for one in work.candidates] == [(True, True)]  # one trial for both
+    assert (finding.proven, finding.after is not None, finding.source_check) == (told.is_proven, is_shown, check)
+
+
+def test_a_fix_without_a_change_of_the_source_says_that_the_graph_is_proven() -> None:
+    tried, _ = tried_with(all_gain, edits=(MAP,))
+    assert tried.findings[0].source_check == f"no single call of your code makes this change; {GRAPH}"
+    assert tried.fixes.patch is None  # that is for `tune`
 
 
 def test_a_change_that_fails_is_not_shown_and_the_reason_is(source: str) -> None:
-    finding, _ = run_with(changed_at(source), telling(Outcome(reason="your code fails with it: TypeError: no")))
-    assert (finding.after, finding.source_check) == (None, "your code fails with it: TypeError: no")
+    finding, _ = run_with(changed_at(source), telling(Outcome(source="fails", source_reason=FAILS)))
+    assert (finding.after, finding.source_check) == (None, FAILS)
     finding, _ = run_with(changed_at(source), telling(Outcome(), running=0, ended="killed by signal 11 (SIGSEGV)"))
     assert finding.after is None
     assert "SIGSEGV" in finding.source_check

@@ -10,7 +10,7 @@ import pytest
 
 import cs_input_analyzer as csia
 from cs_input_analyzer.records import Edit, Finding
-from cs_input_analyzer.studies import prove
+from cs_input_analyzer.studies import tune as tuning
 from tests.builders import make_finding
 from tests.pipeline.test_edits import made_by_python, mapped, printed, stateful_python, with_variable
 
@@ -39,8 +39,8 @@ def propose(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         found: tuple[Finding, ...] = tuple(
             make_finding("CSI202", edits=(edit,), measured_gain=None, proven=False) for edit in edits
         )
-        sifted = prove.rules.Sifted(findings=found, ignored_count=0)
-        monkeypatch.setattr(prove.rules, "sift", lambda case, select, ignore: sifted)
+        sifted = tuning.rules.Sifted(findings=found, ignored_count=0)
+        monkeypatch.setattr(tuning.rules, "sift", lambda case, select, ignore: sifted)
 
     return proposing
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.planning.launch_lines import launch_lines
@@ -20,8 +19,8 @@ from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
 from cs_input_analyzer.request.demand import with_mode
-from cs_input_analyzer.request.request import Request, read_request
-from tests.builders import make_analysis, make_cluster, make_consumption, make_plan
+from cs_input_analyzer.request.request import read_request
+from tests.builders import make_cluster, make_consumption, make_plan
 from tests.fakes import FakeLauncher
 from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
 
@@ -73,18 +72,11 @@ def test_a_contradiction_ends_with_2_before_anything_runs(
 
 def settled(target: str, **choices: Any) -> Options:
     """Return the options that an analysis would start with."""
-    jobs: list[Request] = []
-
-    def story(job: Request, launcher: object, progress: object) -> Analysis:
-        jobs.append(job)
-        return make_analysis()
-
     mistakes = Mistakes()
     request = read_request(mistakes, target, **choices)
     mistakes.raise_any()
     assert request is not None
-    api.run(request, progress=lambda what, ratio: None, story=story)
-    return jobs[0].options
+    return request.options
 
 
 GPTJ: dict[str, Any] = {"wafer": "gptj", "batch_size": 120}

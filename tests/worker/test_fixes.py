@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.records import Edit, Estimate
+from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.records import Edit, Estimate, SourceChange
 from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -32,10 +33,10 @@ def candidate(*edits: tuple[Any, str, int | None]) -> Candidate:
     return Candidate(name="X", edits=tuple(Edit(kind=kind, op=op, value=value) for kind, op, value in edits))
 
 
-def tried(dataset: Any, *fixes: Candidate, seconds: float = 12, rebuild: Any = None) -> Any:
+def tried(dataset: Any, *fixes: Candidate, seconds: float = 12, **source: Any) -> Any:
     events: list[dict[str, Any]] = []
     report = lambda name, **fields: events.append({"event": name, **fields})  # noqa: E731
-    try_fixes(report, dataset, fixes, seconds=seconds, rebuild=rebuild)
+    try_fixes(report, dataset, fixes, seconds=seconds, **source)
     return outcomes_of(events, len(fixes))
 
 
@@ -166,31 +167,111 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
     assert not told.is_over
 
 
-def test_changed_sources_are_run_and_only_run() -> None:
-    from cs_input_analyzer.errors import TargetError
+# A file of an input function: each line is a statement that a fix may change.
+TEXT = "map\nbatch\n"
 
-    def rebuild(texts: Mapping[str, str]) -> Any:
-        if texts["a.py"] == "handed over":
-            raise TargetError("a.py is not loaded anew here")
-        if texts["a.py"] == "broken":
-            raise AttributeError("'function' object has no attribute 'cache'")
-        kept = {"good": 9, "empty": 0, "fails": 9}[texts["a.py"]]
-        dataset = tf.data.Dataset.range(kept)
-        return dataset.map(
-            lambda one: tf.cast(tf.io.decode_raw(["ab", "c"], tf.uint8)[0, 0], tf.int64) if texts["a.py"] == "fails" else one
-        )
 
-    fixes = [
-        Candidate(name="X", edits=(), texts=(("a.py", text),), only_run=True)
-        for text in ("good", "broken", "empty", "fails", "handed over")
-    ]
-    good, broken, empty, fails, unread = tried(tf.data.Dataset.range(9), *fixes, rebuild=rebuild).each
-    assert (good.is_proven, good.reason) == (True, "")
-    assert not broken.is_proven
-    assert "AttributeError: 'function' object has no attribute 'cache'" in broken.reason
-    assert (empty.is_proven, empty.reason) == (False, "no element comes with it")
-    assert not fails.is_proven
-    assert "your code fails with it: InvalidArgumentError" in fails.reason
-    assert unread.is_proven
-    assert "not loaded anew" in unread.reason
-    assert not any(one.gain for one in (good, broken, empty, fails, unread))
+def changed(line: int, after: str, *edits: tuple[Any, str, int | None], before: str = "") -> Candidate:
+    """A fix that is a change of a line of the file, and the same as edits of the graph."""
+    statement = before or TEXT.splitlines()[line - 1]
+    return replace(candidate(*edits), change=SourceChange(source=f"a.py:{line}", before=statement, after=after))
+
+
+def built(texts: Mapping[str, str]) -> Any:
+    """What the file gives: its first line says of what kind the map is, its last whether there is a prefetch."""
+    first, last = texts["a.py"].splitlines()
+    if first == "handed_over":
+        raise TargetError("a.py is not loaded anew here")
+    if first == "broken":
+        raise AttributeError("'function' object has no attribute 'cache'")
+    dataset = tf.data.Dataset.range(0 if first == "empty" else 24)
+    step = 2 if first == "wrong" else 1
+    if first == "fails":
+        dataset = dataset.map(lambda value: tf.cast(tf.io.decode_raw(["ab", "c"], tf.uint8)[0, 0], tf.int64))
+    dataset = dataset.map(lambda value: value + step, num_parallel_calls=2 if first == "parallel" else None).shuffle(5).repeat()
+    return dataset.batch(4).prefetch(1) if last == "prefetch" else dataset.batch(4)
+
+
+SOURCE = {"texts": {"a.py": TEXT}, "rebuild": built}
+MAP, AHEAD = ("parallelize", "map", 2), ("insert-prefetch", "batch", 1)
+
+
+def test_changed_sources_without_edits_are_run_and_only_run() -> None:
+    fixes = [changed(1, after) for after in ("parallel", "broken", "empty", "fails", "handed_over")]
+    good, broken, empty, fails, unread = tried(built({"a.py": TEXT}), *fixes, **SOURCE).each
+    assert good == Outcome(source="ran")
+    assert broken.source == empty.source == fails.source == "fails"
+    assert "AttributeError: 'function' object has no attribute 'cache'" in broken.source_reason
+    assert empty.source_reason == "no element comes with it"
+    assert "your code fails with it: InvalidArgumentError" in fails.source_reason
+    assert unread.source == "not run"
+    assert "not loaded anew" in unread.source_reason
+    assert not any(one.is_proven or one.gain for one in (good, broken, empty, fails, unread))
+
+
+@pytest.mark.parametrize(
+    ("after", "source", "reason"),
+    [
+        ("parallel", "proven", ""),
+        ("wrong", "fails", "with it, "),
+        ("broken", "fails", "AttributeError"),
+        ("handed_over", "not run", "not loaded anew"),
+    ],
+)
+def test_a_changed_source_is_proven_and_where_it_cannot_be_the_changed_graph_is(after: str, source: str, reason: str) -> None:
+    (outcome,) = tried(built({"a.py": TEXT}), changed(1, after, MAP), **SOURCE).each
+    assert outcome.is_proven, outcome
+    assert outcome.gain is not None
+    assert outcome.elements > 0
+    assert outcome.source == source
+    assert reason in outcome.source_reason
+    assert bool(reason) == bool(outcome.source_reason)
+
+
+def test_what_the_graph_refuses_is_refused_however_the_source_would_do() -> None:
+    """Preconditions are of the graph: a cache that freezes what chance gives looks equal with chance taken out."""
+    (outcome,) = tried(built({"a.py": TEXT}), changed(1, "parallel", ("insert-cache", "batch", None)), **SOURCE).each
+    assert not outcome.is_proven
+    assert "is repeated" in outcome.reason
+    assert outcome.source == "ran"
+
+
+def faked_rounds(watch: Any, datasets: Any, over: Any, *, begin: Any, **rest: Any) -> Any:
+    """Rounds in which everything that is tried gains."""
+    for name in datasets:
+        begin(name)
+    yield {name: [{"original": 1.0, "before": 2.0}.get(name, 3.0)] * 4 for name in datasets}
+
+
+@pytest.mark.parametrize(
+    ("second", "patched"),
+    [
+        (changed(2, "prefetch", AHEAD), (0, 1)),
+        (candidate(AHEAD), (0,)),  # has no source: it edits the graph of the changed source
+        (changed(1, "prefetch", AHEAD), (0,)),  # the same words of the same statement
+        (changed(2, "wrong", AHEAD, before="another"), (0,)),  # it is not there
+    ],
+    ids=["both", "no source", "meets", "elsewhere"],
+)
+def test_fixes_that_are_kept_are_one_patch_as_far_as_they_can_be(
+    second: Candidate, patched: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", faked_rounds)
+    told = tried(built({"a.py": TEXT}), changed(1, "parallel", MAP), second, **SOURCE)
+    assert told.is_over
+    assert told.kept == (0, 1)
+    assert told.patched == patched
+    assert told.patch.is_proven
+    assert told.patch.elements > 0
+    assert told.patch.gain is not None
+    assert (told.patch.gain == told.gain) == (patched == told.kept)
+
+
+def test_a_patch_of_some_of_what_was_kept_is_proven_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", faked_rounds)
+    threads = candidate(("use-private-threads", "batch", 2))
+    told = tried(built({"a.py": TEXT}), changed(1, "parallel", MAP), threads, changed(2, "prefetch", AHEAD), **SOURCE)
+    assert told.kept == (0, 1, 2)
+    assert told.patched == (0, 2)
+    assert told.patch.is_proven
+    assert told.patch.gain is not None

@@ -1,4 +1,4 @@
-"""Edits of a pipeline, each as a change of TensorFlow's graph and as one of the user's source, from the same `Edit`.
+"""Edit a pipeline: one table gives for each kind of fix its change of TensorFlow's graph and that of the user's source.
 
 `kinds`, `swap` and `vectorize` hold two functions for each kind of edit: for the graph, and for the user's statement. `cuts` ends a
 pipeline early, for measuring. `comparable` gives the form in which two datasets can be compared, or timed side by side.

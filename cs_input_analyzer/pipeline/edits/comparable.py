@@ -52,7 +52,9 @@ def timed(dataset: Any) -> Any:
             _shrink_shuffle(body, node)
             _keep_in_memory(body, node)
     built = dataset_of(text.written(), dataset.element_spec, dataset.options())
-    return built if int(dataset.cardinality()) == int(tf.data.INFINITE_CARDINALITY) else built.repeat()
+    endless = built if int(dataset.cardinality()) == int(tf.data.INFINITE_CARDINALITY) else built.repeat()
+    endless._csia_original = dataset  # Python functions and resources live as long as it does
+    return endless
 
 
 def _read(dataset: Any) -> tuple[GraphText, list[tuple[Body, Any]]]:

@@ -1,5 +1,8 @@
-"""Findings that were kept -> a patch of the user's files. Pure. Fixes of one statement are put together where they change different
-parts of it; what cannot be put together, or no longer stands where it stood, is left to be done by hand."""
+"""Make a patch of the user's files out of changes of statements. Pure.
+
+Changes of one statement are put together where they change different parts of it. What cannot be put together, or does not stand
+where it stood, is left to be done by hand.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,28 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Generic, Protocol, TypeVar
 
 from cs_input_analyzer.pipeline.source.statements import find_statement
-from cs_input_analyzer.records import Finding
 
 _TOKENS = re.compile(r"\w+|\s+|.", re.DOTALL)
 CONTEXT_LINES = 3
+NO_CALL = "no single call of your code makes this change"
+MEETS = "it changes the same part of the statement as another fix"
+
+
+class Change(Protocol):
+    """A statement at `source` (`path:line`) and its new text, as a finding or a `SourceChange` holds it."""
+
+    @property
+    def source(self) -> str | None: ...
+    @property
+    def before(self) -> str | None: ...
+    @property
+    def after(self) -> str | None: ...
+
+
+_Change = TypeVar("_Change", bound=Change)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +46,12 @@ class FilePatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourcePatch:
-    """`applied`: findings whose change is in `files`. `by_hand`: the others, each with the reason."""
+class SourcePatch(Generic[_Change]):
+    """`applied`: changes that are in `files`. `by_hand`: the others, each with the reason."""
 
     files: tuple[FilePatch, ...]
-    applied: tuple[Finding, ...]
-    by_hand: tuple[tuple[Finding, str], ...]
+    applied: tuple[_Change, ...]
+    by_hand: tuple[tuple[_Change, str], ...]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,28 +63,30 @@ class _Span:
     text: str
 
 
-def make_patch(findings: Sequence[Finding], texts: Mapping[str, str]) -> SourcePatch:
-    """Puts the changes of all findings into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
-    Newlines of a file stay what they are. A changed file that no longer parses is not changed at all."""
+def make_patch(changes: Sequence[_Change], texts: Mapping[str, str]) -> SourcePatch[_Change]:
+    """Put all changes into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
+
+    Newlines of a file stay what they are. A changed file that is no Python is not changed at all.
+    """
     spans: dict[str, list[_Span]] = {}
-    applied: list[Finding] = []
-    by_hand: list[tuple[Finding, str]] = []
-    for finding in findings:
-        path, found = _spans_of(finding, texts, spans)
+    applied: list[_Change] = []
+    by_hand: list[tuple[_Change, str]] = []
+    for change in changes:
+        path, found = _spans_of(change, texts, spans)
         if isinstance(found, str):
-            by_hand.append((finding, found))
+            by_hand.append((change, found))
         else:
             spans.setdefault(path, []).extend(span for span in found if span not in spans.get(path, []))
-            applied.append(finding)
+            applied.append(change)
     files = []
-    for path, changes in spans.items():
-        after = _applied(_plain(texts[path]), changes)
+    for path, wanted in spans.items():
+        after = _applied(_plain(texts[path]), wanted)
         try:
             ast.parse(after)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            broken = [finding for finding in applied if _place(finding)[0] == path]
-            applied = [finding for finding in applied if finding not in broken]
-            by_hand += [(finding, "put together with the other fixes it is no Python any more") for finding in broken]
+            broken = [change for change in applied if _place(change)[0] == path]
+            applied = [change for change in applied if change not in broken]
+            by_hand += [(change, "put together with the other fixes it is no Python any more") for change in broken]
             continue
         if "\r\n" in texts[path]:
             after = after.replace("\n", "\r\n")
@@ -77,26 +98,26 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _spans_of(finding: Finding, texts: Mapping[str, str], taken: Mapping[str, list[_Span]]) -> tuple[str, list[_Span] | str]:
-    """The file of a finding, and what changes in it, or why nothing can."""
-    path, line = _place(finding)
-    if finding.before is None or finding.after is None:
-        return path, finding.source_check or "no single call of your code makes this change"
+def _spans_of(change: Change, texts: Mapping[str, str], taken: Mapping[str, list[_Span]]) -> tuple[str, list[_Span] | str]:
+    """Return the file of a change, and its spans there, or why there are none."""
+    path, line = _place(change)
+    if change.before is None or change.after is None:
+        return path, NO_CALL
     if path not in texts or line is None:
         return path, "your file cannot be read as UTF-8 text"
     statement = find_statement(_plain(texts[path]), line)
-    if statement is None or statement.code != finding.before:
+    if statement is None or statement.code != change.before:
         return path, "that line is not what it was when it was measured"
     begin = statement.begin
-    found = [_Span(begin + span.begin, begin + span.end, span.text) for span in _differences(finding.before, finding.after)]
+    found = [_Span(begin + span.begin, begin + span.end, span.text) for span in _differences(change.before, change.after)]
     others = [(one, other) for one in found for other in taken.get(path, []) if one != other]
     if any(one.begin <= other.end and other.begin <= one.end for one, other in others):
-        return path, "it changes the same part of the statement as another fix"
+        return path, MEETS
     return path, found
 
 
-def _place(finding: Finding) -> tuple[str, int | None]:
-    path, _, line = (finding.source or "").rpartition(":")
+def _place(change: Change) -> tuple[str, int | None]:
+    path, _, line = (change.source or "").rpartition(":")
     return path, int(line) if line.isdigit() else None
 
 

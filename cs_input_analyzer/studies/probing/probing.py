@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -215,10 +215,10 @@ class Probing:
             if len(wanted) > 1 and missing and self.seconds.suffice_for(f"the storage from 1 to {self._launcher.nodes} nodes"):
                 self._run_all([probe_of(layout, "how the storage that nodes share holds out") for layout in missing])
 
-    def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout) -> LaunchResult | None:
-        """One fresh worker that tries fixes side by side in what is left of the time; None where that is too little.
+    def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout, texts: Mapping[str, str]) -> LaunchResult | None:
+        """Try fixes side by side in one fresh worker, in the time that is left. Return None where that is too little.
 
-        What it samples feeds no model.
+        What it samples feeds no model. `texts`: the user's files by path, which the candidates change.
         """
         began_s, fixes_s = self._launcher.now_s(), self.seconds.left_for_fixes_s
         if fixes_s < LEAST_FIXES_S:
@@ -236,6 +236,7 @@ class Probing:
                 deadline_s=self.seconds.deadline_s,
                 candidates=tuple(candidates),
                 fixes_s=fixes_s,
+                texts=tuple(texts.items()),
             ),
         )
         self.seconds.fixes_s += self._launcher.now_s() - began_s
