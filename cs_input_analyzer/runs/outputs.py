@@ -91,6 +91,18 @@ def console_line(device: str, step: int, loss: float | None, rate_per_s: float |
     return f"| Train Device={device}, Step={step}{loss_text}{''.join(texts)}"
 
 
+def _step_line(
+    *, step: int, steps: int, at_s: float, samples: float | None, wait_s: float | None, step_s: float, phase: str
+) -> str:
+    """Return the line of a step. There are so many of them that `json` would be too slow."""
+    held = "null" if samples is None else f"{samples:g}" if samples < 1e5 else repr(samples)
+    wait = "null" if wait_s is None else f"{wait_s:.7g}"
+    return (
+        f'{{"event": "step", "step": {step}, "steps": {steps}, "at_s": {at_s:.6f}, "samples": {held}, '
+        f'"wait_s": {wait}, "step_s": {step_s:.7g}, "phase": "{phase}"}}'
+    )
+
+
 class Outputs:
     """The record of one monitor in one folder; without a folder, none.
 
@@ -122,8 +134,11 @@ class Outputs:
         """Keep one line of `steps.jsonl` until the next `flush`, or until a block is full."""
         if not self._is_due(event):
             return
-        plain = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in fields.items()}
-        self._lines.append(json.dumps({"event": event, **plain}, default=str))
+        if event == "step":
+            self._lines.append(_step_line(**fields))
+        else:
+            plain = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in fields.items()}
+            self._lines.append(json.dumps({"event": event, **plain}, default=str))
         if len(self._lines) >= BLOCK_LINES:
             self.flush()
 
