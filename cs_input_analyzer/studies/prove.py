@@ -41,7 +41,7 @@ SIDE_BY_SIDE = frozenset(
 LEAST_CPUS = 2
 INTERRUPTED = "the run was interrupted"
 # Said of a fix whose proof and gain are not those of a changed source.
-OF_GRAPH = "what is proven is the same change of the graph"
+OF_GRAPH = "what is proven is the change of the graph"
 NO_PATCH = "no fix that was kept was proven as a change of your source"
 # Edits, and CPUs of a worker -> the most that they can gain there.
 MostGain = Callable[[Sequence[Edit], int], float | None]

@@ -142,7 +142,7 @@ def test_a_source_that_is_not_proven_is_not_offered(
     assert said in patch.by_hand[0]
     shown = " ".join(render_tuning(found).split())
     assert "not offered" in shown
-    assert "what is proven is the same change of the graph" in shown
+    assert "what is proven is the change of the graph" in shown
 
 
 def test_a_patch_that_was_not_proven_as_one_is_not_offered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,7 @@ def test_a_change_of_the_source_is_run_before_it_is_shown(source: str) -> None:
 
 
 FAILS = "your code fails with it: TypeError: no"
-GRAPH = "what is proven is the same change of the graph"
+GRAPH = "what is proven is the change of the graph"
 
 
 @pytest.mark.parametrize(
