@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from cs_input_analyzer.engines.slurm import SlurmLauncher
@@ -363,6 +364,23 @@ def test_a_worker_that_hangs_keeps_what_it_measured(slurm: PrivateSlurm, tmp_pat
     for worker in found.measurement.workers:
         assert worker.status == "deadline"
         assert worker.samples_per_s is not None
+
+
+def test_a_worker_that_is_killed_takes_no_other_of_its_node_along(slurm: PrivateSlurm, tmp_path: Path, light: None) -> None:
+    def kill_the_second() -> None:
+        place = str(next(launcher.folder.glob("step-*/worker-1")))
+        (process,) = [each for each in psutil.process_iter(["cmdline"]) if (each.info["cmdline"] or [""])[-1] == place]
+        process.kill()
+
+    with launcher_on(slurm, tmp_path) as launcher:
+        watch = when(samples(launcher, 2), kill_the_second)
+        found = launched(launcher, "endless", "1x2x1", min_window_s=4.0, max_window_s=4.0, target_error_ratio=1e-9)
+        watch.join()
+    first, second = found.measurement.workers
+    assert (first.status, second.status) == ("done", "lost")
+    assert "killed by signal 9" in second.message
+    assert first.samples_per_s is not None
+    assert second.samples_per_s is not None
 
 
 def test_a_task_that_slurm_ends_for_its_memory(slurm: PrivateSlurm, tmp_path: Path, light: None) -> None:
