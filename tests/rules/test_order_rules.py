@@ -154,7 +154,6 @@ ROWS: Rows = {
         ("info", interleaved("default", UNSEEDED, costs=cost("interleave", 0.1, wait_s_per_sample=1.0))),
         ("", interleaved("default", UNSEEDED, costs=cost("interleave", 0.1))),
         ("", interleaved("false", UNSEEDED)),
-        ("", case_of(NAMES, UNSEEDED, *reading(deterministic="true")[1:], batch())),
         ("", interleaved("true", batch(), UNSEEDED)),
         ("", interleaved("true", UNSEEDED, take())),
         ("info", batched(batch(), mapped(deterministic="true"), UNSEEDED)),  # of batches, whose order is random then
@@ -172,7 +171,6 @@ ROWS: Rows = {
         ("", batched(mapped(JPEG), batch(), filtered(), **decoded(0.8, 2.0))),
         # Behind a zip the maps of all inputs count; of a library's filter your own alone.
         (says("warning", op="filter", message=("drops 95%", "after map and map_2"), lacks=["resample"]), zipped(0.8, 20.0)),
-        ("", zipped(0.8, 1.0)),
         (
             says("warning", op="filter", message=("which rejection_resample makes", "after map worked"), fix="rejection_resample"),
             zipped(0.8, 20.0, RESAMPLE),
@@ -180,7 +178,6 @@ ROWS: Rows = {
         ("", zipped(0.15, 20.0, RESAMPLE)),  # the map of the library cannot be moved
         # Inside an interleave it is the same, and a filter before it has its own drop.
         (says("warning", op="filter", message="drops 95%"), inside_interleave(0.8, 20.0)),
-        ("", inside_interleave(0.01, 20.0)),
         (
             "warning warning",
             batched(
@@ -264,9 +261,7 @@ ROWS: Rows = {
         ),
         ("", skipping(3, before=(), after=(*READ, mapped()))),  # of file names
         ("", skipping(1)),  # the header of a table
-        ("", skipping(0)),
         ("", case_of(*reading(), op("Skip", "skip"), mapped())),  # a count that only the run knows
-        ("", case_of(*reading(), take(5))),
     ],
 }
 
