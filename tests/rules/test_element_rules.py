@@ -73,7 +73,6 @@ ROWS: Rows = {
     "python-in-pipeline": [
         (says("info", op="map", lacks=["sample", "%"], evidence={"python_ops": 1}), python()),
         (says("warning", message="for every sample (50 % of the CPU time)"), python(0.5)),
-        ("info", python(0.1)),
         ("", python(0.005)),
         # A generator of groups of 500 rows: what it costs is known, and how often it is called.
         (
@@ -190,7 +189,6 @@ ROWS: Rows = {
         ("", shaped((None, 128), (None,))),
         ("", shaped((32, None), dtype="string")),
         ("", shaped((), ops=(MAP,))),
-        ("", shaped(ops=(MAP,))),
     ],
     # An array in the graph is as bad as the part of a node that it takes, times the tasks.
     "arrays-in-graph": [

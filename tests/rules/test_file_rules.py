@@ -150,7 +150,6 @@ ROWS: Rows = {
     # A path of this machine alone is told for several nodes; nodes described from elsewhere may have the data at another place.
     "path-not-shared": [
         ("warning", placed("/data", nodes=4)),
-        ("warning", placed("/dev/shm", None, nodes=4)),
         ("warning", replace(placed("/var/tmp/x", None, nodes=4), storage=None)),
         (says(message="the cluster has 8 nodes"), replace(placed("/dev/shm", None, nodes=4), plan=None)),
         ("", placed("/tmp/data")),
@@ -213,10 +212,10 @@ ROWS: Rows = {
     # A shard after reading is told, where that is the only way for information.
     "late-shard": [
         *(
-            (says("warning", op="shard", message="in 16"), planned(NAMES, *ops, plan=plan))
-            for plan in (None, make_plan())
-            for ops in [(*READ, shard()), (*READ, MAP, shard(), BATCH), (mapped(("ReadFile",)), shard())]
+            (says("warning", op="shard", message="in 16"), planned(NAMES, *ops))
+            for ops in [(*READ, MAP, shard(), BATCH), (mapped(("ReadFile",)), shard())]
         ),
+        (says("warning", message="in 16"), planned(NAMES, *READ, shard(), plan=None)),
         (says("warning", message="keeps one batch in 16"), planned(NAMES, *READ, BATCH, shard())),
         (says("warning", fix="the 1024 files are the most"), planned(NAMES, *READ, shard())),
         (says("info", fix="64 files"), planned(NAMES, *READ, shard(), files=2)),

@@ -84,7 +84,6 @@ def by_reading(reader: Callable[..., Case]) -> list[tuple[Expected, Case]]:
         for severity, station in [
             ("warning", ("serial op", "flat_map")),
             ("warning", ("serial op", "TFRecordDataset")),
-            ("warning", ("storage latency", "flat_map")),
             ("warning", "storage bandwidth"),
             ("info", ("serial op", "batch")),
             ("info", "CPU"),
