@@ -69,9 +69,11 @@ def cached(*after: Op, **row: Any) -> Case:
     return batched(mapped(CAST), cache(), *after, costs=cost("map", 0.1, **row), **PICTURES)
 
 
+CACHED = "ds = ds.map(f).cache()"
+
+
 def one_statement(functions: tuple[str, ...], **known: Any) -> Case:
-    code = "ds = ds.map(f).cache()"
-    return case_of(*reading(), mapped(functions, code=code), cache(code=code), batch(), **known)
+    return case_of(*reading(), mapped(functions, code=CACHED), cache(code=CACHED), batch(), **known)
 
 
 def two_launches(*sizes: float) -> tuple[Measurement, ...]:
@@ -151,7 +153,12 @@ ROWS: Rows = {
     "cache-after-randomness": [
         (says("warning", edits=(), after="ds = ds.cache().map(f)"), one_statement(RANDOM)),
         (says("info", after="ds = ds.cache().map(f)"), one_statement(BY_SEED)),
-        (says("warning", after=None), case_of(*reading(), mapped(RANDOM), mapped(CAST), cache(), batch())),
+        (
+            says("warning", after=None),
+            case_of(
+                *reading(), mapped(RANDOM, code="ds = ds.map(augment)"), mapped(CAST, code=CACHED), cache(code=CACHED), batch()
+            ),
+        ),
         ("", one_statement(CAST)),
         ("", one_statement(RANDOM, mode="eval")),
         ("", case_of(NAMES, shuffle(), *READ, cache(), batch())),

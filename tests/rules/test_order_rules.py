@@ -31,6 +31,7 @@ from tests.rules.lines import (
     reading,
     repeat,
     says,
+    shard,
     shuffle,
     skip,
     take,
@@ -108,11 +109,11 @@ def passing(*ops: Op, buffer_size: int = 10_000, window_s: float = 39.0, **known
     return case_of(*reading(), mapped(JPEG), shuffle(buffer_size), *ops, **settings)
 
 
-def training(batches: int | None, steps: int, *, epochs: int | None = None, **known: Any) -> Case:
+def training(batches: int | None, steps: int | None, *, epochs: int | None = None, **known: Any) -> Case:
     """Data of so many batches in each of 79 workers that share them, and a training of so many steps."""
     window = make_steady_state(epochs=0)
     case = case_of(
-        *reading(),
+        *(NAMES, shard(1), *READ),
         batch(),
         is_infinite=False,
         files=make_files(bytes=64 * GIB),
@@ -166,6 +167,7 @@ ROWS: Rows = {
         ("", batched(mapped(JPEG), filtered(), **decoded(0.8, 1.01))),
         ("", batched(mapped(JPEG), filtered())),  # nobody knows what it drops
         ("", batched(mapped(JPEG), filtered(), **decoded(0.8, None))),
+        ("", batched(mapped(JPEG), filtered(), costs=(cost("map", 0.8), cost("filter", 0.01, elements_per_sample=None)))),
         ("", batched(mapped(JPEG), filtered(), **decoded(0.8, 0.0))),  # before a complete cache
         ("", batched(mapped(JPEG), filtered(), costs=(cost("map", 0.8, share_ratio=None, elements_per_sample=2.0), DROPPED))),
         ("", batched(mapped(JPEG), batch(), filtered(), **decoded(0.8, 2.0))),
@@ -228,7 +230,7 @@ ROWS: Rows = {
     ],
     # Data that ended in a window, or that end before the steps do.
     "dataset-ends": [
-        ("warning", case_of(*reading(), batch(), is_infinite=False, worker={"steady_state": make_steady_state(epochs=2)})),
+        ("warning", training(100, None, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=2)))),
         ("", case_of(*reading(), batch(), is_infinite=False, mode="eval", worker={"steady_state": make_steady_state(epochs=2)})),
         ("", case_of(*reading(), batch(), worker={"steady_state": make_steady_state(epochs=2)})),
         (says("warning", evidence={"batches": 100 * 79}), training(100, 10_000, is_sharded=False)),  # each worker has all of them
