@@ -30,9 +30,9 @@ from benchmarks.paired import arguments, ratio_bounds, save, show
 from benchmarks.prediction_error import TRIALS, Trial
 from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.engines.local import LocalWorkers
-from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
-from cs_input_analyzer.studies.probing.probing import MOST_NEXT_PROBES
+from cs_input_analyzer.workflows.probing.probing import MOST_NEXT_PROBES
 
 NODE_CPUS = 16
 EIGHTH = CPUS / NODE_CPUS

@@ -32,7 +32,7 @@ from benchmarks import hostile_texts, run_logs
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.cli import main as command
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.machines.counters import read_memory
+from cs_input_analyzer.host.counters import read_memory
 from wafer_model import WaferModelError
 
 LONGEST_S, MOST_BYTES = 5.0, 500e6
@@ -129,9 +129,9 @@ def _journal(folder: Path) -> bytes:
 def sorts() -> tuple[Sort, ...]:
     """All kinds, with real files of each."""
     from cs_input_analyzer import report
-    from cs_input_analyzer.machines.cluster.file import read_file
+    from cs_input_analyzer.host.cluster.file import read_file
     from cs_input_analyzer.runs.inspection import inspect_run
-    from cs_input_analyzer.worker.load import load_params
+    from cs_input_analyzer.tfdata.load import load_params
     from wafer_model import ask
 
     run_file = ROOT / "tests" / "report" / "run_0.1.0.json"

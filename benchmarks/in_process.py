@@ -43,8 +43,7 @@ def told(output: str) -> list[Any]:
 
 def built(make: Callable[..., Any] | str, params: Mapping[str, Any]) -> tuple[Any, PipelineGraph]:
     """Return the dataset of a function, or of a target by name, and what the analyzer reads in its graph."""
-    from cs_input_analyzer.pipeline import graph
-    from cs_input_analyzer.worker import load
+    from cs_input_analyzer.tfdata import graph, load
 
     call = load.Call(params=params, mode="train", num_workers=1, worker_index=0)
     with graph.recorded_sources() as log:

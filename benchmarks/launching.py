@@ -17,7 +17,7 @@ from benchmarks.known_truth.suite import CASES, files_of
 from cs_input_analyzer.engines import Launcher, LaunchResult, LocalLauncher, WorkPlan
 from cs_input_analyzer.engines.local import LocalWorkers
 from cs_input_analyzer.records import CacheChoice, Layout
-from cs_input_analyzer.studies.probing.seconds import LEAST_BATCHES
+from cs_input_analyzer.workflows.probing.seconds import LEAST_BATCHES
 from sample_pipelines import SAMPLES, write_sample
 
 CPUS = 2

@@ -27,13 +27,13 @@ import cs_input_analyzer as csia
 from benchmarks.occasion.report import Spread, around, worker_of
 from benchmarks.occasion.saved import DATA, saved
 from benchmarks.paired import middle, save, show
-from cs_input_analyzer.machines.cluster import this_host
-from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.planning.recommend import recommend
-from cs_input_analyzer.planning.recommend.launches import smallest
-from cs_input_analyzer.planning.recommend.problem import PlanningProblem
+from cs_input_analyzer.host.cluster import this_host
+from cs_input_analyzer.model import capacity
+from cs_input_analyzer.model.estimates import NORMAL_95
+from cs_input_analyzer.model.recommend import recommend
+from cs_input_analyzer.model.recommend.launches import smallest
+from cs_input_analyzer.model.recommend.problem import PlanningProblem
 from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Host, Layout, Measurement, Options, PipelineGraph, QuietLoop
-from cs_input_analyzer.stats.estimates import NORMAL_95
 from cs_input_analyzer.worker.summary import measurement_of
 from wafer_model import Consumption
 

@@ -75,11 +75,11 @@ def hidden(place: str, planted: Callable[..., Any]) -> Any:
 def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:
     """CPU µs per sample by row; the planted op's row is called `planted`, the rest of the process's CPU `runtime`."""
     from benchmarks.busy_op import busy
-    from cs_input_analyzer.pipeline import graph
     from cs_input_analyzer.records import SamplesPerElement
-    from cs_input_analyzer.studies.probing.seconds import LOOK_S
+    from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.journal import read_journal
     from cs_input_analyzer.worker.second_look import look_again
+    from cs_input_analyzer.workflows.probing.seconds import LOOK_S
 
     with graph.recorded_sources() as log:
         planted = busy(cpu_us=cpu_us * (BATCH if place in ("map of batches", "behind group_by_window") else 1))

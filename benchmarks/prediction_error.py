@@ -34,8 +34,8 @@ import cs_input_analyzer as csia
 from benchmarks.launching import CPUS, QUOTA_CPUS, QuotaLauncher, can_set_quotas, enough_s, launched, pipelines
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.engines.local import LocalLauncher
-from cs_input_analyzer.planning import capacity
-from cs_input_analyzer.planning.capacity.worker import model_error_log
+from cs_input_analyzer.model import capacity
+from cs_input_analyzer.model.capacity.worker import model_error_log
 from cs_input_analyzer.records import CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
 
 # Fresh launches of probed layouts.

@@ -29,8 +29,8 @@ from benchmarks.paired import save, show
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.slurm.node_worker import RESULT
 from cs_input_analyzer.engines.slurm.results import read_results
-from cs_input_analyzer.machines.cluster.slurm import discover
-from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.host.cluster.slurm import discover
+from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, Options, SteadyState, WorkerResult
 from cs_input_analyzer.worker.summary import measurement_of
 from tests.slurm.private_slurm import missing, private_slurm

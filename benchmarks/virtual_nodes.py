@@ -19,7 +19,7 @@ from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
 from benchmarks.launching import QuotaLauncher, can_set_quotas, launched
 from benchmarks.paired import arguments, middle, save, show
-from cs_input_analyzer.planning import capacity
+from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Cluster, Layout
 
 BYTES_PER_S = 20e6

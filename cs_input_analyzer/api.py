@@ -15,7 +15,7 @@ from cs_input_analyzer import records, report
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, UsageError, typed
 from cs_input_analyzer.gone import gone_message
-from cs_input_analyzer.machines import history, host
+from cs_input_analyzer.host import history, machine
 from cs_input_analyzer.masking import Secrets, hide_in, masked_command
 from cs_input_analyzer.records import Cluster, Options
 from cs_input_analyzer.request.again import VALIDATE_SECONDS, Relaunch, known_among, read_relaunch
@@ -25,15 +25,15 @@ from cs_input_analyzer.request.request import TOOL, Request, read_request
 from cs_input_analyzer.request.target import Target, params_json_of, pickled_into
 from cs_input_analyzer.runs.in_process import Recommendation
 from cs_input_analyzer.runs.in_process import recommend_for as measured_here
-from cs_input_analyzer.studies import analyze as analysis
-from cs_input_analyzer.studies import replan
-from cs_input_analyzer.studies import tune as tuning_here
-from cs_input_analyzer.studies.compare import compare as compare_runs
-from cs_input_analyzer.studies.remeasure import measured_in_turns
-from cs_input_analyzer.studies.validate import Trial
-from cs_input_analyzer.studies.validate import validate as launch_and_compare
 from cs_input_analyzer.units import format_seconds
 from cs_input_analyzer.worker import capture
+from cs_input_analyzer.workflows import analyze as analysis
+from cs_input_analyzer.workflows import replan
+from cs_input_analyzer.workflows import tune as tuning_here
+from cs_input_analyzer.workflows.compare import compare as compare_runs
+from cs_input_analyzer.workflows.remeasure import measured_in_turns
+from cs_input_analyzer.workflows.validate import Trial
+from cs_input_analyzer.workflows.validate import validate as launch_and_compare
 
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
@@ -322,7 +322,7 @@ def plan(
             cluster=found.cluster,
             consumption=found.consumption,
             command=command,
-            created_at=host.utc_now(),
+            created_at=machine.utc_now(),
         ),
         tuple(wanted),
         declared=declared,

@@ -10,7 +10,7 @@ import pytest
 
 from cs_input_analyzer.errors import InputFunctionError, UsageError
 from cs_input_analyzer.masking import MASK, Secrets, hide_in, is_secret, masked_command, masked_params, masked_places, masked_words
-from cs_input_analyzer.planning.params import filled
+from cs_input_analyzer.model.params import filled
 
 FIRES = [
     *(("api_key", "SECRET123"), ("apiKey", "x" * 20), ("API_KEY", "abc"), ("api-key", "abc"), ("apikey", 12345)),

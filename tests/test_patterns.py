@@ -12,9 +12,9 @@ from contextlib import suppress
 import pytest
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.machines.node_speed import model_of
+from cs_input_analyzer.host.node_speed import model_of
 from cs_input_analyzer.masking import masked_command, masked_params
-from cs_input_analyzer.planning.node_list import expand_nodelist
+from cs_input_analyzer.model.node_list import expand_nodelist
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.report.to_html import _breakable
 from cs_input_analyzer.report.to_markdown import _plain

@@ -132,7 +132,7 @@ def test_the_interface_page_has_every_option_and_preset_and_no_option_that_is_no
     options += import_module("cs_input_analyzer.cli.original").original.params
     there = {flag for option in options for flag in (*option.opts, *option.secondary_opts)}
     assert promised - there - {"--help", "--version"} == set()
-    presets = import_module("cs_input_analyzer.machines.cluster").preset_names()
+    presets = import_module("cs_input_analyzer.host.cluster").preset_names()
     assert presets
     assert [name for name in presets if f"`{name}`" not in text] == []
 

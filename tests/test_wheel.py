@@ -89,7 +89,7 @@ import cs_input_analyzer, sample_pipelines, wafer_model
 for module in (cs_input_analyzer, sample_pipelines, wafer_model):
     assert module.__file__.startswith({home!r}), module.__file__
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.machines.cluster import preset_names
+from cs_input_analyzer.host.cluster import preset_names
 assert preset_names()
 assert all(sample.params_path.is_file() for sample in sample_pipelines.SAMPLES)
 sys.exit(main(["report", {run!r}, "-o", "report.html"]))

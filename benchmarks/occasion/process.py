@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cs_input_analyzer.machines.counters import CounterReader
-from cs_input_analyzer.machines.reference import SpeedWatch, undisturbed_s
+from cs_input_analyzer.host.counters import CounterReader
+from cs_input_analyzer.host.reference import SpeedWatch, undisturbed_s
 from cs_input_analyzer.worker.noise import noise_between
 
 # Buffers that filled between slices are emptied for so long, before a slice counts.

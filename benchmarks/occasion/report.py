@@ -21,7 +21,7 @@ from scipy import stats
 from benchmarks.occasion.measuring import QUIET_OTHERS_RATIO
 from benchmarks.occasion.saved import saved
 from benchmarks.paired import CONFIDENCE, middle, show
-from cs_input_analyzer.planning.capacity import at_quiet_level
+from cs_input_analyzer.model.capacity import at_quiet_level
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, WorkerResult
 from cs_input_analyzer.worker.summary import measurement_of
 

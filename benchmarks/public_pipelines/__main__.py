@@ -28,8 +28,8 @@ from benchmarks.public_pipelines.listed import LISTED, Listed
 from benchmarks.public_pipelines.table import Judgement, cells, show_all
 from benchmarks.public_pipelines.trying import FailedError, Place, Step, analyzed, measured, place_for
 from cs_input_analyzer.api import Analysis
-from cs_input_analyzer.pipeline.source.patch import make_patch
 from cs_input_analyzer.records import Finding
+from cs_input_analyzer.tfdata.source.patch import make_patch
 
 JUDGED = Path(__file__).with_name("judged.json")
 SIZES, PAIR_S, SAVING_S = 40, 1.5, 0.25

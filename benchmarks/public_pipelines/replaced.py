@@ -31,7 +31,7 @@ def savings(
     That is the CPU of the pipeline whose op's inputs are ready, minus that of the one in which the op's own elements are. Fewer
     rounds where the time is up. What stands before a cache that is full saves nothing.
     """
-    from cs_input_analyzer.pipeline.graph import graph_def_of, named_inputs
+    from cs_input_analyzer.tfdata.graph import graph_def_of, named_inputs
 
     dataset, pipeline = built(getattr(targets, listed.name), params)
     graph_def = graph_def_of(dataset)
@@ -93,7 +93,7 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str], longest_s
 
     As many to a pass as the op gives, where that ends.
     """
-    from cs_input_analyzer.pipeline.graph import graph_def_of
+    from cs_input_analyzer.tfdata.graph import graph_def_of
 
     graph_def = graph_def_of(dataset)
     known = {function.signature.name for function in graph_def.library.function}
@@ -121,7 +121,7 @@ def with_ready(dataset: Any, nodes: Sequence[str], ops: Sequence[str], longest_s
 
 def top_nodes(graph_def: Any) -> dict[str, str]:
     """Return op name -> name of its node in the GraphDef; the ops at the top of the pipeline only, sources first."""
-    from cs_input_analyzer.pipeline.graph import reader_of
+    from cs_input_analyzer.tfdata.graph import reader_of
 
     return {op: place.node for op, place in reader_of(graph_def).places.items() if place.function is None and place.within is None}
 
@@ -129,8 +129,8 @@ def top_nodes(graph_def: Any) -> dict[str, str]:
 def cut_after(dataset: Any, op: str) -> Any:
     """Return the pipeline cut after one of its ops, as flat tuples of tensors. None for an op inside a function, or one that this
     TensorFlow does not describe. Works as long as `dataset` lives."""
-    from cs_input_analyzer.pipeline.edits import graph_text
-    from cs_input_analyzer.pipeline.graph import graph_def_of
+    from cs_input_analyzer.tfdata.edits import graph_text
+    from cs_input_analyzer.tfdata.graph import graph_def_of
 
     graph_def = graph_def_of(dataset)
     name = top_nodes(graph_def).get(op)

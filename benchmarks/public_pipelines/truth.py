@@ -45,7 +45,7 @@ def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float)
     """
     from dataclasses import replace
 
-    from cs_input_analyzer.pipeline.samples import samples_per_element_of
+    from cs_input_analyzer.tfdata.samples import samples_per_element_of
     from cs_input_analyzer.worker.sampling import shapes_of
 
     dataset, pipeline = built(getattr(targets, listed.name), params)
@@ -101,8 +101,8 @@ def again(
     listed: Listed, params: Mapping[str, str], fixes: Mapping[str, Sequence[Mapping[str, Any]]], rounds: int, seconds: float
 ) -> dict[str, Any]:
     """Samples/s of the original and of each fix, by name, of rounds in which each has its turn."""
-    from cs_input_analyzer.pipeline.edits import apply
     from cs_input_analyzer.records import Edit
+    from cs_input_analyzer.tfdata.edits import apply
 
     dataset, _ = built(getattr(targets, listed.name), params)
     readings, refused = {"original": Reading(dataset, listed)}, {}
@@ -129,7 +129,7 @@ def runs(listed: Listed, params: Mapping[str, str], texts: Mapping[str, str]) ->
     """Reads two elements with source files that have other texts, by path. What goes wrong is raised."""
     import importlib
 
-    from cs_input_analyzer.worker.patched import patched_sources
+    from cs_input_analyzer.tfdata.patched import patched_sources
 
     for path, text in texts.items():
         compile(text, path, "exec")

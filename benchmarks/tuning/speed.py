@@ -56,7 +56,7 @@ def autotune_everywhere(pipeline: PipelineGraph) -> tuple[Edit, ...]:
 
 
 def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
-    from cs_input_analyzer.pipeline.edits import EditError, apply
+    from cs_input_analyzer.tfdata.edits import EditError, apply
 
     kept: list[Edit] = []
     for edit in edits:
@@ -69,7 +69,7 @@ def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
 
 
 def _measure(order: dict[str, Any]) -> Speeds:
-    from cs_input_analyzer.pipeline.edits import apply
+    from cs_input_analyzer.tfdata.edits import apply
     from cs_input_analyzer.worker.sampling import SamplingLoop
 
     dataset, pipeline = built(order["target"], order["params"])

@@ -13,8 +13,8 @@ import cs_input_analyzer as csia
 from benchmarks.paired import middle, show
 from benchmarks.tuning.pipelines import BATCH, Mistake, params_of
 from cs_input_analyzer import rules
-from cs_input_analyzer.pipeline import graph
 from cs_input_analyzer.records import Case, Cluster
+from cs_input_analyzer.tfdata import graph
 
 CPUS = 2
 FINDINGS_S = 2.0

@@ -30,8 +30,8 @@ from cs_input_analyzer.engines.script import find_captures
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Options
-from cs_input_analyzer.studies.probing.failures import failure_of
 from cs_input_analyzer.worker.capture import from_command, is_script
+from cs_input_analyzer.workflows.probing.failures import failure_of
 
 # The shortest window, and the longest: a batch of a thousand samples made in Python takes seconds.
 WINDOW_S, LONGEST_WINDOW_S = 0.5, 30.0

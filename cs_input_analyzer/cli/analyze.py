@@ -114,10 +114,10 @@ def request_of(
     Raises:
         UsageError: all mistakes of the command line.
     """
-    from cs_input_analyzer.planning.params import params_to_json
+    from cs_input_analyzer.model.params import params_to_json
     from cs_input_analyzer.request.options import read_options, with_cluster_file
     from cs_input_analyzer.request.request import read_request
-    from cs_input_analyzer.worker import load
+    from cs_input_analyzer.tfdata import load
 
     found_wrong, params_json = mistakes(), None
     current = one_layout(choices.pop("current", None), found_wrong)

@@ -69,7 +69,7 @@ def compare(old_file: str, new_file: str, percent: float | None, measure: bool, 
 
 def _gate(found: Comparison, percent: float) -> int:
     """The exit code of `--fail-if-slower`, with a line that says why."""
-    from cs_input_analyzer.studies.compare import is_slower_by
+    from cs_input_analyzer.workflows.compare import is_slower_by
 
     if is_slower_by(found, percent / 100):
         complain(f"--fail-if-slower {percent:g}: the new run is slower by more than that")

@@ -18,7 +18,7 @@ from cs_input_analyzer.units import counted
 @click.command("tf-config", cls=Command)
 def tf_config() -> int:
     """Print the TF_CONFIG of this Slurm task; the sbatch file uses it."""
-    from cs_input_analyzer.planning import tf_config as slurm_task
+    from cs_input_analyzer.model import tf_config as slurm_task
 
     print_text(slurm_task.tf_config(os.environ))
     return 0
@@ -40,9 +40,9 @@ def cluster(choice: str | None, path: str | None, force: bool, **of_slurm: Any) 
     Add to it what Slurm does not know: the bandwidths, your container and arguments. docs/interfaces.md lists all keys.
     """
     from cs_input_analyzer.files import check_writable, write_text_atomically
-    from cs_input_analyzer.machines import cluster as clusters
-    from cs_input_analyzer.machines import host
-    from cs_input_analyzer.machines.cluster.file import file_text
+    from cs_input_analyzer.host import cluster as clusters
+    from cs_input_analyzer.host import machine
+    from cs_input_analyzer.host.cluster.file import file_text
     from cs_input_analyzer.records import Options
 
     choice = choice or (clusters.SLURM if shutil.which("scontrol") else clusters.LOCAL)
@@ -52,7 +52,7 @@ def cluster(choice: str | None, path: str | None, force: bool, **of_slurm: Any) 
         raise UsageError("--partition, --exclude-nodes: only Slurm has these; add --cluster slurm")
     if path is not None and check_writable(path).is_file() and not force:
         raise UsageError(f"--write {path}: this file exists; name another one, or replace it with --force")
-    here = host.read_host()
+    here = machine.read_host()
     found = clusters.named_host(here) if choice == clusters.LOCAL else clusters.resolve(Options(cluster=choice, **of_slurm), here)
     if path is None:
         print_text(file_text(found).rstrip())

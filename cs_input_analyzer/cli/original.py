@@ -20,7 +20,7 @@ from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.masking import masked_command
-from cs_input_analyzer.planning.train_command import is_python, trained, without_launcher
+from cs_input_analyzer.model.train_command import is_python, trained, without_launcher
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis, Capture

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from cs_input_analyzer.engines.collecting import Collected, launch_result
 from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
-from cs_input_analyzer.planning.tf_config import announced_addresses, of_worker
+from cs_input_analyzer.model.tf_config import announced_addresses, of_worker
 from cs_input_analyzer.worker.journal import Order, WorkPlan
 from cs_input_analyzer.worker.summary import Killed
 

@@ -15,8 +15,8 @@ from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.machines.counters import ProcessTree
-from cs_input_analyzer.machines.host import cpu_sets
+from cs_input_analyzer.host.counters import ProcessTree
+from cs_input_analyzer.host.machine import cpu_sets
 from cs_input_analyzer.records import START_TIMEOUT_S, Layout
 from cs_input_analyzer.worker.journal import WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Killed

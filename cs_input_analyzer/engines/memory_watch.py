@@ -6,7 +6,7 @@ import re
 import resource
 import time
 
-from cs_input_analyzer.machines.counters import ProcessTree, read_start
+from cs_input_analyzer.host.counters import ProcessTree, read_start
 
 # At most this part of the time goes into adding up what is shared, which the kernel does page by page: tens of milliseconds for
 # some gigabytes.

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from cs_input_analyzer.engines.bootstrap import MARK
 from cs_input_analyzer.errors import check_text
-from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
-from cs_input_analyzer.machines.counters import read_start
+from cs_input_analyzer.host.cluster.slurm_commands import our_environment
+from cs_input_analyzer.host.counters import read_start
 from cs_input_analyzer.worker.isolation import AWAY, remove_tree
 
 PREFIX = "cs_input_analyzer-"

@@ -13,8 +13,8 @@ from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.collecting import how_it_ended, temporary_scratch
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, NotIsolatedError, UsageError
-from cs_input_analyzer.pipeline.graph import is_users_own
 from cs_input_analyzer.records import Capture, CaptureCandidate
+from cs_input_analyzer.tfdata.graph import is_users_own
 from cs_input_analyzer.units import several
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION

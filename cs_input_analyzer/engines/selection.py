@@ -10,11 +10,11 @@ from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError
-from cs_input_analyzer.machines import cluster, history, host
-from cs_input_analyzer.machines.cluster.slurm import SlurmNodes, discover
-from cs_input_analyzer.machines.node_speed import with_speed_of_same_model
-from cs_input_analyzer.planning import recommend
-from cs_input_analyzer.planning.node_list import expand_nodelist
+from cs_input_analyzer.host import cluster, history, machine
+from cs_input_analyzer.host.cluster.slurm import SlurmNodes, discover
+from cs_input_analyzer.host.node_speed import with_speed_of_same_model
+from cs_input_analyzer.model import recommend
+from cs_input_analyzer.model.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 
 
@@ -47,11 +47,11 @@ def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = 
         with mistakes:
             if declared is None and options.cluster is not None:
                 cluster.launch_options(options.cluster)  # raises for a file with mistakes
-        this_host = host.read_host()
+        this_host = machine.read_host()
         return None if mistakes else Place(host=this_host, cluster=cluster.named_host(this_host))
-    this_host = host.read_host()
+    this_host = machine.read_host()
     with mistakes:
-        this_host = history.known(host.read_host(options.cpus))
+        this_host = history.known(machine.read_host(options.cpus))
     with mistakes:
         _check_probes(options, this_host)
     if mistakes and options.cluster == cluster.SLURM:

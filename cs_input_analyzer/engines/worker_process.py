@@ -15,8 +15,8 @@ import psutil
 
 from cs_input_analyzer.engines.forking import ForkedProcess
 from cs_input_analyzer.engines.memory_watch import MemoryWatch
-from cs_input_analyzer.machines.counters import ProcessTree
-from cs_input_analyzer.machines.host import memory_here
+from cs_input_analyzer.host.counters import ProcessTree
+from cs_input_analyzer.host.machine import memory_here
 from cs_input_analyzer.worker.isolation import AWAY
 from cs_input_analyzer.worker.journal import EventTail
 from cs_input_analyzer.worker.summary import Ending, Killed

@@ -1,4 +1,4 @@
-"""The records of the analyzer, in the order in which data flows through them. READ THESE FIRST, then `studies/analyze.py`.
+"""The records of the analyzer, in the order in which data flows through them. READ THESE FIRST, then `workflows/analyze.py`.
 
     machine ─▶ pipeline ─▶ measured ─▶ model ─▶ plan ─▶ findings ─▶ run
     (`inspection` and `comparison` are what two other stories give: `inspect-run` and `compare`)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.planning.launch_lines import launch_lines
-from cs_input_analyzer.planning.params import params_from_json
+from cs_input_analyzer.model.launch_lines import launch_lines
+from cs_input_analyzer.model.params import params_from_json
 from cs_input_analyzer.records import Analysis, LaunchLines, Op
 from cs_input_analyzer.units import counted, visible
 

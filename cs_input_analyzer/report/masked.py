@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from cs_input_analyzer.masking import Secrets, masked_command, masked_params
-from cs_input_analyzer.planning.params import params_from_json, params_to_json
+from cs_input_analyzer.model.params import params_from_json, params_to_json
 from cs_input_analyzer.records import Analysis, Options
 from cs_input_analyzer.report.foreign import own_lines
 

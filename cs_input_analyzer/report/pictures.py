@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 
-from cs_input_analyzer.planning.curves import GapBin, feeds, gap_bins, throughput_curve, wanted_gap_s
+from cs_input_analyzer.model.curves import GapBin, feeds, gap_bins, throughput_curve, wanted_gap_s
 from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Prediction, WorkerResult
 from cs_input_analyzer.report.chart import SECONDS, SHARE, Chart, Row, Spec, axis, field, labels, layer, shown, tooltip
 from cs_input_analyzer.report.tables import YES_OR_NO

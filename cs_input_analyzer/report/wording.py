@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cs_input_analyzer.pipeline.samples import element_sentence
 from cs_input_analyzer.records import Analysis, Consumption, Estimate, Layout, Measurement, Options, Scalar
+from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import format_count, format_estimate, format_ratio, format_seconds, visible
 
 Pairs = tuple[tuple[str, str], ...]

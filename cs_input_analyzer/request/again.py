@@ -12,11 +12,12 @@ from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import Mistakes, UsageError, typed
 from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.masking import masked_options
-from cs_input_analyzer.planning.params import filled
+from cs_input_analyzer.model.params import filled
 from cs_input_analyzer.records import Analysis, Cluster, Host, Layout, Options
 from cs_input_analyzer.request.options import NO_LAUNCH, as_layouts, read_options
 from cs_input_analyzer.request.target import check_importable
-from cs_input_analyzer.worker import capture, load
+from cs_input_analyzer.tfdata import load
+from cs_input_analyzer.worker import capture
 
 VALIDATE_SECONDS = 120.0
 VALIDATE_ROUNDS = 3

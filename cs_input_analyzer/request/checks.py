@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from cs_input_analyzer.machines import cluster as clusters
+from cs_input_analyzer.host import cluster as clusters
 from cs_input_analyzer.records import Options
 
 MIN_SECONDS = 5.0

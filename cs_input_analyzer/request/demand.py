@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.planning.recommend import check_streaming_nodes
-from cs_input_analyzer.planning.train_command import streams_weights
+from cs_input_analyzer.model.recommend import check_streaming_nodes
+from cs_input_analyzer.model.train_command import streams_weights
 from cs_input_analyzer.records import Consumption, Options, SamplesPerElement
 from wafer_model import WaferModelError, from_compile_report, from_model, from_performance, from_rate, from_step_time
 from wafer_model.constants import MODES

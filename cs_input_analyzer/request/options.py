@@ -17,10 +17,10 @@ from typing import Any, get_type_hints
 
 from cs_input_analyzer.errors import Mistakes, UsageError, check_text, typed
 from cs_input_analyzer.gone import gone_message
-from cs_input_analyzer.machines import cluster as clusters
-from cs_input_analyzer.machines.cluster.file import LAUNCH_FIELDS
-from cs_input_analyzer.planning.launch_lines import check_lines
-from cs_input_analyzer.planning.node_list import expand_nodelist
+from cs_input_analyzer.host import cluster as clusters
+from cs_input_analyzer.host.cluster.file import LAUNCH_FIELDS
+from cs_input_analyzer.model.launch_lines import check_lines
+from cs_input_analyzer.model.node_list import expand_nodelist
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
 from cs_input_analyzer.request.checks import contradictions, problems
 from cs_input_analyzer.rules import check_codes

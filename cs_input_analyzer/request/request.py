@@ -8,7 +8,7 @@ from typing import Any
 from cs_input_analyzer import __version__
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import Mistakes
-from cs_input_analyzer.machines import host
+from cs_input_analyzer.host import machine
 from cs_input_analyzer.records import Cluster, Consumption, Host, Options, PipelineGraph, Tool
 from cs_input_analyzer.request import demand
 from cs_input_analyzer.request.options import read_options, with_cluster_file
@@ -86,7 +86,7 @@ def read_request(
         declared=declared,
         consumption=consumption,
         command=command,
-        created_at=host.utc_now(),
+        created_at=machine.utc_now(),
     )
 
 

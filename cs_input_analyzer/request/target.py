@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cs_input_analyzer.errors import TargetError, UsageError, check_text
-from cs_input_analyzer.planning.params import params_to_json
-from cs_input_analyzer.worker import capture, load
+from cs_input_analyzer.model.params import params_to_json
+from cs_input_analyzer.tfdata import load
+from cs_input_analyzer.worker import capture
 
 Target = str | Callable[..., object]
 

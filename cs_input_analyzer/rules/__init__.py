@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.pipeline.edits import source_change
-from cs_input_analyzer.pipeline.folding import LEAST_ALIKE, call_of
-from cs_input_analyzer.planning.evidence import more_of_call
+from cs_input_analyzer.model.evidence import more_of_call
 from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.rules import caches, elements, files, maps, memory, order, readers, runs, shards, shuffles, threads
+from cs_input_analyzer.tfdata.edits import source_change
+from cs_input_analyzer.tfdata.folding import LEAST_ALIKE, call_of
 
 # What the hundreds of a code say.
 TOPICS = {

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
-from cs_input_analyzer.pipeline.edits.statement import argument_set
-from cs_input_analyzer.pipeline.folding import costliest
-from cs_input_analyzer.pipeline.lineage import upstream
-from cs_input_analyzer.pipeline.op_kinds import TRANSFORMS
-from cs_input_analyzer.pipeline.op_traits import is_costly
-from cs_input_analyzer.pipeline.samples import batching_op, full_batches
-from cs_input_analyzer.pipeline.threads import python_ops
-from cs_input_analyzer.planning.evidence import (
+from cs_input_analyzer.model.evidence import (
     COSTLY_RATIO,
     READING,
     bottleneck,
@@ -24,6 +17,13 @@ from cs_input_analyzer.planning.evidence import (
     waits,
 )
 from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, StationKind
+from cs_input_analyzer.tfdata.edits.statement import argument_set
+from cs_input_analyzer.tfdata.folding import costliest
+from cs_input_analyzer.tfdata.lineage import upstream
+from cs_input_analyzer.tfdata.op_kinds import TRANSFORMS
+from cs_input_analyzer.tfdata.op_traits import is_costly
+from cs_input_analyzer.tfdata.samples import batching_op, full_batches
+from cs_input_analyzer.tfdata.threads import python_ops
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_rate, format_ratio, several
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.op_traits import first_of
-from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.evidence import COSTLY_RATIO, READING, bottleneck, finding, node_local_folder, share_of, workers_of
+from cs_input_analyzer.model.evidence import COSTLY_RATIO, READING, bottleneck, finding, node_local_folder, share_of, workers_of
 from cs_input_analyzer.records import Case, Finding, Scalar, StationKind
+from cs_input_analyzer.tfdata.op_traits import first_of
+from cs_input_analyzer.tfdata.threads import reader_ops
 from cs_input_analyzer.units import format_bytes, format_count, format_ratio
 
 SKEWED_RATIO = 2.0  # largest file over mean file

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline import op_traits as traits
-from cs_input_analyzer.pipeline.folding import call_of
-from cs_input_analyzer.pipeline.lineage import freeing_shuffle, reads_names_only
-from cs_input_analyzer.pipeline.op_kinds import RANDOM_STATE, THREADED, TRANSFORMS
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.pipeline.threads import is_serial
-from cs_input_analyzer.planning.evidence import (
+from cs_input_analyzer.model.evidence import (
     bottleneck,
     busy_ratio,
     calls_at_once,
@@ -25,6 +19,12 @@ from cs_input_analyzer.planning.evidence import (
     widest_cpus,
 )
 from cs_input_analyzer.records import BUSY_RATIO, Case, Edit, Finding, Op
+from cs_input_analyzer.tfdata import op_traits as traits
+from cs_input_analyzer.tfdata.folding import call_of
+from cs_input_analyzer.tfdata.lineage import freeing_shuffle, reads_names_only
+from cs_input_analyzer.tfdata.op_kinds import RANDOM_STATE, THREADED, TRANSFORMS
+from cs_input_analyzer.tfdata.source.code import AUTOTUNE
+from cs_input_analyzer.tfdata.threads import is_serial
 from cs_input_analyzer.units import counted
 
 # Below this share of the CPU time, or of all time where it waits, a map is not worth another thread.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.planning.buffers import buffers_of
-from cs_input_analyzer.planning.evidence import finding, free_bytes_per_node, tasks_per_node
+from cs_input_analyzer.model.buffers import buffers_of
+from cs_input_analyzer.model.evidence import finding, free_bytes_per_node, tasks_per_node
 from cs_input_analyzer.records import Case, Finding
 from cs_input_analyzer.units import format_bytes
 

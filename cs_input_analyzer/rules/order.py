@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from cs_input_analyzer.pipeline import op_traits as traits
-from cs_input_analyzer.pipeline.edits.statement import argument_set
-from cs_input_analyzer.pipeline.lineage import deals_out_files, downstream, freeing_shuffle, reads_names_only, upstream, without_end
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, HANDS_ON, OPENS, REPEATS, THREADED, kinds_with
-from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.planning.buffers import refill_ratio
-from cs_input_analyzer.planning.evidence import (
+from cs_input_analyzer.model.buffers import refill_ratio
+from cs_input_analyzer.model.evidence import (
     COSTLY_RATIO,
     bottleneck,
     finding,
@@ -27,6 +21,12 @@ from cs_input_analyzer.planning.evidence import (
     workers_of,
 )
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, SteadyState
+from cs_input_analyzer.tfdata import op_traits as traits
+from cs_input_analyzer.tfdata.edits.statement import argument_set
+from cs_input_analyzer.tfdata.lineage import deals_out_files, downstream, freeing_shuffle, reads_names_only, upstream, without_end
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, HANDS_ON, OPENS, REPEATS, THREADED, kinds_with
+from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching, shuffle_of_samples
+from cs_input_analyzer.tfdata.source.code import AUTOTUNE
 from cs_input_analyzer.units import counted, format_count, format_seconds, several
 
 _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.folding import folding_of, joint_of
-from cs_input_analyzer.pipeline.lineage import freeing_shuffle, upstream
-from cs_input_analyzer.pipeline.op_traits import (
-    cost_of,
-    has_written_cycle,
-    is_made_by_reader,
-    opens_files,
-    reader_call,
-)
-from cs_input_analyzer.pipeline.source.code import AUTOTUNE
-from cs_input_analyzer.pipeline.threads import inside, reader_ops
-from cs_input_analyzer.planning.evidence import (
+from cs_input_analyzer.model.evidence import (
     PAYING_RATIO,
     READING,
     bottleneck,
@@ -27,6 +16,17 @@ from cs_input_analyzer.planning.evidence import (
     widest_cpus,
 )
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
+from cs_input_analyzer.tfdata.folding import folding_of, joint_of
+from cs_input_analyzer.tfdata.lineage import freeing_shuffle, upstream
+from cs_input_analyzer.tfdata.op_traits import (
+    cost_of,
+    has_written_cycle,
+    is_made_by_reader,
+    opens_files,
+    reader_call,
+)
+from cs_input_analyzer.tfdata.source.code import AUTOTUNE
+from cs_input_analyzer.tfdata.threads import inside, reader_ops
 from cs_input_analyzer.units import counted
 
 # Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.

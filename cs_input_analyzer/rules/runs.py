@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.op_kinds import KEEPERS
-from cs_input_analyzer.planning.capacity import dataset_bytes_per_node
-from cs_input_analyzer.planning.evidence import READING, bottleneck, finding, free_bytes_per_node, is_full
+from cs_input_analyzer.model.capacity import dataset_bytes_per_node
+from cs_input_analyzer.model.evidence import READING, bottleneck, finding, free_bytes_per_node, is_full
 from cs_input_analyzer.records import CACHED_RATIO, Case, Finding, Measurement, Op, Scalar, WorkerResult
+from cs_input_analyzer.tfdata.op_kinds import KEEPERS
 from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
 
 # Words of an error that was met while reading -> what to do.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cs_input_analyzer.pipeline.lineage import AUTO, AUTO_SHARD, DATA, FILE, reads_names_only, upstream
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
-from cs_input_analyzer.pipeline.op_traits import first_of, number_of
-from cs_input_analyzer.pipeline.source.code import argument_of, count_calls, with_argument
-from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.evidence import finding, share_of, workers_of
+from cs_input_analyzer.model.evidence import finding, share_of, workers_of
 from cs_input_analyzer.records import Case, Finding, Op, Scalar, Severity
+from cs_input_analyzer.tfdata.lineage import AUTO, AUTO_SHARD, DATA, FILE, reads_names_only, upstream
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
+from cs_input_analyzer.tfdata.op_traits import first_of, number_of
+from cs_input_analyzer.tfdata.source.code import argument_of, count_calls, with_argument
+from cs_input_analyzer.tfdata.threads import reader_ops
 
 FILES_PER_WORKER = 4
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from cs_input_analyzer.pipeline.edits.statement import argument_set, moved_up
-from cs_input_analyzer.pipeline.lineage import reads_names_only, upstream
-from cs_input_analyzer.pipeline.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
-from cs_input_analyzer.pipeline.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes
-from cs_input_analyzer.pipeline.samples import batching_op, samples_reaching, shuffle_of_samples
-from cs_input_analyzer.pipeline.source.code import with_calls_swapped
-from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.buffers import element_bytes
-from cs_input_analyzer.planning.evidence import (
+from cs_input_analyzer.model.buffers import element_bytes
+from cs_input_analyzer.model.evidence import (
     bytes_per_task,
     elements_of_worker,
     files_are_samples,
@@ -23,6 +16,13 @@ from cs_input_analyzer.planning.evidence import (
     windows_of,
 )
 from cs_input_analyzer.records import Case, Edit, Finding, Op
+from cs_input_analyzer.tfdata.edits.statement import argument_set, moved_up
+from cs_input_analyzer.tfdata.lineage import reads_names_only, upstream
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
+from cs_input_analyzer.tfdata.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching, shuffle_of_samples
+from cs_input_analyzer.tfdata.source.code import with_calls_swapped
+from cs_input_analyzer.tfdata.threads import reader_ops
 from cs_input_analyzer.units import format_bytes
 
 GROWTH_RATIO = 2.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from cs_input_analyzer.pipeline.op_traits import PRIVATE_THREADS, number_of
-from cs_input_analyzer.planning.evidence import bottleneck, cpus_of_task, finding, widest_cpus
+from cs_input_analyzer.model.evidence import bottleneck, cpus_of_task, finding, widest_cpus
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar, others_ratio
+from cs_input_analyzer.tfdata.op_traits import PRIVATE_THREADS, number_of
 from cs_input_analyzer.units import counted, format_ratio
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.planning import recommend
+from cs_input_analyzer.model import recommend
 from cs_input_analyzer.records import Analysis, Consumption, Estimate, LaunchPlan, Layout, Options, PlanChange, VerdictName
 from cs_input_analyzer.report.wording import plan_currency
 from cs_input_analyzer.runs.verdict import accelerator_rate

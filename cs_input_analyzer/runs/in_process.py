@@ -15,15 +15,10 @@ from typing import Any, Literal
 
 from cs_input_analyzer import rules
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.machines.cluster import this_host
-from cs_input_analyzer.machines.counters import CounterReader
-from cs_input_analyzer.machines.host import read_host
-from cs_input_analyzer.pipeline import graph
-from cs_input_analyzer.pipeline.lineage import deals_out_files
-from cs_input_analyzer.pipeline.op_kinds import THREADED, WRITERS
-from cs_input_analyzer.pipeline.op_traits import prefetches_by_itself
-from cs_input_analyzer.pipeline.samples import check_demand, element_sentence
-from cs_input_analyzer.planning import recommend
+from cs_input_analyzer.host.cluster import this_host
+from cs_input_analyzer.host.counters import CounterReader
+from cs_input_analyzer.host.machine import read_host
+from cs_input_analyzer.model import recommend
 from cs_input_analyzer.records import (
     Case,
     Consumption,
@@ -40,6 +35,11 @@ from cs_input_analyzer.records import (
     WorkerResult,
 )
 from cs_input_analyzer.runs.verdict import InputAlone
+from cs_input_analyzer.tfdata import graph
+from cs_input_analyzer.tfdata.lineage import deals_out_files
+from cs_input_analyzer.tfdata.op_kinds import THREADED, WRITERS
+from cs_input_analyzer.tfdata.op_traits import prefetches_by_itself
+from cs_input_analyzer.tfdata.samples import check_demand, element_sentence
 from cs_input_analyzer.units import counted, format_estimate, format_rate
 from cs_input_analyzer.worker.summary import measurement_of
 
@@ -204,7 +204,7 @@ def _ops_of(dataset: Any) -> tuple[Op, ...]:
 def _measured(dataset: Any, ops: tuple[Op, ...], samples: SamplesPerElement, max_s: float) -> InputAlone:
     import numpy as np
 
-    from cs_input_analyzer.stats.steady_state import rate_of, steady_window
+    from cs_input_analyzer.model.steady_state import rate_of, steady_window
     from cs_input_analyzer.worker.sampling import SamplingLoop, counted_here
     from cs_input_analyzer.worker.steady_clock import now_s
 

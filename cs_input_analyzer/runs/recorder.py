@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cs_input_analyzer.model.estimates import half_width_of_mean
+from cs_input_analyzer.model.steady_state import block_means
 from cs_input_analyzer.records import Estimate
 from cs_input_analyzer.runs.table import CHECKPOINT, Booleans, Floats, Interval, Intervals
-from cs_input_analyzer.stats.estimates import half_width_of_mean
-from cs_input_analyzer.stats.steady_state import block_means
 
 KEPT_INTERVALS = 1024
 # Of an interval that nothing ends. The bound on the time of a step from the last dispatches stays true.

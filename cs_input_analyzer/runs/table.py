@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cs_input_analyzer.model.estimates import half_width_of_mean
+from cs_input_analyzer.model.steady_state import block_means, rate_of
 from cs_input_analyzer.records import Estimate, StallCause
-from cs_input_analyzer.stats.estimates import half_width_of_mean
-from cs_input_analyzer.stats.steady_state import block_means, rate_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

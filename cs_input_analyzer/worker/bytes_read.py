@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cs_input_analyzer.machines.raw_reads import READ_BYTES, Look
-from cs_input_analyzer.pipeline.lineage import without_end
-from cs_input_analyzer.pipeline.op_kinds import KEEPERS, WRITERS
-from cs_input_analyzer.pipeline.samples import shuffle_of_samples
-from cs_input_analyzer.pipeline.threads import python_ops, reader_ops
+from cs_input_analyzer.host.raw_reads import READ_BYTES, Look
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.worker.visits import OpCounts, is_counted, visit_ratios
+from cs_input_analyzer.tfdata.lineage import without_end
+from cs_input_analyzer.tfdata.op_kinds import KEEPERS, WRITERS
+from cs_input_analyzer.tfdata.samples import shuffle_of_samples
+from cs_input_analyzer.tfdata.threads import python_ops, reader_ops
+from cs_input_analyzer.tfdata.visits import OpCounts, is_counted, visit_ratios
 
 # What a file holds for each record beside it: lengths and checksums of a TFRecord, the end of a line.
 _BESIDE_BYTES = {"TFRecord": 16, "TextLine": 1, "FixedLengthRecord": 0}

@@ -16,10 +16,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cs_input_analyzer.machines.host import memory_here
-from cs_input_analyzer.pipeline.edits import deterministic, difference
+from cs_input_analyzer.host.machine import memory_here
+from cs_input_analyzer.tfdata.edits import deterministic, difference
+from cs_input_analyzer.tfdata.python_chance import fixed_draws
 from cs_input_analyzer.worker.failures import named_message
-from cs_input_analyzer.worker.python_chance import fixed_draws
 
 # One comparison holds two pipelines at once.
 MOST_ELEMENTS = 20_000

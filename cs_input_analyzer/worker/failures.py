@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph import is_library
+from cs_input_analyzer.tfdata.graph import is_library
 from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker.journal import JournalWriter
 

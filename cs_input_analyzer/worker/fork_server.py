@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from cs_input_analyzer.machines.counters import read_memory
+from cs_input_analyzer.host.counters import read_memory
 from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker import process as worker
 

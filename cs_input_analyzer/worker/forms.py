@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cs_input_analyzer.errors import TargetError
-from cs_input_analyzer.pipeline.edits import EditError, apply
-from cs_input_analyzer.pipeline.graph import graph_def_of, ops_of
-from cs_input_analyzer.pipeline.source.patch import make_patch
 from cs_input_analyzer.records import Edit, SourceChange
+from cs_input_analyzer.tfdata.edits import EditError, apply
+from cs_input_analyzer.tfdata.graph import graph_def_of, ops_of
+from cs_input_analyzer.tfdata.source.patch import make_patch
 from cs_input_analyzer.worker.equality import is_memory_short
 from cs_input_analyzer.worker.failures import named_message
 from cs_input_analyzer.worker.journal import Candidate

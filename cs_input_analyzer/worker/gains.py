@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+from cs_input_analyzer.model.estimates import paired_ratio
 from cs_input_analyzer.records import FEWEST_ROUNDS, LEAST_GAIN, Estimate, is_clear_gain
-from cs_input_analyzer.stats.estimates import paired_ratio
 from cs_input_analyzer.worker.failures import plain_message
 from cs_input_analyzer.worker.sampling import SamplingLoop
 from cs_input_analyzer.worker.steady_clock import now_s

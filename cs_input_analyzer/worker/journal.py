@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.machines.counters import Counters
+from cs_input_analyzer.host.counters import Counters
 from cs_input_analyzer.records import CacheChoice, Edit, Mode, SourceChange
 
 EVENTS = "events.jsonl"

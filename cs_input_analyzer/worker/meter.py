@@ -13,11 +13,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cs_input_analyzer.pipeline.lineage import upstream
-from cs_input_analyzer.pipeline.op_kinds import KEEPERS
 from cs_input_analyzer.records import Op, TunedParameter
-from cs_input_analyzer.worker.matching import Match, match_nodes
-from cs_input_analyzer.worker.visits import OpCounts
+from cs_input_analyzer.tfdata.lineage import upstream
+from cs_input_analyzer.tfdata.matching import Match, match_nodes
+from cs_input_analyzer.tfdata.op_kinds import KEEPERS
+from cs_input_analyzer.tfdata.visits import OpCounts
 
 NANOSECONDS = 1e-9
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.machines.counters import Counters
+from cs_input_analyzer.host.counters import Counters
+from cs_input_analyzer.model.steady_state import Window
 from cs_input_analyzer.records import Noise
-from cs_input_analyzer.stats.steady_state import Window
 from cs_input_analyzer.worker.journal import Journal
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cs_input_analyzer.machines.counters import CounterReader, read_memory
-from cs_input_analyzer.machines.raw_reads import Look, look_into
-from cs_input_analyzer.machines.reference import SpeedWatch, undisturbed_s
+from cs_input_analyzer.host.counters import CounterReader, read_memory
+from cs_input_analyzer.host.raw_reads import Look, look_into
+from cs_input_analyzer.host.reference import SpeedWatch, undisturbed_s
 from cs_input_analyzer.records import Op, SamplesPerElement, StopReason
 from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
 from cs_input_analyzer.worker.failures import element_error
@@ -138,7 +138,7 @@ class _Sampler:
 
 def _looks(dataset: Any, ops: Sequence[Op]) -> Mapping[str, Look]:
     """What is in the files of readers whose elements do not show how many bytes were read for them, by op name."""
-    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.tfdata import graph
 
     wanted = [op.name for op in ops if needs_look(op)]
     files = graph.files_by_reader(graph.graph_def_of(dataset)) if wanted else {}

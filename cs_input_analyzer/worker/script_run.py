@@ -47,9 +47,9 @@ def _run(
 ) -> None:
     import tensorflow as tf
 
+    from cs_input_analyzer.tfdata.left_out import devices_left_out
     from cs_input_analyzer.worker.capture import Interceptor, parse_script, run_script, setting_up, standing_in
     from cs_input_analyzer.worker.failures import report_failure
-    from cs_input_analyzer.worker.left_out import devices_left_out
     from cs_input_analyzer.worker.redirect import redirected_writes
 
     tf.get_logger().setLevel("ERROR")

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from cs_input_analyzer.pipeline.edits import prefix_of
-from cs_input_analyzer.pipeline.folding import joint_of
-from cs_input_analyzer.pipeline.lineage import upstream
-from cs_input_analyzer.pipeline.op_kinds import KEEPERS, LIGHT, WRITERS
-from cs_input_analyzer.pipeline.threads import inside
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
+from cs_input_analyzer.tfdata.edits import prefix_of
+from cs_input_analyzer.tfdata.folding import joint_of
+from cs_input_analyzer.tfdata.lineage import upstream
+from cs_input_analyzer.tfdata.op_kinds import KEEPERS, LIGHT, WRITERS
+from cs_input_analyzer.tfdata.threads import inside
 from cs_input_analyzer.worker.failures import named_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of

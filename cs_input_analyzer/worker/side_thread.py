@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.machines.counters import CounterReader
-from cs_input_analyzer.stats.steady_state import steady_window
+from cs_input_analyzer.host.counters import CounterReader
+from cs_input_analyzer.model.steady_state import steady_window
 from cs_input_analyzer.worker import steady_clock
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
 from cs_input_analyzer.worker.journal import JournalWriter

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cs_input_analyzer.model.steady_state import steady_window
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.stats.steady_state import steady_window
 from cs_input_analyzer.worker.failures import MESSAGE_LIMIT, named_message, plain_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
@@ -45,7 +45,7 @@ def count_ignored(journal: JournalWriter, dataset: Any, ops: Sequence[Op]) -> No
 
 def _count_ignored(dataset: Any, ops: Sequence[Op], deadline_s: float, found: Callable[[dict[str, Any] | None], None]) -> None:
     """Hand over the count of each `ignore_errors` at the top, and None at the end."""
-    from cs_input_analyzer.pipeline.edits import FILLED, prefix_of
+    from cs_input_analyzer.tfdata.edits import FILLED, prefix_of
 
     by_name = {op.name: op for op in ops}
     ignoring = [op for op in ops if op.kind == "IgnoreErrors" and op.within is None and op.inputs]
@@ -81,7 +81,7 @@ def _errors_of(part: Any, seconds: float) -> tuple[int, list[str]]:
 
 def sample_readers(journal: JournalWriter, dataset: Any) -> None:
     """Runs them in batches for a moment and writes down how fast they were; nothing where no op reads files."""
-    from cs_input_analyzer.pipeline.edits import source_only
+    from cs_input_analyzer.tfdata.edits import source_only
 
     records = SOURCE_BATCH
     try:

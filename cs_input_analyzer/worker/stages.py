@@ -18,18 +18,18 @@ from typing import Any, TextIO
 from pydantic import TypeAdapter
 
 from cs_input_analyzer.errors import TargetError, UsageError
-from cs_input_analyzer.machines.page_cache import cached_ratio, evenly, evict, warm
-from cs_input_analyzer.pipeline import graph
-from cs_input_analyzer.pipeline.samples import check_demand, is_open, samples_per_element_of
-from cs_input_analyzer.planning.params import batch_sizes_in, params_from_json
+from cs_input_analyzer.host.page_cache import cached_ratio, evenly, evict, warm
+from cs_input_analyzer.model.params import batch_sizes_in, params_from_json
 from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, SamplesPerElement
-from cs_input_analyzer.worker import capture, isolation, load
+from cs_input_analyzer.tfdata import graph, load
+from cs_input_analyzer.tfdata.file_order import begun_at
+from cs_input_analyzer.tfdata.left_out import devices_left_out
+from cs_input_analyzer.tfdata.python_chance import seeded
+from cs_input_analyzer.tfdata.samples import check_demand, is_open, samples_per_element_of
+from cs_input_analyzer.worker import capture, isolation
 from cs_input_analyzer.worker.failures import lacking_costs, report_failure
-from cs_input_analyzer.worker.file_order import begun_at
 from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
-from cs_input_analyzer.worker.left_out import devices_left_out
 from cs_input_analyzer.worker.process import end_forked_child
-from cs_input_analyzer.worker.python_chance import seeded
 from cs_input_analyzer.worker.redirect import redirected_writes
 from cs_input_analyzer.worker.sampler import Sampling, sample
 from cs_input_analyzer.worker.sampling import bytes_of, digest_of, samples_in, shapes_of
@@ -247,7 +247,7 @@ def _call_of(order: Order) -> load.Call:
 
 def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
     """The dataset that the input function gives when source files have other texts. Raises what the user's code raises."""
-    from cs_input_analyzer.worker.patched import patched_sources
+    from cs_input_analyzer.tfdata.patched import patched_sources
 
     own_pid = os.getpid()
     try:

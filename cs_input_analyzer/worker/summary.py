@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cs_input_analyzer.machines.counters import Counters
-from cs_input_analyzer.pipeline.threads import reader_ops
-from cs_input_analyzer.planning.capacity.quiet import kept_ratio
+from cs_input_analyzer.host.counters import Counters
+from cs_input_analyzer.model.capacity.quiet import kept_ratio
+from cs_input_analyzer.model.estimates import NORMAL_95, total
+from cs_input_analyzer.model.steady_state import Window, batch_gap, half_width_of_series, rate_of, steady_window
 from cs_input_analyzer.records import (
     CacheChoice,
     Estimate,
@@ -28,14 +29,13 @@ from cs_input_analyzer.records import (
     WorkerResult,
     WorkerStatus,
 )
-from cs_input_analyzer.stats.estimates import NORMAL_95, total
-from cs_input_analyzer.stats.steady_state import Window, batch_gap, half_width_of_series, rate_of, steady_window
+from cs_input_analyzer.tfdata.costs import CostEvidence, profile_of
+from cs_input_analyzer.tfdata.threads import reader_ops
+from cs_input_analyzer.tfdata.visits import OpCounts, per_sample, records_per_sample, visit_ratios, well_seen
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
-from cs_input_analyzer.worker.costs import CostEvidence, profile_of
 from cs_input_analyzer.worker.journal import Journal
 from cs_input_analyzer.worker.noise import epoch_gap_s, grown_ratio, moved_parameters, noise_between
 from cs_input_analyzer.worker.second_look import marginal_costs
-from cs_input_analyzer.worker.visits import OpCounts, per_sample, records_per_sample, visit_ratios, well_seen
 
 # Gaps between batches that are kept of a worker: enough to see how they scatter.
 TRACE = 512

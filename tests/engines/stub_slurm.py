@@ -27,8 +27,8 @@ from pydantic import TypeAdapter
 
 from cs_input_analyzer.engines.slurm.agent import LOOK
 from cs_input_analyzer.engines.slurm.node_worker import RESULT
-from cs_input_analyzer.machines.counters import CounterReader, Counters
-from cs_input_analyzer.machines.host import read_host
+from cs_input_analyzer.host.counters import CounterReader, Counters
+from cs_input_analyzer.host.machine import read_host
 from cs_input_analyzer.records import Estimate, WorkerResult
 from cs_input_analyzer.worker.journal import JournalWriter
 

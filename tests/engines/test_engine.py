@@ -11,9 +11,9 @@ from builders import make_host
 
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import Mistakes, UsageError
-from cs_input_analyzer.machines import cluster
-from cs_input_analyzer.machines.cluster.file import file_text
-from cs_input_analyzer.machines.cluster.slurm import SlurmNodes
+from cs_input_analyzer.host import cluster
+from cs_input_analyzer.host.cluster.file import file_text
+from cs_input_analyzer.host.cluster.slurm import SlurmNodes
 from cs_input_analyzer.records import Cluster, Estimate, Host, Layout, Options
 
 SLURMS = Cluster(
@@ -41,7 +41,7 @@ def on_slurm(monkeypatch: pytest.MonkeyPatch) -> type[NodesOfSlurm]:
     monkeypatch.setattr(NodesOfSlurm, "model", "AMD EPYC 7702P")
     monkeypatch.setattr(engine, "discover", lambda partition, exclude: FOUND)
     monkeypatch.setattr(engine, "SlurmLauncher", NodesOfSlurm)
-    monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(hostname="login", cpu_budget=2))
+    monkeypatch.setattr(engine.machine, "read_host", lambda cpus=None: make_host(hostname="login", cpu_budget=2))
     return NodesOfSlurm
 
 
@@ -131,7 +131,9 @@ def test_more_single_task_nodes_than_there_are_submit_no_job(on_slurm: type[Node
 
 
 def here(monkeypatch: pytest.MonkeyPatch, **options: Any) -> Cluster:
-    monkeypatch.setattr(engine.host, "read_host", lambda cpus=None: make_host(cpu_budget=cpus or 2, cpu_budget_source="affinity"))
+    monkeypatch.setattr(
+        engine.machine, "read_host", lambda cpus=None: make_host(cpu_budget=cpus or 2, cpu_budget_source="affinity")
+    )
     found = engine_of(Options(**options))
     found.launcher.close()
     return found.cluster

@@ -32,11 +32,11 @@ from cs_input_analyzer.engines.slurm.node_worker import OUTPUT, RESULT
 from cs_input_analyzer.engines.slurm.step import Task
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.machines.cluster import slurm_commands
-from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
-from cs_input_analyzer.machines.counters import CounterReader
-from cs_input_analyzer.machines.host import oom_kills, task_cpus
-from cs_input_analyzer.planning.tf_config import announced_addresses, of_worker
+from cs_input_analyzer.host.cluster import slurm_commands
+from cs_input_analyzer.host.cluster.slurm_commands import Unanswered
+from cs_input_analyzer.host.counters import CounterReader
+from cs_input_analyzer.host.machine import oom_kills, task_cpus
+from cs_input_analyzer.model.tf_config import announced_addresses, of_worker
 from cs_input_analyzer.records import Estimate, Options, WorkerResult
 from tests.builders import make_cluster
 from tests.engines.stub_slurm import write_journal

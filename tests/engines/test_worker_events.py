@@ -45,7 +45,7 @@ def sampled(folder: Path, build: Callable[[Any], Any], *, want_costs: bool = Tru
     """The journal of a worker that built, read its first batch, and sampled for `window_s`."""
     import tensorflow as tf
 
-    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.sampler import Sampling, sample
 
     folder.mkdir(exist_ok=True)

@@ -22,8 +22,8 @@ from cs_input_analyzer.engines.memory_watch import MemoryWatch, pss_bytes, rss_b
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.engines.worker_process import WorkerProcess
-from cs_input_analyzer.machines import counters
-from cs_input_analyzer.machines.counters import ProcessTree
+from cs_input_analyzer.host import counters
+from cs_input_analyzer.host.counters import ProcessTree
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.isolation import AWAY
 from cs_input_analyzer.worker.journal import EVENTS, Candidate, EventTail, JournalWriter, Order

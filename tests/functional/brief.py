@@ -8,7 +8,7 @@ layouts (but on more nodes): `--max-seconds` is only patience. Whole runs are th
 from __future__ import annotations
 
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.studies.probing.probing import Probing
+from cs_input_analyzer.workflows.probing.probing import Probing
 
 Probing.measure_round = lambda self, plan: False  # type: ignore[method-assign]
 raise SystemExit(main())

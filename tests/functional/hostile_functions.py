@@ -79,7 +79,7 @@ def without_proc() -> Any:
     """Neither our counters nor psutil find anything in /proc. There is a child, which otherwise would be looked up there."""
     import psutil
 
-    from cs_input_analyzer.machines import counters
+    from cs_input_analyzer.host import counters
 
     empty = os.environ["TMPDIR"] + "/empty"
     os.mkdir(empty)

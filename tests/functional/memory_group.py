@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cs_input_analyzer.machines.host import CGROUP, OWN_GROUPS
+from cs_input_analyzer.host.machine import CGROUP, OWN_GROUPS
 from tests.waiting import comes
 
 PREFIX = "csia-test-"

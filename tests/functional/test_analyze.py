@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from cs_input_analyzer.pipeline.op_kinds import IDLE
+from cs_input_analyzer.tfdata.op_kinds import IDLE
 from tests.functional.running import Outcome, ran, run_cli
 
 pytestmark = [pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]

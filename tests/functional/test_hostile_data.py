@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cs_input_analyzer.machines.counters import CounterReader
+from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.report.to_json import to_json
 from cs_input_analyzer.worker.journal import EVENTS, JournalError, JournalWriter, read_journal
 from tests.builders import make_analysis
@@ -217,7 +217,7 @@ def test_a_folder_for_the_journal_that_is_gone_says_so(tmp_path: Path) -> None:
 
 def _ignored(folder: Path, dataset: Any) -> list[dict[str, Any]]:
     """What the journal says of each `ignore_errors`."""
-    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.sources import count_ignored
 
     folder = Path(mkdtemp(dir=folder))
@@ -256,7 +256,7 @@ def test_what_is_filled_first_is_left_out_of_the_count(tmp_path: Path) -> None:
 def test_a_count_that_hangs_or_cannot_be_made_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
-    from cs_input_analyzer.pipeline import edits
+    from cs_input_analyzer.tfdata import edits
     from cs_input_analyzer.worker import sources
 
     monkeypatch.setattr(sources, "IGNORED_S", 0.2)

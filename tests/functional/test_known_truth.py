@@ -10,7 +10,7 @@ import pytest
 from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, CPUS, files_of, is_named_first
 from cs_input_analyzer import analyze
-from cs_input_analyzer.studies.probing.probing import Probing
+from cs_input_analyzer.workflows.probing.probing import Probing
 
 pytestmark = [
     pytest.mark.tf,

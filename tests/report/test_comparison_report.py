@@ -16,7 +16,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Comparison, Tool
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.comparison import doubts_table, headline, memory_table, ops_table, rates_table, sides_table
-from cs_input_analyzer.studies.compare import compare
+from cs_input_analyzer.workflows.compare import compare
 
 TOOL = Tool(name="cs_input_analyzer", version="0.1.0")
 

@@ -31,7 +31,7 @@ from cs_input_analyzer.report.planned import alternatives_table, validation_tabl
 from cs_input_analyzer.report.to_console import MOST_LINES
 from cs_input_analyzer.report.wording import AS_MEASURED, ON_IDLE_NODE, factor_sentence, supply_and_demand, titled
 from cs_input_analyzer.report.workers import measured_table, workers_table
-from cs_input_analyzer.studies.compare import compare
+from cs_input_analyzer.workflows.compare import compare
 
 TOOL = Tool(name="cs_input_analyzer", version="0.1.0")
 SEEN = Path(__file__).parent / "run_0.1.0.json"

@@ -21,6 +21,7 @@ from cs_input_analyzer.masking import MASK
 from cs_input_analyzer.records import Analysis, Capture, Options, Parent
 from cs_input_analyzer.report import FORMATS, masked, render
 from cs_input_analyzer.report.to_json import from_json
+from cs_input_analyzer.request import request
 
 SECRETS = ("PARAMSECRET1", "SETSECRET22", "ARGSECRET333", "URLSECRET4444")
 PARAMS = {
@@ -223,7 +224,7 @@ def test_a_bug_of_ours_says_none(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("called with TYPEDSECRET")
 
-    monkeypatch.setattr(api, "check", fails)
+    monkeypatch.setattr(request, "check_target", fails)
     assert main(["analyze", "none.py:f", "--set", "a.token=TYPEDSECRET"]) == 70
     told = capsys.readouterr().err
     assert "called with ***" in told

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.planning.evidence import busy_ratio
+from cs_input_analyzer.model.evidence import busy_ratio
 from cs_input_analyzer.records import Case, Op
 from tests.builders import make_measurement, make_plan
 from tests.rules.lines import (

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.pipeline.lineage import deals_out_files
 from cs_input_analyzer.records import Case, Finding, PipelineGraph, Training
+from cs_input_analyzer.tfdata.lineage import deals_out_files
 from sample_pipelines import SAMPLES, find, write_sample
 from sample_pipelines.pathologies import PATHOLOGIES, target_of, write_pathology
 from tests.builders import (
@@ -52,7 +52,7 @@ def graph_of(tmp_path_factory: pytest.TempPathFactory) -> GraphOf:
 
     @cache
     def build(name: str) -> PipelineGraph:
-        from cs_input_analyzer.pipeline.graph import read_graph, recorded_sources
+        from cs_input_analyzer.tfdata.graph import read_graph, recorded_sources
 
         plant = PATHOLOGIES.get(name)
         target = target_of(name) if plant else find(name).target
@@ -186,7 +186,7 @@ def record_files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def waiting_for_reads(dataset: Any, code: str | None) -> Case:
     """Reads that wait, far below what the CPUs would take; the ops of the reader have this statement."""
-    from cs_input_analyzer.pipeline.graph import SourceLog, read_graph
+    from cs_input_analyzer.tfdata.graph import SourceLog, read_graph
 
     pipeline = read_graph(dataset, SourceLog(), target="x")
     ops = tuple(replace(op, code=code if op.name not in ("shuffle", "batch", "map") else None) for op in pipeline.ops)
@@ -223,7 +223,7 @@ def test_what_is_proposed_for_reads_that_wait_is_carried_out_and_proven(
 ) -> None:
     import tensorflow as tf
 
-    from cs_input_analyzer.pipeline.edits import apply
+    from cs_input_analyzer.tfdata.edits import apply
     from cs_input_analyzer.worker.equality import prove
 
     dataset = read(tf, record_files).map(tf.strings.length, num_parallel_calls=2).shuffle(64).repeat().batch(4, drop_remainder=True)

@@ -36,7 +36,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 def case_of(build: Build, files: Files) -> Case:
-    from cs_input_analyzer.pipeline.graph import read_graph, recorded_sources
+    from cs_input_analyzer.tfdata.graph import read_graph, recorded_sources
 
     with recorded_sources() as log:
         dataset = build(files)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.planning.evidence import reads_at_once
+from cs_input_analyzer.model.evidence import reads_at_once
 from cs_input_analyzer.records import Case, Op
 from tests.builders import make_case, make_files, make_graph, make_plan
 from tests.rules.lines import (

@@ -398,7 +398,7 @@ def test_the_hook_of_sessions_warns_and_lets_them_run(tmp_path: Path) -> None:
 
 
 def test_recommend_for_says_how_many_workers_and_that_nothing_isolated_it() -> None:
-    from cs_input_analyzer.planning import capacity
+    from cs_input_analyzer.model import capacity
 
     demand = 10 * BATCH / SLOW_S
     found = csia.recommend_for(batches_of(500, slow_s=SLOW_S), demand=demand, seconds=1)

@@ -19,7 +19,7 @@ import numpy as np
 from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.slurm import agent
 from cs_input_analyzer.engines.starting import WorkerKind
-from cs_input_analyzer.machines.counters import CounterReader
+from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.process import die_with
 

@@ -24,7 +24,7 @@ from cs_input_analyzer.engines.slurm.agent import Settings, variables_of_task
 from cs_input_analyzer.engines.slurm.step import JobStep
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError, UsageError
-from cs_input_analyzer.planning.node_list import expand_nodelist
+from cs_input_analyzer.model.node_list import expand_nodelist
 from cs_input_analyzer.records import Layout, Options
 from tests.builders import make_cluster
 from tests.engines.launching import check_places, launched, plan_for

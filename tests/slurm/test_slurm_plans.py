@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.cli import main
-from cs_input_analyzer.machines.cluster.file import read_file
-from cs_input_analyzer.machines.cluster.slurm import discover
-from cs_input_analyzer.planning.launch_lines import launch_lines
+from cs_input_analyzer.host.cluster.file import read_file
+from cs_input_analyzer.host.cluster.slurm import discover
+from cs_input_analyzer.model.launch_lines import launch_lines
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from tests.builders import make_cluster, make_plan
 from tests.slurm.private_slurm import CPUS, PrivateSlurm

@@ -13,8 +13,8 @@ import pytest
 
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import Mistakes, UsageError
-from cs_input_analyzer.planning.launch_lines import launch_lines
-from cs_input_analyzer.planning.recommend import single_task_nodes
+from cs_input_analyzer.model.launch_lines import launch_lines
+from cs_input_analyzer.model.recommend import single_task_nodes
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
@@ -22,7 +22,7 @@ from cs_input_analyzer.request.demand import with_mode
 from cs_input_analyzer.request.request import read_request
 from tests.builders import make_cluster, make_consumption, make_plan
 from tests.fakes import FakeLauncher
-from tests.studies.test_analysis import CLUSTER, analyzed, job, linear
+from tests.workflows.test_analysis import CLUSTER, analyzed, job, linear
 
 WS, PIPELINED = "weight_streaming", "pipelined"
 THIS_HOST = Cluster(nodes=1, cpus_per_node=2, memory_bytes_per_node=16 * 2**30, name="this host", source="this host")

@@ -17,7 +17,7 @@ def profile_in(folder: Path, build: Callable[[Any], Any], *, batch: int, seconds
     """The profile of what `build` makes of `tf.data.Dataset`."""
     import tensorflow as tf
 
-    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.sampler import Sampling, sample
     from cs_input_analyzer.worker.second_look import look_again
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.machines.raw_reads import Look, look_into
+from cs_input_analyzer.host.raw_reads import Look, look_into
 from cs_input_analyzer.records import FileSet, Op
+from cs_input_analyzer.tfdata.visits import OpCounts
 from cs_input_analyzer.worker.bytes_read import STRING_BYTES, Reads, bytes_per_sample, needs_look, reads_of
-from cs_input_analyzer.worker.visits import OpCounts
 
 MIB = 2**20
 

@@ -37,7 +37,8 @@ WORKERS = """
 import json, os, sys, tempfile, traceback
 from pathlib import Path
 import tensorflow
-from cs_input_analyzer.worker import capture, isolation, load, stages
+from cs_input_analyzer.worker import capture, isolation, stages
+from cs_input_analyzer.tfdata import load
 assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked whole"
 
 def work(target, mode, folder, packages):

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.tf
 
 tf: Any = pytest.importorskip("tensorflow")
 
-from cs_input_analyzer.pipeline.edits import apply  # noqa: E402
-from cs_input_analyzer.pipeline.edits.difference import parting, read, turns  # noqa: E402
+from cs_input_analyzer.tfdata.edits import apply  # noqa: E402
+from cs_input_analyzer.tfdata.edits.difference import parting, read, turns  # noqa: E402
 from cs_input_analyzer.worker.equality import FEW_INPUTS, Proof, prove  # noqa: E402
 
 Dataset = tf.data.Dataset

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.worker import failures, load, meter
+from cs_input_analyzer.tfdata import load
+from cs_input_analyzer.worker import failures, meter
 from cs_input_analyzer.worker.journal import JournalWriter, read_journal
 
 pytestmark = pytest.mark.tf

@@ -182,7 +182,7 @@ def test_the_page_cache_of_the_files_below_is_seen(users: Path, tmp_path: Path) 
         file.flush()
         os.fsync(file.fileno())  # dirty pages stay
     code = """
-    from cs_input_analyzer.machines.page_cache import cached_ratio, evict, warm
+    from cs_input_analyzer.host.page_cache import cached_ratio, evict, warm
     paths = ["data"]
     warm(paths, float("inf"))
     assert cached_ratio(paths) > 0.98, cached_ratio(paths)

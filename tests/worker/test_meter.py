@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.worker.matching import match_nodes
+from cs_input_analyzer.tfdata.matching import match_nodes
 from cs_input_analyzer.worker.meter import CostMeter, model_of
 from tests.builders import make_graph
 from tests.worker.ops import CHAIN, op
@@ -171,7 +171,7 @@ def metered(build: Callable[[Any], Any], batches: int = 60, passes: int = 1) -> 
     """Builds under the recorder, samples with polls in between; `build` gets `tf.data.Dataset`."""
     import tensorflow as tf
 
-    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.sampling import SamplingLoop
 
     with graph.recorded_sources() as log:

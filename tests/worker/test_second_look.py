@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.pipeline.folding import fold_costs, folding_of
 from cs_input_analyzer.records import UNATTRIBUTED, Layout, Op
-from cs_input_analyzer.worker.costs import CostEvidence, profile_of
+from cs_input_analyzer.tfdata.costs import CostEvidence, profile_of
+from cs_input_analyzer.tfdata.folding import fold_costs, folding_of
+from cs_input_analyzer.tfdata.visits import PerSample
 from cs_input_analyzer.worker.second_look import MOST_PARTS, marginal_costs, parts_of
-from cs_input_analyzer.worker.visits import PerSample
 from tests.builders import make_op_cost, make_profile
 from tests.worker.ops import CHAIN, concatenated, op
 

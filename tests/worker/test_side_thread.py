@@ -26,7 +26,7 @@ ONE = SamplesPerElement(value=1, source="made so")
 def sampled(folder: Path, build: Callable[[Any], Any], seconds: float = 1.0) -> Journal:
     import tensorflow as tf
 
-    from cs_input_analyzer.pipeline import graph
+    from cs_input_analyzer.tfdata import graph
 
     with graph.recorded_sources() as log:
         dataset = build(tf.data.Dataset)

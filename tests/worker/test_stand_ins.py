@@ -14,7 +14,7 @@ import pytest
 
 from cs_input_analyzer import api
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.worker import load
+from cs_input_analyzer.tfdata import load
 from cs_input_analyzer.worker.capture import Interceptor, innermost, missing_advice, setting_up, standing_in
 from cs_input_analyzer.worker.capture.estimators import params_of
 from cs_input_analyzer.worker.capture.imports import expects_import_error

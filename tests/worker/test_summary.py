@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.machines.counters import Counters, Memory
+from cs_input_analyzer.host.counters import Counters, Memory
 from cs_input_analyzer.records import Layout, WorkerResult
 from cs_input_analyzer.worker.journal import EVENTS, Journal, JournalWriter, read_journal
 from cs_input_analyzer.worker.summary import Ending, Killed, measurement_of, status_of, worker_result

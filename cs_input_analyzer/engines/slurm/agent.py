@@ -30,8 +30,8 @@ from cs_input_analyzer.engines.launch import LaunchOrder
 from cs_input_analyzer.engines.slurm.node_worker import NodeWorker, node, say
 from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import WorkerProcess, memory_limit
-from cs_input_analyzer.machines.counters import ProcessTree
-from cs_input_analyzer.machines.host import read_host, task_cpus, threads_per_core
+from cs_input_analyzer.host.counters import ProcessTree
+from cs_input_analyzer.host.machine import read_host, task_cpus, threads_per_core
 from cs_input_analyzer.worker.isolation import AWAY
 from cs_input_analyzer.worker.summary import Killed
 

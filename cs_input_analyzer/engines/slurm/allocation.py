@@ -17,8 +17,8 @@ from cs_input_analyzer.engines.scratch import PREFIX, Scratch
 from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.jobs import is_hopeless
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered, check_installed
-from cs_input_analyzer.planning.launch_lines import asks_for_memory
+from cs_input_analyzer.host.cluster.slurm_commands import Unanswered, check_installed
+from cs_input_analyzer.model.launch_lines import asks_for_memory
 from cs_input_analyzer.records import Cluster, Options
 
 OnStatus = Callable[[str], None]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.machines.cluster import slurm_commands
-from cs_input_analyzer.machines.cluster.slurm_commands import Unanswered
+from cs_input_analyzer.host.cluster import slurm_commands
+from cs_input_analyzer.host.cluster.slurm_commands import Unanswered
 
 IF_QUEUED = "If the job was queued all the same, it is cancelled"
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol")

@@ -24,7 +24,7 @@ from cs_input_analyzer.engines.slurm.results import collect
 from cs_input_analyzer.engines.slurm.step import SILENCE_S, JobStep, Task
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError, UsageError
-from cs_input_analyzer.machines.host import whole_cores
+from cs_input_analyzer.host.machine import whole_cores
 from cs_input_analyzer.records import Cluster, Host, Layout, Options
 from cs_input_analyzer.units import counted
 from cs_input_analyzer.worker.journal import WorkPlan

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from cs_input_analyzer.engines.worker_process import WorkerProcess
-from cs_input_analyzer.machines.host import oom_kills
+from cs_input_analyzer.host.machine import oom_kills
 from cs_input_analyzer.records import WorkerResult
 from cs_input_analyzer.worker.journal import read_journal
 from cs_input_analyzer.worker.summary import Ending, Killed, worker_result

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from cs_input_analyzer.engines.slurm.jobs import cause_in, srun_complaint
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.machines.cluster.slurm_commands import our_environment
+from cs_input_analyzer.host.cluster.slurm_commands import our_environment
 
 LOOK_S = 0.2
 # An agent speaks every second; so long without a word, and its node or the way to it is gone. Before its first word a task may have

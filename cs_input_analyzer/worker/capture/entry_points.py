@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph import is_library, where_built
 from cs_input_analyzer.records import Mode
+from cs_input_analyzer.tfdata.graph import is_library, where_built
 from cs_input_analyzer.worker.capture import estimators
 from cs_input_analyzer.worker.capture.imports import is_shape_peek, patching_on_import
 from cs_input_analyzer.worker.capture.interceptor import Interceptor, NoData, Taken

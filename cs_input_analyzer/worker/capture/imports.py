@@ -18,7 +18,7 @@ from importlib.abc import Loader, MetaPathFinder
 from types import FrameType, ModuleType
 from typing import Any
 
-from cs_input_analyzer.pipeline.graph import is_users_own
+from cs_input_analyzer.tfdata.graph import is_users_own
 from cs_input_analyzer.worker.capture.estimators import KNOWN
 from cs_input_analyzer.worker.capture.launchers import known_of
 from cs_input_analyzer.worker.capture.stand_ins import StandIn, made_for

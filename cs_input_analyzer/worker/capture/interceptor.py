@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
 
-from cs_input_analyzer.pipeline.graph import where_built
-from cs_input_analyzer.pipeline.source.statements import code_at
 from cs_input_analyzer.records import CaptureCandidate, CaptureKind, Mode
+from cs_input_analyzer.tfdata.graph import where_built
+from cs_input_analyzer.tfdata.source.statements import code_at
 from cs_input_analyzer.worker.process import end_forked_child
 
 # A place that is passed so often is a loop that waits for a number of steps, which will never be reached.

@@ -22,7 +22,7 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from cs_input_analyzer.errors import TargetError, check_text
-from cs_input_analyzer.planning.train_command import is_python
+from cs_input_analyzer.model.train_command import is_python
 from cs_input_analyzer.worker.capture.entry_points import patched_entry_points, patched_one_shot_iterators
 from cs_input_analyzer.worker.capture.interceptor import Interceptor, Taken, audit
 from cs_input_analyzer.worker.process import end_forked_child

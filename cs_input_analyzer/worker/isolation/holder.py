@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 import psutil
 
-from cs_input_analyzer.machines.mounts import is_below
+from cs_input_analyzer.host.mounts import is_below
 from cs_input_analyzer.records import UserFiles
 from cs_input_analyzer.worker.isolation import kernel
 from cs_input_analyzer.worker.isolation.tree import Tree

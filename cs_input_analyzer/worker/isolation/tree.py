@@ -18,8 +18,8 @@ from pathlib import Path
 
 import psutil
 
-from cs_input_analyzer.machines.host import memory_here
-from cs_input_analyzer.machines.mounts import is_below
+from cs_input_analyzer.host.machine import memory_here
+from cs_input_analyzer.host.mounts import is_below
 from cs_input_analyzer.records import UserFiles
 from cs_input_analyzer.worker.isolation import kernel
 

@@ -1,0 +1,47 @@
+"""How fast any launch streams: measurements of one host in, throughput of `nodes × tasks_per_node × cpus_per_task` out. Pure.
+
+The law is the bottleneck law of operational analysis (Denning & Buzen, "The operational analysis of queueing network models",
+ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station, X <= min over stations. The stations of a launch:
+
+    workers            input workers × rate of one at `cpus_per_task`, times what neighbours on the node leave it
+    round-robin feed   input workers × the slowest of them: the accelerator takes batches in turn and waits for each
+    worker ceilings    serial ops, the lock of Python, fixed parallelism, storage latency: they bound a worker of any CPUs
+    CPUs, memory       CPU time and bytes through memory of each node
+    network, storage   each node's link in each direction, what one host gets from its file system, one ceiling for the cluster
+
+and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
+
+`quiet` takes away what others on the host did to the measurements, `fitting` makes the model from them, `worker` and `prediction`
+predict from it, `probes` names the layouts to measure, `scaling` finds the ceiling of a storage that several nodes share, and
+`assumptions` holds the names of limits and all numbers that were not measured.
+"""
+
+from __future__ import annotations
+
+from cs_input_analyzer.model.capacity.fitting import fit
+from cs_input_analyzer.model.capacity.prediction import dataset_bytes_per_node, predict
+from cs_input_analyzer.model.capacity.probes import first_probes, next_probe
+from cs_input_analyzer.model.capacity.quiet import (
+    OTHERS_ERROR_RATIO,
+    at_other_hours,
+    at_quiet_level,
+    fastest_loops_s,
+    slowed_log,
+    with_known_loops,
+)
+from cs_input_analyzer.model.capacity.scaling import scaling_of
+
+__all__ = [
+    "OTHERS_ERROR_RATIO",
+    "at_other_hours",
+    "at_quiet_level",
+    "dataset_bytes_per_node",
+    "fastest_loops_s",
+    "first_probes",
+    "fit",
+    "next_probe",
+    "predict",
+    "scaling_of",
+    "slowed_log",
+    "with_known_loops",
+]

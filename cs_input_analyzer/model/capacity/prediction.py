@@ -1,0 +1,280 @@
+"""Any launch: the bottleneck law over everything that a sample passes, and what stops a launch outright."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer import units
+from cs_input_analyzer.model.capacity.assumptions import (
+    CPU_LIMITED_RATIO,
+    CPUS,
+    FILES,
+    HOST_STORAGE,
+    INPUT_WORKERS,
+    MEMORY,
+    MEMORY_BANDWIDTH,
+    NETWORK_IN,
+    NETWORK_OUT,
+    NODES,
+    ROUND_ROBIN,
+    SCALING_ELASTICITY,
+    STORAGE,
+    UNEVEN_RATIO,
+    WORKER_CPU,
+    WORKER_SERIAL,
+)
+from cs_input_analyzer.model.capacity.worker import worker_ceilings, worker_rate
+from cs_input_analyzer.model.estimates import NORMAL_95, SMALLEST_LOW_RATIO
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    Estimate,
+    Feed,
+    FileSet,
+    LaunchPlan,
+    Layout,
+    Limit,
+    Prediction,
+)
+
+# SciPy's costs a third of a second of import, which a page would wait for.
+_normal_quantile = np.vectorize(NormalDist().inv_cdf, otypes=[float])
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+def dataset_bytes_per_node(files: FileSet, plan: LaunchPlan, *, is_sharded: bool) -> float:
+    """What the page cache of one node would have to hold: all files, or the share of those that its workers divide among them."""
+    return files.bytes * min(1.0, plan.tasks_per_node / plan.input_workers) if is_sharded else float(files.bytes)
+
+
+class Rates(NamedTuple):
+    """Rates with their 90 % intervals, samples/s: as arrays, one place a launch."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, rate: Estimate) -> Rates:
+        return cls(np.array(rate.estimate), np.array(rate.low), np.array(rate.high))
+
+    def scaled(self, factor: npt.NDArray[np.floating[Any]] | float) -> Rates:
+        return Rates(self.estimate * factor, self.low * factor, self.high * factor)
+
+    def capped(self, most: Rates) -> Rates:
+        return Rates(*(np.minimum(mine, theirs) for mine, theirs in zip(self, most, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launches:
+    """Launches side by side, as arrays that broadcast against each other.
+
+    Attributes:
+        tasks, cpus: tasks per node, CPUs per task.
+        single_task_nodes: nodes of a launch that run one task which does not stream (the chief, and its helpers).
+        has_chief: whether one task of a launch without single-task nodes is the chief and does not stream.
+    """
+
+    nodes: Ints
+    tasks: Ints
+    cpus: Ints
+    single_task_nodes: Ints
+    has_chief: bool = True
+
+    @property
+    def streaming_nodes(self) -> Ints:
+        return self.nodes - self.single_task_nodes
+
+    @property
+    def input_workers(self) -> Ints:
+        return self.streaming_nodes * self.tasks - self._chief
+
+    @property
+    def on_one_node(self) -> Ints:
+        """Most tasks that stream on one node."""
+        return self.tasks - np.where(self.streaming_nodes == 1, self._chief, 0)
+
+    @property
+    def _chief(self) -> Ints:
+        return np.where(self.single_task_nodes == 0, int(self.has_chief), 0)
+
+
+def predict(
+    model: CapacityModel,
+    cluster: Cluster,
+    layout: Layout,
+    *,
+    single_task_nodes: int,
+    feed: Feed,
+    has_chief: bool = True,
+) -> Prediction:
+    """What `layout` would deliver on `cluster`, by the bottleneck law; the estimate never exceeds any of its `limits`.
+
+    Args:
+        single_task_nodes: nodes of the layout that run one task which does not stream (the chief, and its helpers).
+        feed: `round-robin` waits for the slowest worker, `first-come` takes the sum.
+        has_chief: whether one task of a launch without single-task nodes is the chief and does not stream. False describes a
+            measurement, where every started task streams.
+
+    A launch that cannot run has a `problem`, and delivers 0. Reads are assumed to come over the network from shared storage, also
+    where the page cache of a node would hold the files.
+    """
+    numbers = (layout.nodes, layout.tasks_per_node, layout.cpus_per_task, single_task_nodes)
+    nodes, tasks, cpus, single = (np.array(number) for number in numbers)
+    launch = Launches(nodes=nodes, tasks=tasks, cpus=cpus, single_task_nodes=single, has_chief=has_chief)
+    workers = int(launch.input_workers)
+    memory = memory_bytes(model, layout.tasks_per_node)
+    problem = _problem(model, cluster, layout, single_task_nodes, workers, memory)
+    if problem is not None:
+        name, text = problem
+        limits: tuple[Limit, ...] = (Limit(name=name, samples_per_s=0.0),)
+        rate, extrapolation = Estimate.exact(0.0), 1.0
+    else:
+        text = None
+        worker, extrapolation = worker_rate(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
+        middle, low, high = map(float, supply(model, cluster, launch, Rates.of(worker), feed))
+        rate = Estimate(estimate=middle, low=low, high=high, count=worker.count)
+        hard = [Limit(name=name, samples_per_s=float(most.estimate)) for name, most in _hard_limits(model, cluster, launch)]
+        slowest = float(slowest_ratio(model, workers)) if feed == "round-robin" else 1.0
+        lasting = worker_ceilings(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
+        binding = next((limit for limit in lasting if limit.samples_per_s <= worker.estimate), None)
+        name = _worker_limit_name(model, layout.cpus_per_task) if binding is None else binding.name
+        streams = _streams(name, worker.estimate * workers, slowest)
+        others = [limit.scaled(workers) for limit in lasting if limit is not binding]
+        limits = tuple(sorted((*streams, *hard, *others), key=lambda limit: limit.samples_per_s))
+    return Prediction(
+        layout=layout,
+        single_task_nodes=single_task_nodes,
+        input_workers=max(workers, 0),
+        samples_per_s=rate,
+        limited_by=limits[0].name,
+        limits=limits,
+        extrapolation_ratio=extrapolation,
+        memory_bytes_per_node=memory,
+        problem=text,
+    )
+
+
+def supply(model: CapacityModel, cluster: Cluster, launches: Launches, worker: Rates, feed: Feed) -> Rates:
+    """What launches that can run deliver; `worker`: the rate of one of their workers, by `worker_rate`."""
+    workers = launches.input_workers
+    slowest = slowest_ratio(model, workers) if feed == "round-robin" else 1.0
+    rate = _with_launch_noise(worker, model, launches.streaming_nodes, workers).scaled(workers * slowest)
+    for _, most in _hard_limits(model, cluster, launches):
+        rate = rate.capped(most)
+    return rate
+
+
+def memory_bytes(model: CapacityModel, tasks: int) -> int | None:
+    """Every task holds its private memory, the chief's too; what they share is there once per node."""
+    return None if model.private_bytes is None else tasks * model.private_bytes + (model.shared_bytes or 0)
+
+
+def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
+    """Whether more CPUs would speed a worker up: by the slope of the measured curve, or by utilization where there is no curve."""
+    points = model.workers
+    if len(points) == 1:
+        cost = points[0].cpu_s_per_sample
+        # Utilization law: U = X · D / m.
+        is_busy = cost is None or points[0].samples_per_s.estimate * cost / points[0].cpus >= CPU_LIMITED_RATIO
+        return WORKER_CPU if is_busy else WORKER_SERIAL
+    upper = next((index for index, point in enumerate(points) if point.cpus >= cpus and index > 0), len(points) - 1)
+    left, right = points[upper - 1], points[upper]
+    elasticity = math.log(right.samples_per_s.estimate / left.samples_per_s.estimate) / math.log(right.cpus / left.cpus)
+    return WORKER_CPU if elasticity >= SCALING_ELASTICITY else WORKER_SERIAL
+
+
+def slowest_ratio(model: CapacityModel, workers: Ints | int) -> Floats:
+    """Slowest over mean of the persistent rates of `workers` workers, as expected: what a feed in strict turns is left with. One
+    waits for no other: 1. So two may deliver less than one, where the slowest stays behind by more than half.
+
+    Of workers alike that is the expected minimum of so many draws of one log-normal (Blom, "Statistical Estimates and Transformed
+    Beta Variables", 1958, for its order statistic); where the largest and the smallest shard ran together, not above what they
+    showed.
+    """
+    count = np.maximum(workers, 1)
+    expected = np.exp(-model.spread_ratio * _normal_quantile((count - 0.375) / (count + 0.25)))
+    return np.where(count == 1, 1.0, np.minimum(model.slowest_ratio, expected))
+
+
+def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Ints, workers: Ints) -> Rates:
+    """The interval is that of what one launch will show, not of a long-run mean: it is one draw of launches, and of processes. The
+    run that measured is one draw of runs, too.
+
+    Processes of a node are correlated by their host; assumed is that hosts are independent of each other.
+    """
+    launch = model.spread_ratio**2 / workers + model.launch_spread_ratio**2 / streaming_nodes
+    noise = NORMAL_95 * np.sqrt(launch + model.run_spread_ratio**2)
+    middle, least = worker.estimate, np.maximum(worker.low, SMALLEST_LOW_RATIO * worker.estimate)
+    low = middle * np.exp(-np.hypot(np.log(middle / least), noise))
+    return Rates(middle, low, middle * np.exp(np.hypot(np.log(worker.high / middle), noise)))
+
+
+def _streams(name: str, all_alike_per_s: float, slowest: float) -> list[Limit]:
+    """What the workers themselves deliver: it is an estimate with an interval, not a wall. `name`: what limits one of them."""
+    if slowest >= UNEVEN_RATIO:
+        return [Limit(name=name, samples_per_s=all_alike_per_s * slowest)]
+    return [Limit(name=name, samples_per_s=all_alike_per_s), Limit(name=ROUND_ROBIN, samples_per_s=all_alike_per_s * slowest)]
+
+
+def _hard_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> list[tuple[str, Rates]]:
+    """Terms that no launch of this shape can pass, whatever its workers do. A storage's ceiling may have an interval."""
+    limits = _node_limits(model, cluster, launches)
+    read, storage = model.bytes_read_per_sample, cluster.measured_storage_bytes_per_s
+    if storage is None and cluster.storage_bytes_per_s is not None:
+        storage = Estimate.exact(cluster.storage_bytes_per_s)
+    if storage is not None and read:
+        limits.append((STORAGE, Rates.of(storage).scaled(1 / read)))
+    return limits
+
+
+def _node_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> list[tuple[str, Rates]]:
+    """What one node can do, times how many the launch keeps busy: the busiest node fills first, when the launch as a whole moves
+    `input_workers / on_one_node` times its rate.
+
+    Bytes in each direction of the link by itself (full duplex), and bytes through memory.
+    """
+    read, out = model.bytes_read_per_sample, model.bytes_out_per_sample
+    link = cluster.network_bytes_per_s_per_node
+    terms = (
+        (MEMORY_BANDWIDTH, cluster.memory_bandwidth_bytes_per_s_per_node, model.moved_bytes_per_sample),
+        (HOST_STORAGE, model.host_read_bytes_per_s, read),
+        (NETWORK_IN, link, read),
+        (NETWORK_OUT, link, out),
+    )
+    busy_nodes = launches.input_workers / launches.on_one_node
+    found = [(name, busy_nodes * (rate / demand)) for name, rate, demand in terms if rate is not None and demand]
+    return [(name, Rates(most, most, most)) for name, most in found]
+
+
+def _problem(
+    model: CapacityModel,
+    cluster: Cluster,
+    layout: Layout,
+    single_task_nodes: int,
+    input_workers: int,
+    memory: int | None,
+) -> tuple[str, str] | None:
+    """What stops this launch (name of the resource, sentence), or None."""
+    if layout.nodes > cluster.nodes:
+        return NODES, f"needs {layout.nodes} nodes, the cluster has {cluster.nodes}"
+    if layout.cpus_per_node > cluster.cpus_per_node:
+        return CPUS, f"needs {layout.cpus_per_node} CPUs per node, a node has {cluster.cpus_per_node}"
+    if single_task_nodes and single_task_nodes >= layout.nodes:
+        return NODES, f"{single_task_nodes} single-task nodes leave none of {layout.nodes} nodes to stream"
+    if input_workers < 1:
+        return INPUT_WORKERS, "its only task is the chief, which does not stream"
+    if memory is not None and memory > cluster.memory_bytes_per_node:
+        have = units.format_bytes(cluster.memory_bytes_per_node)
+        return MEMORY, f"needs {units.format_bytes(memory)} of memory per node, a node has {have}"
+    if model.is_sharded and model.file_count is not None and input_workers > model.file_count:
+        return FILES, f"{input_workers} input workers share {model.file_count} files: some would have nothing to stream"
+    return None

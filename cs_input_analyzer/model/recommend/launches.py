@@ -1,0 +1,235 @@
+"""The table of all launches, tasks and CPUs per task x nodes, and the launch that is chosen from it. Pure.
+
+CPUs of a node are free where a launch has the node to itself, as the launch lines ask for: then there is one row for each number of
+tasks, which share all CPUs of the node, and tasks are taken from a ladder that a person would choose (1, 2, 4, 8 and the most that
+fit). A decision that weighs every CPU would follow every wobble of the measurement. On shared nodes, each pair of tasks and CPUs is
+a row, and the fewest CPUs win.
+
+Only the columns that a question needs are worked out, each for all rows at once. In every row the rate rises with nodes, but where
+one worker, which waits for no other, becomes several: so the fewest nodes of each row are found by bisection over all rows
+together, in twenty columns for a million nodes. Only what is chosen is predicted in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.model.capacity import assumptions as limits
+from cs_input_analyzer.model.capacity.prediction import Rates, supply
+from cs_input_analyzer.model.recommend.problem import Floats, Ints, PlanningProblem, predicted
+from cs_input_analyzer.model.recommend.verdict import ENOUGH, chance, chances
+from cs_input_analyzer.records import Layout, Prediction
+
+Bools = npt.NDArray[np.bool_]
+
+SURE = 0.99
+"""Tasks are added on the nodes of a plan until it feeds the accelerator at this probability, at most twice what would do."""
+
+KEPT = 0.8
+"""A plan of before is kept while it feeds the accelerator at this probability."""
+
+EQUAL_RATIO, EQUAL_TASKS_RATIO = 0.999, 0.98
+"""Where no launch meets the demand, rates within 0.1 % of the best count as equal, and the one with fewer nodes wins; on these
+nodes those within 2 %, and the one with fewer tasks wins. More sureness than 2 % is not bought by tasks, either."""
+
+PER_NODE_LIMITS = (limits.MEMORY_BANDWIDTH, limits.HOST_STORAGE, limits.NETWORK_IN, limits.NETWORK_OUT)
+"""What a busy node lets through whoever streams on it."""
+
+
+class Choice(NamedTuple):
+    """`chance`: the probability that it reaches the target; None without one. `limited_by`: what to add for more."""
+
+    best: Prediction
+    chance: float | None
+    limited_by: str
+
+    @property
+    def meets(self) -> bool | None:
+        return None if self.chance is None else self.chance >= ENOUGH
+
+
+def choose(problem: PlanningProblem) -> Choice | None:
+    """The launch to use: that of before while it will do, else on the fewest nodes that will do; where none will, the one with the
+    highest low end; without a demand, the one with the highest low end per node. None where no launch runs."""
+    if problem.needed is None:
+        best = _highest(problem, is_per_node=True)
+        return None if best is None else Choice(best, None, best.limited_by)
+    before: Layout | None = problem.options.previous
+    if before is not None:
+        found = predicted(problem, before.nodes, before.tasks_per_node, before.cpus_per_task)
+        sure = _chance(problem, found)
+        if sure >= KEPT:
+            return Choice(found, sure, found.limited_by)
+    fewest = _fewest_nodes(problem, lambda nodes: _chances(problem, nodes) >= ENOUGH, problem.last_nodes)
+    if (fewest > 0).any():
+        nodes = int(fewest[fewest > 0].min())
+        # Of thousands of nodes a few more are no price for a number of tasks that a person would choose.
+        usual = fewest[(fewest > 0) & _ladder(problem, fewest > 0)]
+        best = on_nodes(problem, int(usual.min()) if len(usual) and EQUAL_TASKS_RATIO * usual.min() <= nodes else nodes)
+        assert best is not None
+        return Choice(best, _chance(problem, best), best.limited_by)
+    best = _highest(problem)
+    return None if best is None else Choice(best, _chance(problem, best), _binding(problem, best, _highest))
+
+
+def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
+    """The launch to use on so many nodes, whether or not it will do; None where none runs."""
+    rates = rates_on(problem, nodes)
+    runs = np.isfinite(rates.low)
+    if not runs.any():
+        return None
+    sure = np.zeros(runs.shape) if problem.needed is None else chances(rates, problem.needed)
+    least = _least(problem, sure >= ENOUGH)
+    if least is not None and problem.options.shared_nodes:
+        return _predicted(problem, nodes, least)
+    if least is None:
+        return _predicted(problem, nodes, _first_of_best(problem, rates.low, _ladder(problem, runs)))
+    few = problem.tasks[least]
+    rungs = np.flatnonzero(_ladder(problem, runs) & (sure >= ENOUGH) & (few <= problem.tasks) & (problem.tasks <= 2 * few))
+    if not len(rungs):
+        return _predicted(problem, nodes, least)
+    wanted = min(SURE, float(sure[rungs].max()) - (1 - EQUAL_TASKS_RATIO))
+    return _predicted(problem, nodes, int(rungs[sure[rungs] >= wanted][0]))
+
+
+def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
+    """The launch on so many nodes with the fewest tasks (on shared nodes: CPUs) that will do; None where none will."""
+    if problem.needed is None:
+        return None
+    least = _least(problem, _chances(problem, nodes) >= ENOUGH)
+    return None if least is None else _predicted(problem, nodes, least)
+
+
+def limit_on(problem: PlanningProblem, prediction: Prediction) -> str:
+    """What to add for more than this launch on as many nodes: where none is faster there, that may be files or memory."""
+    nodes = prediction.layout.nodes
+    lows = rates_on(problem, nodes).low
+    if lows.max() * EQUAL_TASKS_RATIO > prediction.samples_per_s.low:
+        return prediction.limited_by
+
+    def fastest(relaxed: PlanningProblem) -> Prediction | None:
+        lows = rates_on(relaxed, nodes).low
+        return _predicted(relaxed, nodes, int(lows.argmax())) if np.isfinite(lows).any() else None
+
+    return _binding(problem, prediction, fastest)
+
+
+def _binding(problem: PlanningProblem, best: Prediction, fastest_of: Callable[[PlanningProblem], Prediction | None]) -> str:
+    """What to add for more than `best`, the fastest of its kind: the term of the law that binds, or the files or the memory without
+    whose limit another launch of that kind would be faster."""
+    if best.limited_by == limits.STORAGE or best.limited_by in PER_NODE_LIMITS:
+        return best.limited_by
+    without_files = replace(problem, model=replace(problem.model, file_count=None))
+    without_memory = replace(problem, model=replace(problem.model, private_bytes=None))
+    others = ((limits.FILES, fastest_of(without_files)), (limits.MEMORY, fastest_of(without_memory)))
+    lows = [(name, found.samples_per_s.low) for name, found in others if found is not None]
+    name, low = max(lows, key=lambda pair: pair[1], default=(best.limited_by, 0.0))
+    return name if low * EQUAL_TASKS_RATIO > best.samples_per_s.low else best.limited_by
+
+
+# --- the table -------------------------------------------------------------------------------------------------------------------
+
+
+def rates_on(problem: PlanningProblem, nodes: Ints | int) -> Rates:
+    """Rates of all rows on so many nodes, which broadcast against shape [rows]; -inf, 0 and 0 where a launch cannot run."""
+    launches = problem.launches(nodes)
+    workers = launches.input_workers
+    runs = (launches.nodes >= 1) & (launches.nodes <= problem.cluster.nodes) & (launches.streaming_nodes >= 1) & (workers >= 1)
+    if problem.model.is_sharded and problem.model.file_count is not None:
+        runs &= workers <= problem.model.file_count
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = supply(problem.model, problem.cluster, launches, problem.rates_of_workers(launches), problem.options.feed)
+    return Rates(np.where(runs, rates.estimate, 0.0), np.where(runs, rates.low, -np.inf), np.where(runs, rates.high, 0.0))
+
+
+def _chances(problem: PlanningProblem, nodes: Ints | int) -> Floats:
+    assert problem.needed is not None
+    return chances(rates_on(problem, nodes), problem.needed)
+
+
+def _chance(problem: PlanningProblem, prediction: Prediction) -> float:
+    assert problem.needed is not None
+    return chance(prediction.samples_per_s, problem.needed) if prediction.problem is None else 0.0
+
+
+def _highest(problem: PlanningProblem, *, is_per_node: bool = False) -> Prediction | None:
+    """The launch with the highest low end, or low end per node; None where none runs.
+
+    In each row the low end per node rises with nodes, as the share of those that do not stream shrinks, until a ceiling is hit or
+    the slowest of many workers weighs more, and falls from there.
+    """
+
+    def low_ends(nodes: Ints) -> Floats:
+        return rates_on(problem, nodes).low / (nodes if is_per_node else 1)
+
+    last = problem.last_nodes
+    if is_per_node:
+        last = _first_where(problem.first_nodes + 1, last, lambda nodes: low_ends(nodes + 1) <= low_ends(nodes))
+    columns = _columns(problem, last)
+    lows = low_ends(columns)
+    top = float(lows.max(initial=-math.inf))
+    if top == -math.inf:
+        return None
+    if is_per_node:
+        nodes = int(columns[lows >= EQUAL_RATIO * top].min())
+    else:
+        fewest = _fewest_nodes(problem, lambda nodes: low_ends(nodes) >= EQUAL_RATIO * top, problem.last_nodes)
+        nodes = int(fewest[fewest > 0].min())
+    on_these = rates_on(problem, nodes).low
+    return _predicted(problem, nodes, _first_of_best(problem, on_these, _ladder(problem, np.isfinite(on_these))))
+
+
+def _first_of_best(problem: PlanningProblem, lows: Floats, wanted: Bools) -> int:
+    """The row with the fewest tasks of those wanted that are within some percent of the fastest of all, else of the fastest."""
+    good = lows >= EQUAL_TASKS_RATIO * lows.max()
+    rows = np.flatnonzero(good & wanted) if (good & wanted).any() else np.flatnonzero(good)
+    return int(min(rows, key=lambda row: (problem.tasks[row], problem.cpus[row])))
+
+
+def _least(problem: PlanningProblem, will_do: Bools) -> int | None:
+    """The row of those that will do with the fewest tasks, or, on shared nodes, the fewest CPUs."""
+    rows = np.flatnonzero(will_do)
+    size = problem.tasks * problem.cpus if problem.options.shared_nodes else problem.tasks
+    return int(min(rows, key=lambda row: (size[row], problem.memory_bytes[row], problem.cpus[row]))) if len(rows) else None
+
+
+def _ladder(problem: PlanningProblem, runs: Bools) -> Bools:
+    """Rows whose number of tasks is a power of two, or the largest that runs."""
+    tasks = problem.tasks
+    rungs: Bools = ((tasks & (tasks - 1)) == 0) | (tasks == np.where(runs, tasks, 0).max(initial=0))
+    return runs & rungs
+
+
+def _predicted(problem: PlanningProblem, nodes: int, row: int) -> Prediction:
+    return predicted(problem, nodes, int(problem.tasks[row]), int(problem.cpus[row]))
+
+
+def _columns(problem: PlanningProblem, nodes: Ints) -> Ints:
+    """One node, the first of several, and in each row `nodes`, shape [3, rows]: between the second and the third rates rise."""
+    return np.stack([np.full(nodes.shape, 1), np.full(nodes.shape, problem.first_nodes), nodes])
+
+
+def _fewest_nodes(problem: PlanningProblem, will_do: Callable[[Ints], Bools], most: Ints) -> Ints:
+    """In each row the fewest nodes, at most `most`, that will do; 0 where none will."""
+    risen = _first_where(problem.first_nodes + 1, most, will_do)
+    columns = _columns(problem, risen)
+    reaches: Bools = will_do(columns) & (columns <= most)
+    fewest: Ints = np.take_along_axis(columns, reaches.argmax(axis=0)[None], axis=0)[0]
+    return np.where(reaches.any(axis=0), fewest, 0)
+
+
+def _first_where(first: int, last: Ints, holds: Callable[[Ints], Bools]) -> Ints:
+    """In each row the first number, from `first` to `last`, for which it holds, where it holds for all after the first; `last`, or
+    `first` where that is more, where it holds for none."""
+    low, high = np.full(last.shape, first), np.maximum(last, first)
+    while (low < high).any():
+        middle = (low + high) // 2
+        is_there = holds(middle)
+        low, high = np.where(is_there | (low == high), low, middle + 1), np.where(is_there, middle, high)
+    return low

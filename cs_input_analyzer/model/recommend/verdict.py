@@ -1,0 +1,108 @@
+"""Does a supply feed the accelerator, and how sure is that. Pure.
+
+Supply and demand are taken as independent log-normals whose 90 % intervals are known; an interval whose sides differ has a spread
+of its own on each side, and the side that faces the other number counts.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from cs_input_analyzer.model.capacity.prediction import Rates
+from cs_input_analyzer.model.estimates import NORMAL_95, SMALLEST_LOW_RATIO
+from cs_input_analyzer.records import Consumption, Estimate, Prediction, VerdictName
+
+ENOUGH = 0.9
+"""A launch feeds the accelerator where its supply reaches the demand with headroom at this probability."""
+
+WORTH_SAYING = 0.6
+"""Below this probability a statement is none: both intervals, or one of them, reach too far."""
+
+MOST_OTHERS_RATIO = 0.3
+MOST_EXTRAPOLATION_RATIO = 10.0
+"""Where others had a larger share of the CPUs, or a launch lies farther beyond what was measured, the confidence is at most
+`ENOUGH`: the intervals hold the known errors only."""
+
+LEAST_LOG_SPREAD = 1e-9
+"""Exact numbers are compared as numbers."""
+
+# SciPy's normal distribution costs its import, which training scripts would wait for.
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+def needed_per_s(consumption: Consumption, headroom_ratio: float) -> Estimate:
+    """What a supply must reach to feed the accelerator: the demand × (1 + headroom)."""
+    return consumption.samples_per_s.scaled(1 + headroom_ratio)
+
+
+def chance(supply: Estimate, needed: Estimate) -> float:
+    """P(supply >= needed)."""
+    return float(chances(Rates.of(supply), needed))
+
+
+def chances(supply: Rates, needed: Estimate) -> npt.NDArray[np.float64]:
+    """P(supply >= needed) of rates side by side; 0 where nothing is supplied."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.log(supply.estimate / needed.estimate)
+        down = np.log(supply.estimate / np.maximum(supply.low, SMALLEST_LOW_RATIO * supply.estimate))
+        mine = np.where(gap > 0, down, np.log(supply.high / supply.estimate))
+        low = max(needed.low, SMALLEST_LOW_RATIO * needed.estimate)
+        theirs = np.where(gap > 0, math.log(needed.high / needed.estimate), math.log(needed.estimate / low))
+        spread = np.maximum(np.hypot(mine, theirs) / NORMAL_95, LEAST_LOG_SPREAD)
+        # Equal numbers reach each other.
+        sure = (1 + _erf((gap + 5 * LEAST_LOG_SPREAD) / spread / math.sqrt(2))) / 2
+    return np.where(supply.estimate > 0, sure, 0.0)
+
+
+def feeds(supply: Estimate, consumption: Consumption | None, headroom_ratio: float) -> bool | None:
+    """Whether a supply is enough for the demand with headroom; None without a demand."""
+    return None if consumption is None else chance(supply, needed_per_s(consumption, headroom_ratio)) >= ENOUGH
+
+
+def judge(
+    supply: Prediction | Estimate, consumption: Consumption | None, headroom_ratio: float
+) -> tuple[VerdictName, float | None]:
+    """The verdict on a supply, and the probability of that statement; (`unknown`, None) where that is below 0.6, without a demand,
+    or for a launch that cannot run.
+
+    `input_bound` where the supply is below the demand at a probability of 0.9 or more, `accelerator_bound` where it reaches the
+    demand with headroom at that probability, else `balanced`.
+    """
+    if consumption is None or (isinstance(supply, Prediction) and supply.problem is not None):
+        return "unknown", None
+    rate = supply.samples_per_s if isinstance(supply, Prediction) else supply
+    reaches, is_enough = chance(rate, consumption.samples_per_s), chance(rate, needed_per_s(consumption, headroom_ratio))
+    if 1 - reaches >= ENOUGH:
+        return "input_bound", 1 - reaches
+    if is_enough >= ENOUGH:
+        return "accelerator_bound", is_enough
+    return ("balanced", reaches - is_enough) if reaches - is_enough >= WORTH_SAYING else ("unknown", None)
+
+
+def capped(confidence: float | None, others_ratio: float | None, extrapolation_ratio: float) -> float | None:
+    """Return the confidence that is told: at most `ENOUGH` where the measuring was disturbed, or the launch lies far beyond it.
+
+    The verdict is that of the whole probability. Every verdict that needs `ENOUGH` still has it, so a cap changes none.
+    """
+    is_doubtful = (others_ratio or 0.0) > MOST_OTHERS_RATIO or extrapolation_ratio > MOST_EXTRAPOLATION_RATIO
+    return min(confidence, ENOUGH) if confidence is not None and is_doubtful else confidence
+
+
+def utilization(supply: Estimate, consumption: Consumption, stalled_ratio: float = 0.0) -> Estimate:
+    """Return the share of the time in which the accelerator works: min(1, supply / demand), less the time of stalls.
+
+    The low end is that of the low supply and the high demand; the high end is the other way round.
+
+    Args:
+        stalled_ratio: share of the time in which no batch comes, as while shuffles are filled again at each pass.
+    """
+    demand = consumption.samples_per_s
+    fed = Estimate(
+        estimate=min(1.0, supply.estimate / demand.estimate),
+        low=min(1.0, supply.low / demand.high),
+        high=min(1.0, supply.high / demand.low) if demand.low > 0 else 1.0,
+    )
+    return fed.scaled(1 - stalled_ratio)

@@ -1,1 +1,0 @@
-"""From samples to estimates with intervals. Pure."""

@@ -1,0 +1,230 @@
+"""Where the CPU goes: the wall time that the model of the running pipeline counted, turned into CPU per sample of each op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from cs_input_analyzer.records import CACHED_RATIO, RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
+from cs_input_analyzer.tfdata.folding import costliest, joint_of
+from cs_input_analyzer.tfdata.lineage import upstream
+from cs_input_analyzer.tfdata.op_kinds import IDLE, LIGHT, OPENS, READERS, TRANSFORMS
+from cs_input_analyzer.tfdata.op_traits import calls_python
+from cs_input_analyzer.tfdata.threads import READ_WHOLE_FILE, as_run, inside, is_serial
+from cs_input_analyzer.tfdata.visits import PerSample
+
+# Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
+NOISE_RATIO = 0.1
+ROUNDING_RATIO = 1e-9
+# The loop costs so much more in one pipeline than in another.
+LOOP_NOISE_RATIO = 0.5
+# Wall time of seen ops has filled what unseen ops take, where these take more than so many times what is left.
+FILLED_FACTOR = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostEvidence:
+    """What is known of the costs of one worker's window. `spent`: by op, of one sample of the output; `merged`: op -> the op whose
+    row holds its cost. `preempted_ratio` is not used on one CPU: there only a thread's own wake-up call hands its CPU on, in the
+    runtime and not inside an op (docs/measurements.md). `marginal`: op -> CPU of one sample that the pipeline cut behind it takes
+    beyond the parts before it; `has_all_parts`: whether all heavy ops are in it; `elements_per_sample`: of the last op."""
+
+    layout: Layout
+    ops: Sequence[Op]
+    spent: Mapping[str, PerSample]
+    cpu_s_per_sample: float
+    tuned: Sequence[TunedParameter] = ()
+    harness_us: float | None = None
+    merged: Mapping[str, str] = field(default_factory=dict)
+    absent: Set[str] = frozenset()
+    restart_cpu_s_per_sample: float = 0.0
+    buffered: Mapping[str, float] = field(default_factory=dict)
+    cached_ratio: float | None = None
+    preempted_ratio: float | None = None
+    marginal: Mapping[str, float] = field(default_factory=dict)
+    has_all_parts: bool = True
+    elements_per_sample: float = 0.0
+
+    @property
+    def walls(self) -> dict[str, float]:
+        """Wall time per sample of the ops that were seen at work."""
+        return {op.name: wall for op in self.ops if op.name in self.spent and (wall := self.spent[op.name].wall_s) is not None}
+
+    @property
+    def harness_s(self) -> float:
+        """What the loop that takes the batches costs for a sample."""
+        return (self.harness_us or 0.0) * 1e-6 * self.elements_per_sample
+
+    @property
+    def restart_cpu_s(self) -> float:
+        return min(self.restart_cpu_s_per_sample, self.cpu_s_per_sample)
+
+
+def profile_of(given: CostEvidence) -> Profile:
+    """Per-op CPU such that ops + `restart` + `runtime` = process CPU, by identity.
+
+    The model counts wall time on the thread. What a thread waited for its CPU is taken off first, in proportion. What is then below
+    the process's CPU is CPU, and the rest of that the runtime's. Above it threads waited: a tenth is noise, and all shares shrink
+    alike; more is taken from the ops that can block. Where ops were not seen at work, the rest is `unattributed`.
+    """
+    walls = given.walls
+    cpus, held_by = _cpus(given, walls), _held_by(given, walls)
+    more = _told_apart(given, cpus, held_by)
+    whole_s = given.cpu_s_per_sample
+    parallelism = {value.op: value.value for value in given.tuned if value.parameter == "parallelism"}
+    running = as_run(given.ops, parallelism)
+    rows = [
+        _row(op, op_as_run, running, given, cpus.get(op.name), more.get(op.name), held_by.get(op.name), parallelism.get(op.name))
+        for op, op_as_run in zip(given.ops, running, strict=True)
+        if op.kind != "Options"
+    ]
+    rest = whole_s - given.restart_cpu_s - sum(cpus.values()) - sum(more.values())
+    if rest < ROUNDING_RATIO * whole_s:  # the ops' rows were scaled to the whole: what differs is rounding, not runtime
+        rest = 0.0
+    rows += [_no_op(RESTART, given.restart_cpu_s, whole_s)] if given.restart_cpu_s > 0 else []
+    rows.append(_no_op(UNATTRIBUTED if UNATTRIBUTED in held_by.values() else RUNTIME, rest, whole_s))
+    return Profile(layout=given.layout, harness_us_per_batch=given.harness_us, cpu_s_per_sample=whole_s, ops=tuple(rows))
+
+
+_NOT_SEEN = PerSample(wall_s=None, elements=None, bytes_in=None, bytes_out=None)
+
+
+def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
+    """CPU per sample by op, of those that were seen at work; all together at most what the process used."""
+    on_cpu_ratio = 1 / (1 + (given.preempted_ratio or 0.0)) if given.layout.cpus_per_task > 1 else 1.0
+    walls = {name: wall * on_cpu_ratio for name, wall in walls.items()}
+    can_block = {op.name for op in given.ops if _can_block(op, given.cached_ratio)}
+    blocked = sum(wall for name, wall in walls.items() if name in can_block)
+    cpu_s = given.cpu_s_per_sample - given.restart_cpu_s
+    excess = sum(walls.values()) - cpu_s
+    if excess > NOISE_RATIO * cpu_s and blocked > 0:
+        kept = 1 - min(excess, blocked) / blocked
+        walls = {name: wall * kept if name in can_block else wall for name, wall in walls.items()}
+    total = sum(walls.values())
+    scale = min(1.0, cpu_s / total) if total > 0 else 0.0
+    return {name: wall * scale for name, wall in walls.items()}
+
+
+def _told_apart(given: CostEvidence, cpus: dict[str, float], held_by: dict[str, str]) -> dict[str, float]:
+    """Share out what the snapshots left, by what parts of the pipeline take alone; return CPU of a sample by op.
+
+    Ops of one part that were not seen get one row: the others are held by it (`held_by` is changed). All branches that a loop made
+    are one part. Light ops have at most what the parts leave. Snapshots count wall time, which fills the whole on a busy host; then
+    what the unseen ops take is taken off the seen ops of other parts (`cpus` is changed).
+    """
+    whole_s = given.cpu_s_per_sample - given.restart_cpu_s
+    rest = whole_s - sum(cpus.values())
+    left = rest - given.harness_s
+    if rest > whole_s / 2 and left <= LOOP_NOISE_RATIO * given.harness_s:  # no op took it: the loop did
+        for name in [name for name, holder in held_by.items() if holder == UNATTRIBUTED]:
+            del held_by[name]
+        return {}
+    whole = sum(given.marginal.values())
+    if whole <= ROUNDING_RATIO * given.cpu_s_per_sample:
+        return {}
+    by_name = {op.name: op for op in given.ops}
+    light = [name for name in cpus if by_name[name].kind in LIGHT]
+    light_s, room = sum(cpus[name] for name in light), max(0.0, whole_s - given.harness_s - whole)
+    if given.has_all_parts and light_s > room + NOISE_RATIO * whole_s:  # the model counts the start of a light op's input for it
+        cpus.update({name: cpus[name] * room / light_s for name in light})
+        left += light_s - room
+    # The parts ran at another time, and without each other. Where some are missing, the others must not get what those take.
+    scale = whole_s / whole if given.has_all_parts else 1.0
+    joint, wanted = joint_of(given.ops), dict[str, float]()
+    hidden_s, fixed = 0.0, set[str]()  # what unseen ops take, and the ops of their parts
+    for name, cpu_s in given.marginal.items():
+        before = upstream(by_name[name], given.ops) if joint is not None and name == joint.name else ()
+        members = [*before, *inside(by_name[name], given.ops), by_name[name]]
+        beyond = cpu_s * scale - sum(cpus.get(member.name, 0.0) for member in members)
+        if beyond <= 0:
+            continue
+        unseen = [member for member in members if held_by.get(member.name) == UNATTRIBUTED]
+        holder = costliest(members, cpus) if before else None
+        if holder is None or holder.name not in cpus:
+            holder = next((op for op in unseen if op.kind in TRANSFORMS), None) or next(iter(reversed(unseen)), None)
+        if holder is None:
+            holder = max(members, key=lambda member: cpus.get(member.name, -1.0))
+        names = {member.name for member in unseen}
+        held_by.update({other: holder.name for other, at in held_by.items() if other in names or at in names})
+        held_by.pop(holder.name, None)
+        wanted[holder.name] = beyond
+        if unseen:
+            hidden_s, fixed = hidden_s + beyond, fixed | {member.name for member in members}
+    if given.has_all_parts and hidden_s > FILLED_FACTOR * left:
+        others = [name for name in cpus if name not in fixed]
+        room = whole_s - given.harness_s - hidden_s - sum(cpus[name] for name in cpus if name in fixed)
+        kept = min(1.0, max(0.0, room) / max(sum(cpus[name] for name in others), ROUNDING_RATIO * whole_s))
+        cpus.update({name: cpus[name] * kept for name in others})
+        left = whole_s - given.harness_s - sum(cpus.values())
+    share = min(1.0, max(0.0, left) / sum(wanted.values())) if wanted else 0.0
+    return {name: beyond * share for name, beyond in wanted.items()}
+
+
+def _row(
+    op: Op,
+    op_as_run: Op,
+    running: Sequence[Op],
+    given: CostEvidence,
+    seen_cpu_s: float | None,
+    more_cpu_s: float | None,
+    held_by: str | None,
+    parallelism: float | None,
+) -> OpCost:
+    fixed = op.parameters.get("num_parallel_calls")
+    if not parallelism and isinstance(fixed, int | float) and not isinstance(fixed, bool):
+        parallelism = float(fixed)
+    seen = given.spent.get(op.name, _NOT_SEEN)
+    cpu_s = seen_cpu_s if more_cpu_s is None else (seen_cpu_s or 0.0) + more_cpu_s
+    return OpCost(
+        name=op.name,
+        kind=op.kind,
+        self_cpu_s_per_sample=cpu_s,
+        told_apart_cpu_s_per_sample=more_cpu_s,
+        wait_s_per_sample=max(0.0, seen.wall_s - seen_cpu_s) if seen.wall_s is not None and seen_cpu_s is not None else None,
+        share_ratio=cpu_s / given.cpu_s_per_sample if cpu_s is not None and given.cpu_s_per_sample > 0 else None,
+        parallelism=parallelism,
+        source=op.source,
+        library_source=op.library_source,
+        elements_per_sample=seen.elements,
+        bytes_in_per_sample=seen.bytes_in,
+        bytes_out_per_sample=seen.bytes_out,
+        buffered_elements=given.buffered.get(op.name),
+        is_serial=is_serial(op_as_run, running) if cpu_s is not None else None,
+        merged_into=held_by,
+    )
+
+
+def _no_op(name: str, cpu_s: float, whole_s: float) -> OpCost:
+    """A row of CPU that is no op's."""
+    return OpCost(
+        name=name,
+        kind=name,
+        self_cpu_s_per_sample=cpu_s,
+        wait_s_per_sample=None,
+        share_ratio=cpu_s / whole_s if whole_s > 0 else None,
+        parallelism=None,
+        source=None,
+    )
+
+
+def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
+    """The rows that hold the costs of ops without a measured one; those of which nothing ran, or that do nothing, are left out."""
+    by_name = {op.name: op for op in given.ops if op.name not in given.absent}
+    found = {}
+    for op in by_name.values():
+        if op.name in walls:
+            continue
+        holder = by_name.get(op.within or "")
+        if op.name in given.merged:
+            found[op.name] = given.merged[op.name]
+        elif holder is not None and holder.kind not in OPENS and holder.name in walls:  # its function iterates them itself
+            found[op.name] = holder.name
+        elif (given.spent.get(op.name, _NOT_SEEN).elements or 0.0) > 0 and op.kind not in IDLE:
+            found[op.name] = UNATTRIBUTED
+    return found
+
+
+def _can_block(op: Op, cached_ratio: float | None) -> bool:
+    reads = op.kind in READERS or READ_WHOLE_FILE in op.function_ops
+    reads_storage = reads and (cached_ratio is None or cached_ratio < CACHED_RATIO)
+    return reads_storage or calls_python(op)

@@ -1,0 +1,123 @@
+"""Forms of a dataset for looking at it twice: chance taken out, to compare elements; quick to start, to time it. Both have shuffle
+generators and caches of their own, in memory."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from cs_input_analyzer.tfdata.edits import traits
+from cs_input_analyzer.tfdata.edits.graph_text import Body, GraphText, dataset_of, elements_of, set_elements, spec_of
+from cs_input_analyzer.tfdata.graph import graph_def_of, named_inputs
+from cs_input_analyzer.tfdata.op_kinds import REPEATS, SHUFFLES, is_dataset_op, kind_of
+
+SEEDS = (20_211, 1_107)  # any two numbers that are not both 0
+# A shuffle hands on what it is given, whatever its buffer: a small one starts at once.
+LARGEST_SHUFFLE = 64
+_SEEDED_BY = ("seed", "seed2")
+
+
+def deterministic(
+    dataset: Any, *, one_pass: bool = False, cut: str | None = None, source: str | None = None, most: int | None = None
+) -> Any:
+    """`dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at
+    most. With `one_pass` what repeats without end is given once; `cut` names the node whose elements are wanted instead, as
+    a flat tuple, `source` one that gives it its elements in the end, and `most` how many of its own that may give."""
+    import tensorflow as tf
+
+    text, nodes = _read(dataset)
+    for body, node in nodes:
+        if is_dataset_op(node.op):
+            _fix_order(body, node, one_pass=one_pass)
+        elif node.op in traits.DRAWS:
+            _fix_draw(body, node)
+    spec = dataset.element_spec
+    if cut is not None:
+        if source is not None and most is not None:
+            _take(text.top, source, most)
+        spec = spec_of(elements_of(text.top.nodes[cut]))
+        text.top.end_at(text.top.tensor(cut))
+    options = tf.data.Options()
+    options.deterministic = True
+    return dataset_of(text.written(), spec, dataset.options().merge(options))
+
+
+def timed(dataset: Any) -> Any:
+    """`dataset` as it runs, but without end, and with small shuffle buffers: filling them is no part of the steady rate."""
+    import tensorflow as tf
+
+    text, nodes = _read(dataset)
+    for body, node in nodes:
+        if is_dataset_op(node.op):
+            _shrink_shuffle(body, node)
+            _keep_in_memory(body, node)
+    built = dataset_of(text.written(), dataset.element_spec, dataset.options())
+    endless = built if int(dataset.cardinality()) == int(tf.data.INFINITE_CARDINALITY) else built.repeat()
+    endless._csia_original = dataset  # Python functions and resources live as long as it does
+    return endless
+
+
+def _read(dataset: Any) -> tuple[GraphText, list[tuple[Body, Any]]]:
+    """Its graph, with state of its own, and the nodes of the top and of every function, to be changed in place."""
+    text = GraphText.of(graph_def_of(dataset))
+    traits.use_own_state(text)
+    bodies = [text.top, *(text.open(name) for name in text.functions)]
+    return text, [(body, node) for body in bodies for node in body.nodes.values()]
+
+
+def _fix_order(body: Body, node: Any, *, one_pass: bool) -> None:
+    arguments = named_inputs(node)
+    for name, seed in zip(_SEEDED_BY, SEEDS, strict=True):
+        if name in arguments:
+            body.set_argument(node, name, body.constant(seed))
+    if "deterministic" in node.attr:
+        node.attr["deterministic"].s = b"true"
+    if "sloppy" in node.attr:
+        node.attr["sloppy"].b = False
+    if "sloppy" in arguments:
+        body.set_argument(node, "sloppy", body.constant(False, "bool"))
+    _shrink_shuffle(body, node)
+    _keep_in_memory(body, node)
+    if one_pass and kind_of(node.op) in REPEATS and (body.argument(node, "count") or 0) < 0:
+        body.set_argument(node, "count", body.constant(1))
+
+
+def _keep_in_memory(body: Body, node: Any) -> None:
+    """A cache in a file becomes one in memory: two pipelines at once would find each other's lock, and the file is the user's."""
+    if kind_of(node.op) == "Cache" and body.argument(node, "filename") != b"":
+        body.set_argument(node, "filename", body.constant("", "string"))
+
+
+def _shrink_shuffle(body: Body, node: Any) -> None:
+    size = body.argument(node, "buffer_size") if kind_of(node.op) in SHUFFLES else None
+    if size is not None and size > LARGEST_SHUFFLE:
+        body.set_argument(node, "buffer_size", body.constant(LARGEST_SHUFFLE))
+
+
+def _fix_draw(body: Body, node: Any) -> None:
+    """A random op draws the same for every element. What it draws depends on its name, so that two of them differ."""
+    import tensorflow as tf
+    from tensorflow.core.framework import node_def_pb2
+
+    new = node_def_pb2.NodeDef(name=node.name, op=traits.DRAWS[node.op], device=node.device)
+    data = [name for name in node.input if not name.startswith("^")]
+    controls = [name for name in node.input if name.startswith("^")]
+    kept = [key for key in node.attr if key not in ("seed", "seed2", "Tout") and not key.startswith("_")]
+    for key in kept:
+        new.attr[key].CopyFrom(node.attr[key])
+    if node.op != "RandomShuffle":
+        seed = body.constant([SEEDS[0], zlib.crc32(node.name.encode()) & 0x7FFFFFFF], "int32")
+        position = 1 if node.op in ("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal") else len(data)
+        data.insert(position, seed)
+        new.attr["Tseed"].type = tf.int32.as_datatype_enum
+    if node.op == "RandomUniformInt":
+        new.attr["dtype"].type = node.attr["Tout"].type
+    new.input.extend([*data, *controls])
+    body.nodes[node.name] = new
+
+
+def _take(top: Body, name: str, most: int) -> None:
+    """Nodes that read `name` get its first elements only."""
+    taken = top.add("TakeDataset", [top.tensor(name), top.constant(most)])
+    set_elements(taken, elements_of(top.nodes[name]))
+    top.redirect(name, top.tensor(taken.name), keep=[taken.name])

@@ -1,0 +1,173 @@
+"""Cut the pipeline behind its readers, or behind any op at its top, to measure a part of it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cs_input_analyzer.tfdata.edits.graph_text import (
+    Body,
+    Elements,
+    GraphText,
+    dataset_of,
+    elements_of,
+    rename_functions,
+    set_elements,
+    set_values,
+    spec_of,
+)
+from cs_input_analyzer.tfdata.graph import functions_of, graph_def_of, node_name, reader_of
+from cs_input_analyzer.tfdata.op_kinds import FILE_READERS, KEEPERS, MAPS, OPENS, WRITERS, is_dataset_op, kind_of
+from cs_input_analyzer.tfdata.threads import READ_WHOLE_FILE
+
+# Joins of datasets of one type; the second's first input only chooses.
+_MERGES = ("Concatenate", "DirectedInterleave")
+
+
+# What a prefix leaves out: it gives the elements that it gets.
+FILLED = KEEPERS | WRITERS | {"Shuffle"}
+
+
+class _CannotCutError(Exception):
+    """The pipeline reads files in a way that the cut does not understand."""
+
+
+class _Cut(NamedTuple):
+    """The tensor that a body is to return instead, and what it then gives."""
+
+    tensor: str
+    elements: Elements
+
+
+def source_only(dataset: Any) -> Any:
+    """The pipeline cut after its readers, as raw records (file contents where a `map` reads whole files); what is before them (of
+    file names) stays. None where the graph reads no file, or reads in a way that cannot be cut. Works as long as `dataset`
+    lives."""
+    text = GraphText.of(graph_def_of(dataset))
+    (result,) = (node.input[0] for node in text.top.nodes.values() if node.op == "_Retval")
+    try:
+        cut = _cut(text, text.top, result)
+    except _CannotCutError:
+        return None
+    if cut is None:
+        return None
+    text.top.end_at(cut.tensor)
+    return dataset_of(text.written(), spec_of(cut.elements), dataset.options())
+
+
+def prefix_of(dataset: Any, op: str) -> Any:
+    """Return the pipeline up to and with an op at its top, its shuffles and caches left out: they would be filled first.
+
+    Works as long as `dataset` lives. Raises KeyError for an op that is not at the top.
+    """
+    graph_def = graph_def_of(dataset)
+    text, place = GraphText.of(graph_def), reader_of(graph_def).places[op]
+    if place.function is not None:
+        raise KeyError(op)
+    node = text.top.nodes[place.node]
+    for filled in [one for one in text.top.nodes.values() if kind_of(one.op) in FILLED and one is not node]:
+        text.top.redirect(filled.name, filled.input[0])
+    text.top.end_at(text.top.tensor(node.name))
+    return dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
+
+
+def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
+    """The cut for the dataset that `tensor` is, made in the body; None where nothing before it reads a file."""
+    node = body.nodes.get(node_name(tensor))
+    if node is None:  # an argument of the function
+        return None
+    kind = kind_of(node.op)
+    if kind in FILE_READERS:
+        return _Cut(tensor, elements_of(node))
+    reading = [name for name in functions_of(node) if _reads(text, [name])]
+    if len(reading) == 1 and kind in OPENS:
+        return _cut_inside(text, node, tensor, reading[0])
+    if len(reading) == 1 and kind in MAPS:
+        return _cut_map(text, node, tensor, reading[0])
+    if reading:
+        raise _CannotCutError
+    if not is_dataset_op(node.op):
+        return _cut(text, body, node.input[0]) if node.op == "Identity" else None
+    sources = [source for source in node.input if not source.startswith("^")]
+    cuts = {index: cut for index, source in enumerate(sources) if (cut := _cut(text, body, source)) is not None}
+    if not cuts:
+        is_read = any(one.op == READ_WHOLE_FILE for one in body.needed([node.name]))
+        return _Cut(tensor, elements_of(node)) if is_read else None
+    return next(iter(cuts.values())) if len(cuts) == 1 else _cut_join(node, tensor, sources, cuts)
+
+
+def _reads(text: GraphText, functions: Iterable[str]) -> bool:
+    """Whether functions, or those that they call, read files, whole or by a reader."""
+    return any(node.op == READ_WHOLE_FILE or kind_of(node.op) in FILE_READERS for node in text.called_by(functions))
+
+
+def _cut_inside(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
+    """Cuts what the function of an `interleave` or `flat_map` returns."""
+    inner = text.own_copy(function)
+    ((key, result),) = inner.function.ret.items()
+    cut = _cut(text, inner, result)
+    if cut is None:
+        raise _CannotCutError
+    _end(inner, {key: cut.tensor})
+    return _calling(node, tensor, function, inner, cut.elements)
+
+
+def _cut_map(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
+    """A `map` that reads whole files gives their contents, and does nothing else."""
+    import tensorflow as tf
+
+    inner = text.own_copy(function)
+    names = [one.name for one in inner.nodes.values() if one.op == READ_WHOLE_FILE]
+    if not names or any(_reads(text, functions_of(one)) for one in inner.nodes.values()):
+        raise _CannotCutError
+    results = {f"contents_{index}": f"{name}:contents:0" for index, name in enumerate(names)}
+    set_values(inner.function.signature.output_arg, ())
+    for result in results:
+        inner.function.signature.output_arg.add(name=result, type=tf.string.as_datatype_enum)
+    _end(inner, results)
+    return _calling(node, tensor, function, inner, (tf.TensorSpec((), tf.string),) * len(names))
+
+
+def _end(inner: Body, results: Mapping[str, str]) -> None:
+    """Makes these the results of a function; nodes that they do not need, and side effects, go."""
+    inner.nodes = {node.name: node for node in inner.needed(map(node_name, results.values()))}
+    inner.function.ret.clear()
+    inner.function.ret.update(results)
+    inner.function.control_ret.clear()
+    del inner.function.signature.control_output[:]
+
+
+def _calling(node: Any, tensor: str, function: str, inner: Body, elements: Elements) -> _Cut:
+    """The op with another function, which makes it give these elements."""
+    rename_functions(node, {function: inner.function.signature.name})
+    set_elements(node, elements)
+    return _Cut(tensor, elements)
+
+
+def _cut_join(node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cut]) -> _Cut:
+    """Several inputs read: all are cut, and joined as before."""
+    kind = kind_of(node.op)
+    joined = [cuts[index].tensor if index in cuts else source for index, source in enumerate(sources)]
+    if kind == "Zip":
+        elements = tuple(spec for cut in cuts.values() for spec in cut.elements)
+        joined = [cut.tensor for cut in cuts.values()]
+        node.attr["N"].i = len(joined)
+    elif kind in _MERGES and len(cuts) == len(sources) - (kind == "DirectedInterleave"):
+        elements = _common([cut.elements for cut in cuts.values()])
+    else:
+        raise _CannotCutError
+    set_values(node.input, joined)
+    set_elements(node, elements)
+    return _Cut(tensor, elements)
+
+
+def _common(found: Sequence[Elements]) -> Elements:
+    """Elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
+    import tensorflow as tf
+
+    types = {tuple(spec.dtype for spec in elements) for elements in found}
+    if len(types) > 1:
+        raise _CannotCutError
+    if len(set(found)) == 1:
+        return found[0]
+    return tuple(tf.TensorSpec(None, dtype) for dtype in types.pop())

@@ -1,0 +1,296 @@
+"""Two pipelines side by side: where they part, which order each promises, and what must not differ between them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cs_input_analyzer.records import Op
+from cs_input_analyzer.tfdata.edits import traits
+from cs_input_analyzer.tfdata.edits.graph_text import GraphText
+from cs_input_analyzer.tfdata.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reader_of
+from cs_input_analyzer.tfdata.lineage import downstream, is_random_order, may_reorder, upstream
+from cs_input_analyzer.tfdata.op_kinds import (
+    BATCHING,
+    GROUPING,
+    KEEPERS,
+    MAPS,
+    ONE_BY_ONE,
+    OPENS,
+    SHUFFLES,
+    WRITERS,
+    is_dataset_op,
+    kind_of,
+    kinds_with,
+)
+from cs_input_analyzer.tfdata.op_traits import calls_python
+from cs_input_analyzer.tfdata.threads import PYTHON_OPS
+
+_HAND_ON = ("Prefetch", "Options", "Model")
+# Of a few inputs these give what they give of them among all.
+_FOR_EACH = ((MAPS | OPENS | kinds_with("filter")) & ONE_BY_ONE) | {"Shuffle", "Prefetch", "Options", "Model"}
+# Attributes that say how an op works, not what it gives.
+_PACE = ("deterministic=", "parallel_copy=", "use_inter_op_parallelism=", "use_unbounded_threadpool=", "force_synchronous=")
+# Attributes that say nothing about what an op does.
+_SILENT = ("metadata", SOURCE_NUMBER, "_output_shapes", "_input_shapes", "_user_specified_name")
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A dataset's graph as text and as ops; `nodes`: ops at its top by their nodes; `unordered`: the options allow any order."""
+
+    text: GraphText
+    ops: tuple[Op, ...]
+    nodes: Mapping[str, Op]
+    spec: Any
+    unordered: bool
+
+    @property
+    def calls_python(self) -> bool:
+        return any(map(calls_python, self.ops))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """The nodes at which the elements of two pipelines can be compared without their order: before a shuffle without a seed, from
+    which on all ops are alike in both; or those that differ, where both may give any order by themselves. `sources`: the nearest
+    nodes before that are alike with all that they come from, where a part of what they give can stand for all; None without."""
+
+    original: str
+    edited: str
+    sources: tuple[str, str] | None
+
+
+def read(dataset: Any) -> Pipeline:
+    graph_def = graph_def_of(dataset)
+    found = reader_of(graph_def)
+    ops, places = tuple(found.ops), found.places
+    nodes = {places[op.name].node: op for op in ops if op.name in places and places[op.name].function is None}
+    return Pipeline(GraphText.of(graph_def), ops, nodes, dataset.element_spec, dataset.options().deterministic is False)
+
+
+def incomparable(pipeline: Pipeline) -> str | None:
+    """Why the elements of a pipeline cannot be compared with those of another; None where they can."""
+    import tensorflow as tf
+    from tensorflow.python.framework import op_def_registry
+
+    for spec in tf.nest.flatten(pipeline.spec):
+        if isinstance(spec, tf.data.DatasetSpec):
+            return "its elements are datasets"
+        parts = tf.nest.flatten(spec, expand_composites=True)
+        if any(getattr(part, "dtype", None) in (tf.variant, tf.resource) for part in parts) or isinstance(spec, tf.OptionalSpec):
+            return f"its elements hold a {type(spec).__name__.removesuffix('Spec')}, of which TensorFlow shows no content"
+    for op in pipeline.ops:
+        if op.kind in WRITERS:
+            return f"it writes files ({op.name})"
+        if op.kind.startswith("DataService"):
+            return f"it reads from tf.data service ({op.name}), which gives each reader other elements"
+    for node in pipeline.text.top.nodes.values():
+        if op_def_registry.get(node.op) is None:
+            return f"it has a custom op, {node.op}, that TensorFlow does not describe"
+    for node in pipeline.text.called_by(pipeline.text.functions):
+        state = traits.state_in([node]) if node.op not in PYTHON_OPS and node.op not in traits.DRAWS else None
+        if state is not None:
+            return f"one of its functions calls {state}, which two runs would share"
+    return None
+
+
+def cache_places(ops: tuple[Op, ...]) -> list[tuple[str, ...]]:
+    """For each op that keeps elements from one pass to the next: what its elements come through, parallel or not."""
+    return sorted(
+        ("inside",) if op.within else tuple(_plain(one) for one in upstream(op, ops) if not one.within and one.kind not in _HAND_ON)
+        for op in ops
+        if op.kind in KEEPERS
+    )
+
+
+def changed_promise(original: Pipeline, edited: Pipeline) -> str | None:
+    """What the edited pipeline promises less, or does otherwise, that no comparison of elements shows; None where nothing."""
+    if _loose(edited) - _loose(original):
+        return "its order may change from run to run, that of the original may not"
+    if _shuffles(original.ops) != _shuffles(edited.ops):
+        return "it does not shuffle as the original does"
+    if _chances(original.ops) != _chances(edited.ops):
+        return "what is drawn at random is kept from one pass to the next in one of the two, and drawn anew in the other"
+    return None
+
+
+def turns(ops: tuple[Op, ...]) -> list[tuple[object, ...]]:
+    """For each op that opens several inputs: which op it is (inside a function or not, after how many others, where what may come
+    and go does not count), how many inputs it reads in turn, and how many elements of each at a time."""
+    found = []
+    for op in ops:
+        if op.kind.removeprefix("Parallel") in ("FlatMap", "Interleave"):
+            before = [one for one in upstream(op, ops) if one.within == op.within and one.kind not in (*_HAND_ON, *KEEPERS)]
+            found.append((op.within is not None, len(before), *_turn(op)))
+    return sorted(found)
+
+
+def _turn(op: Op) -> tuple[str, ...]:
+    """A flat_map reads one input, as does an interleave with a cycle of 1; where TensorFlow chooses, what that follows from."""
+    cycle = op.parameters.get("cycle_length")
+    if op.kind == "FlatMap" or cycle == 1:
+        return ("1",)
+    chosen_by = (op.kind, str(op.parameters.get("num_parallel_calls"))) if cycle in ("AUTOTUNE", None) else ()
+    return (str(cycle), str(op.parameters.get("block_length")), *chosen_by)
+
+
+def has_one_order(pipeline: Pipeline) -> bool:
+    """Whether a pass can come in one order only: nothing is shuffled, with a seed or without, or left to the CPUs of the host."""
+    return not _shuffles(pipeline.ops) and not any("AUTOTUNE" in turn for turn in turns(pipeline.ops))
+
+
+def parting(original: Pipeline, edited: Pipeline) -> Parting | None:
+    """The nodes to compare where order is moot; None where the original promises an order at the first difference."""
+    first, second = (_working(one, one.text.top.result()) for one in (original, edited))
+    behind: tuple[Any, Any] | None = None
+    passed: set[str] = set()
+    while first is not None and second is not None and _alike(original, first) == _alike(edited, second):
+        if len(original.text.top.datasets_of(first)) != 1 or len(edited.text.top.datasets_of(second)) != 1:
+            break
+        op = original.nodes[first.name]
+        passed.add(op.kind)
+        first, second = (_working(one, one.text.top.input_of(node)) for one, node in ((original, first), (edited, second)))
+        if is_random_order(op) and passed <= ONE_BY_ONE | GROUPING and first is not None and second is not None:
+            behind = first, second
+    if behind is None and first is not None and second is not None and passed <= ONE_BY_ONE | BATCHING:
+        ops = original.nodes[first.name], edited.nodes[second.name]
+        behind = (first, second) if all(may_reorder(op, original.unordered) for op in ops) else None
+    if behind is None:
+        return None
+    return Parting(
+        original=behind[0].name, edited=behind[1].name, sources=_sources(original.text, behind[0], edited.text, behind[1])
+    )
+
+
+def _sources(original: GraphText, first: Any, edited: GraphText, second: Any) -> tuple[str, str] | None:
+    """The nearest pair that is the same pipeline, before both along ops that take each of their elements by itself."""
+    others = {_whole_text(edited, node): node.name for node in reversed(_chain(edited, second))}
+    found = ((node.name, others.get(_whole_text(original, node))) for node in _chain(original, first))
+    return next(((name, other) for name, other in found if other is not None), None)
+
+
+def _chain(text: GraphText, node: Any) -> list[Any]:
+    """The ops before one, the nearest first, as far as a part of what they give can stand for all of it. Python ends it: what it
+    gives may hang on what it was given before."""
+    found: list[Any] = []
+    while kind_of(node.op) in _FOR_EACH and len(text.top.datasets_of(node)) == 1 and not _runs_python(text, node):
+        node = text.top.input_of(node)
+        if node is None:
+            break
+        found.append(node)
+    return found
+
+
+def _runs_python(text: GraphText, node: Any) -> bool:
+    return any(other.op in PYTHON_OPS for other in traits.user_nodes(text, node))
+
+
+def _plain(op: Op) -> str:
+    kind = op.kind.removeprefix("Parallel")
+    return "Interleave" if kind == "FlatMap" else kind
+
+
+def _loose(pipeline: Pipeline) -> set[tuple[str, int]]:
+    """The ops that may give any order: each by its kind, parallel or not, and which of that kind it is."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for op in pipeline.ops:
+        seen[_plain(op)] += 1
+        if may_reorder(op, pipeline.unordered):
+            found.add((_plain(op), seen[_plain(op)]))
+    return found
+
+
+def _shuffles(ops: tuple[Op, ...]) -> list[tuple[str, ...]]:
+    """Each shuffle by what it does."""
+    names = ("reshuffle_each_iteration", "buffer_size", "seed", "seed2", "count")
+    return sorted((op.kind, *(str(op.parameters.get(name)) for name in names)) for op in ops if op.kind in SHUFFLES)
+
+
+def _chances(ops: tuple[Op, ...]) -> list[tuple[str, int]]:
+    """Each op at the top that brings chance, and how many caches its elements pass: those keep what it gave in the first pass."""
+    found = []
+    for op in ops:
+        drawn = next((name for name in op.function_ops if name in traits.DRAWS), None)
+        if drawn is None and any(is_dataset_op(name) and kind_of(name) in SHUFFLES for name in op.function_ops):
+            drawn = "shuffle inside"
+        if drawn is None and op.kind in SHUFFLES | traits.NONDETERMINISTIC_SOURCES:
+            drawn = op.kind
+        if drawn is not None and op.within is None:
+            found.append((drawn, sum(other.kind in KEEPERS for other in downstream(op, ops))))
+    return sorted(found)
+
+
+def _working(pipeline: Pipeline, node: Any) -> Any:
+    """The op itself, or the nearest before it that does more than hand elements on."""
+    while node is not None and kind_of(node.op) in _HAND_ON:
+        node = pipeline.text.top.input_of(node)
+    return node
+
+
+def _alike(pipeline: Pipeline, node: Any) -> str:
+    """What an op does, without the datasets it reads and whether it works in parallel: in order, that changes no element.
+    Python is the exception: what it gives may hang on who is called first."""
+    text, op = pipeline.text, pipeline.nodes[node.name]
+    parts = [op.kind.removeprefix("Parallel"), *(one for one in _attributes(text, node) if not one.startswith(_PACE))]
+    if _runs_python(text, node):
+        parts.append(node.op)
+    if op.parameters.get("cycle_length") == "AUTOTUNE":  # where TensorFlow chooses, the order follows from that
+        parts += _turn(op)
+    for argument, tensors in named_inputs(node).items():
+        for tensor in tensors if argument != "num_parallel_calls" else ():
+            given = text.top.nodes.get(node_name(tensor))
+            if given is not None and not is_dataset_op(given.op):
+                parts.append(_whole_text(text, given))
+    return _digest(parts)
+
+
+def _whole_text(text: GraphText, node: Any) -> str:
+    """What an op is and all that it comes from. State of its own (memory of a cache, a generator) counts as none."""
+    parts = [_node_text(text, node)]
+    pending, seen = [node], {node.name}
+    while pending:
+        for name in pending.pop().input:
+            given = text.top.nodes.get(node_name(name))
+            if given is not None and given.name not in seen and not name.startswith("^"):
+                seen.add(given.name)
+                pending.append(given)
+                parts.append(_node_text(text, given))
+    return _digest(parts)
+
+
+def _node_text(text: GraphText, node: Any) -> str:
+    from tensorflow.core.framework import types_pb2
+
+    if node.op in ("DummyMemoryCache", "DummySeedGenerator") or node.attr["dtype"].type == types_pb2.DT_RESOURCE:
+        return "state"
+    return _digest([node.op, *_attributes(text, node)])
+
+
+def _attributes(text: GraphText, node: Any) -> list[str]:
+    found = []
+    for key in sorted(set(node.attr) - set(_SILENT)):
+        value = node.attr[key]
+        functions = [value.func] if value.HasField("func") else value.list.func
+        found += [f"{key}={_function_text(text, function.name)}" for function in functions]
+        if not functions:
+            found.append(f"{key}={value.SerializeToString(deterministic=True).hex()}")
+    return found
+
+
+def _function_text(text: GraphText, name: str) -> str:
+    """What a function does, under whatever name."""
+    function = text.functions.get(name)
+    if function is None:
+        return name
+    nodes = [f"{node.name} {node.op} {list(node.input)} {_attributes(text, node)}" for node in function.node_def]
+    results = [str(sorted(function.ret.items())), *(argument.name for argument in function.signature.input_arg)]
+    return _digest([*sorted(nodes), *results])
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()

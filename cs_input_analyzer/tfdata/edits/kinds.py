@@ -1,0 +1,186 @@
+"""Edits of a single op, and of what stands behind it. The function of a kind changes the graph, or says why it cannot; that with
+`_source` gives the changed statement, None where that cannot be said for sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cs_input_analyzer.records import Edit, Op
+from cs_input_analyzer.tfdata.edits.statement import number_text, with_calls, with_reads
+from cs_input_analyzer.tfdata.edits.work import (
+    FUNCTION_KEPT,
+    ORDER_IS_PROMISED,
+    EditError,
+    Work,
+    become,
+    inputs_with,
+    insert_after,
+    number_of,
+    refuse_state,
+    refuse_unrepeatable,
+    set_number,
+)
+from cs_input_analyzer.tfdata.graph import AUTOTUNE
+from cs_input_analyzer.tfdata.lineage import downstream, freeing_shuffle, upstream
+from cs_input_analyzer.tfdata.op_kinds import INTERLEAVES, KEEPERS, REPEATS, kind_of, method_of
+from cs_input_analyzer.tfdata.op_traits import call_number, freezes_only_mixing, is_made_by_reader
+from cs_input_analyzer.tfdata.source import code as source_code
+from cs_input_analyzer.tfdata.threads import inside
+
+
+def set_parallelism(work: Work, edit: Edit) -> None:
+    """Another number of parallel calls."""
+    body, node = work.find(edit.op)
+    parallel = body.argument(node, "num_parallel_calls")
+    if parallel is None:
+        raise EditError(f"{edit.op} has no constant number of parallel calls")
+    if parallel == 1:
+        refuse_state(work, edit.op, node, "run in parallel")
+    if kind_of(node.op) in INTERLEAVES:
+        _refuse_calls(work, edit, body.argument(node, "cycle_length"))
+    set_number(body, node, "num_parallel_calls", number_of(edit))
+
+
+def _refuse_calls(work: Work, edit: Edit, cycle: int | None) -> None:
+    """An interleave makes no more calls at once than it opens inputs; where TensorFlow chooses those, they follow the calls."""
+    if edit.value is not None and (cycle is None or 0 < cycle < edit.value):
+        raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
+    if cycle == AUTOTUNE and not work.order_is_moot(edit.op):
+        raise EditError(f"{edit.op} opens as many inputs as TensorFlow likes, by the number of calls, and nothing shuffles them")
+
+
+def parallelize(work: Work, edit: Edit) -> None:
+    """The same op, with several calls at a time."""
+    body, node = work.find(edit.op)
+    kind = kind_of(node.op)
+    calls = body.constant(number_of(edit))
+    if kind == "Map":
+        refuse_state(work, edit.op, node, "run in parallel")
+        if node.attr["force_synchronous"].b:
+            raise EditError(f"{edit.op} has to stay serial")
+        kept = (*FUNCTION_KEPT, "use_inter_op_parallelism", "preserve_cardinality")
+        become(body, node, "ParallelMapDatasetV2", inputs_with(node, calls), kept)
+    elif kind == "Batch":
+        own = ("parallel_copy", "output_types", "output_shapes", "metadata")
+        become(body, node, "ParallelBatchDataset", [*node.input[:2], calls, *node.input[2:]], own)
+    elif kind == "Interleave":
+        refuse_state(work, edit.op, node, "run in parallel")
+        _refuse_calls(work, edit, body.argument(node, "cycle_length"))
+        tuned = [body.constant(AUTOTUNE), body.constant(AUTOTUNE), calls]
+        become(body, node, "ParallelInterleaveDatasetV4", inputs_with(node, *tuned), FUNCTION_KEPT)
+    else:
+        raise EditError(f"{edit.op} is no serial map, batch or interleave")
+
+
+def calls_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    return with_calls(code, op, ops, number_text(edit))
+
+
+def set_cycle_length(work: Work, edit: Edit) -> None:
+    """Another number of inputs that an interleave reads in turn."""
+    body, node = work.find(edit.op)
+    if kind_of(node.op) not in INTERLEAVES:
+        raise EditError(f"{edit.op} has no cycle length")
+    if not work.order_is_moot(edit.op):
+        raise EditError(ORDER_IS_PROMISED.format(edit.op))
+    if edit.value is None and node.op.startswith("Legacy"):
+        raise EditError(f"{edit.op} reads a given number of files at once, which TensorFlow cannot tune")
+    refuse_state(work, edit.op, node, "run for other inputs at a time")
+    parallel = body.argument(node, "num_parallel_calls")
+    if parallel is not None and edit.value is not None and parallel > edit.value:
+        raise EditError(f"{edit.op} makes {parallel} calls at once: it must open as many inputs")
+    set_number(body, node, "cycle_length", number_of(edit))
+
+
+def set_cycle_length_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    if is_made_by_reader(op, ops):
+        return with_reads(code, op, ops, number_text(edit))
+    return source_code.with_argument(code, "interleave", "cycle_length", number_text(edit), nth=call_number(op, ops))
+
+
+def set_buffer(work: Work, edit: Edit) -> None:
+    """Give a prefetch another buffer, in elements."""
+    body, node = work.find(edit.op)
+    if kind_of(node.op) != "Prefetch":
+        raise EditError(f"{edit.op} is no prefetch; the buffer of a shuffle decides the order")
+    if body.argument(node, "buffer_size") is None:
+        raise EditError(f"{edit.op} has no constant buffer size")
+    set_number(body, node, "buffer_size", number_of(edit))
+
+
+def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """Give the call of the prefetch another buffer."""
+    return source_code.with_argument(code, method_of(op.kind), "buffer_size", number_text(edit), nth=call_number(op, ops))
+
+
+def interleave(work: Work, edit: Edit) -> None:
+    """A `flat_map` becomes an `interleave`, which opens its inputs ahead, and several at a time where their order is moot."""
+    body, node = work.find(edit.op)
+    if kind_of(node.op) != "FlatMap":
+        raise EditError(f"{edit.op} is no flat_map")
+    refuse_state(work, edit.op, node, "run side by side")
+    is_moot = work.order_is_moot(edit.op)
+    if edit.value is not None and edit.value > 1 and not is_moot:
+        raise EditError(ORDER_IS_PROMISED.format(edit.op))
+    cycle = number_of(edit) if is_moot else 1
+    own = [cycle, 1, AUTOTUNE, AUTOTUNE, number_of(edit)]  # cycle, block, two buffers, calls at once
+    become(body, node, "ParallelInterleaveDatasetV4", inputs_with(node, *map(body.constant, own)), FUNCTION_KEPT)
+
+
+def interleave_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """A reader of several files takes a number of reads instead, which mixes its files."""
+    is_moot = freeing_shuffle(op, ops) is not None
+    if is_made_by_reader(op, ops):
+        return with_reads(code, op, ops, number_text(edit)) if is_moot else None
+    changed = source_code.with_method(code, "flat_map", "interleave", nth=call_number(op, ops))
+    if changed is None or source_code.count_calls(changed, "interleave") != 1:
+        return None
+    if edit.value is not None or not is_moot:
+        changed = source_code.with_argument(changed, "interleave", "cycle_length", str(edit.value or 1))
+    return source_code.with_argument(changed, "interleave", "num_parallel_calls", number_text(edit))
+
+
+def insert_prefetch(work: Work, edit: Edit) -> None:
+    body, node = work.find(edit.op)
+    if any(kind_of(other.op) == "Prefetch" for other in (node, *body.readers_of(node.name))):
+        raise EditError(f"there is a prefetch after {edit.op} already")
+    insert_after(body, node, "PrefetchDataset", [body.constant(number_of(edit))])
+
+
+def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    return source_code.with_call_after(code, method_of(op.kind), f"prefetch({number_text(edit)})", nth=call_number(op, ops))
+
+
+def insert_cache(work: Work, edit: Edit) -> None:
+    """One more `cache`, in memory."""
+    body, node = work.find(edit.op)
+    op = work.op(edit.op)
+    if op.within is not None:
+        raise EditError(f"{edit.op} is inside a function: each of its datasets would fill a cache of its own")
+    if op.kind in KEEPERS:
+        raise EditError(f"{edit.op} keeps its elements already")
+    before = (op, *inside(op, work.ops), *upstream(op, work.ops))
+    for other in before:
+        count = other.parameters.get("count") if other.kind in REPEATS else 1
+        if count != 1 and not (other.within and isinstance(count, int) and count > 0):
+            where = f"{other.name} inside a function" if other.within else other.name
+            raise EditError(f"what reaches a cache after {edit.op} is repeated by {where}: it would be kept many times or for ever")
+    refuse_unrepeatable(edit.op, before)
+    if any(other.kind == "Cache" for other in downstream(op, work.ops)):
+        raise EditError(f"there is a cache after {edit.op} already")
+    memory = body.tensor(body.add("DummyMemoryCache", ()).name)
+    insert_after(body, node, "CacheDatasetV2", [body.constant("", "string"), memory])
+
+
+def insert_cache_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """None where the cache would freeze the only mixing that there is."""
+    if freezes_only_mixing(op, (*upstream(op, ops), *inside(op, ops), op), ops):
+        return None
+    return source_code.with_call_after(code, method_of(op.kind), "cache()", nth=call_number(op, ops))
+
+
+def use_private_threads(work: Work, edit: Edit) -> None:
+    """A thread pool of the dataset's own, with that many threads."""
+    if edit.value is None:
+        raise EditError("a private thread pool needs a number of threads")
+    work.private_threads = number_of(edit)

@@ -1,0 +1,79 @@
+"""What the functions of a graph do besides computing: keep state, draw random numbers, call Python. By TensorFlow's registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cs_input_analyzer.tfdata.edits.graph_text import GraphText
+from cs_input_analyzer.tfdata.graph import functions_of, named_inputs
+from cs_input_analyzer.tfdata.op_kinds import is_dataset_op, kinds_with
+from cs_input_analyzer.tfdata.threads import PYTHON_OPS
+
+# Random ops whose draws follow from attributes `seed` and `seed2`, both 0 where nobody chose a seed -> the same draw without state.
+DRAWS = {
+    "RandomUniform": "StatelessRandomUniform",
+    "RandomUniformInt": "StatelessRandomUniformInt",
+    "RandomStandardNormal": "StatelessRandomNormal",
+    "TruncatedNormal": "StatelessTruncatedNormal",
+    "Multinomial": "StatelessMultinomial",
+    "SampleDistortedBoundingBoxV2": "StatelessSampleDistortedBoundingBox",
+    "RandomShuffle": "Identity",
+}
+# Stateful in TensorFlow's registry for what they call or hold, but the same whoever runs first.
+_HARMLESS = (
+    *("Assert", "LookupTableFindV2", "LookupTableSizeV2", "DummyMemoryCache", "DummySeedGenerator", "HashTableV2"),
+    *("PartitionedCall", "StatefulPartitionedCall", "If", "Case", "While", "NoOp", "CheckNumerics", "CheckNumericsV2"),
+    *("StatelessRandomGetAlg", "GuaranteeConst", "DeepCopy", "Empty", "IsTensorFloat32Enabled", "DeviceIndex"),
+)
+_VARIABLES = ("VarHandleOp", "AssignVariableOp", "ReadVariableOp")
+NONDETERMINISTIC_SOURCES = kinds_with("python") | {"Random"}
+
+
+def state_in(nodes: Iterable[Any]) -> str | None:
+    """The first op with state, named; None where each element gets what it would get alone, in whatever order. Reads of tables
+    that cannot change are no state, nor are draws that nobody gave a seed."""
+    for node in nodes:
+        if node.op in DRAWS and (node.attr["seed"].i or node.attr["seed2"].i):
+            return f"a random op with a seed ({node.op}), whose draws follow each other in order"
+        if (state := state_of([node.op])) is not None:
+            return state
+    return None
+
+
+def state_of(names: Iterable[str]) -> str | None:
+    """The same of ops by their names, whatever their seeds."""
+    from tensorflow.python.framework import op_def_registry
+
+    for name in names:
+        definition = op_def_registry.get(name)
+        if definition is None:
+            return f"a custom op ({name})"
+        if name in PYTHON_OPS:
+            return f"Python ({name})"
+        if definition.is_stateful and name not in DRAWS and name not in _HARMLESS and not is_dataset_op(name):
+            return f"a stateful op ({name})"
+    return None
+
+
+def held_state(text: GraphText) -> str | None:
+    """State that a graph's functions captured and that may change later: the graph holds a copy of its value of now."""
+    for node in text.top.nodes.values():
+        if node.op in _VARIABLES:
+            return "a variable"
+        if node.op.startswith(("MutableHashTable", "MutableDenseHashTable")):
+            return f"a table that can change ({node.op})"
+    return None
+
+
+def use_own_state(text: GraphText) -> None:
+    """Caches and shuffles of the graph get memory and generators of their own; else they share those of the dataset it is from."""
+    for node in list(text.top.nodes.values()):
+        for argument, maker in (("cache", "DummyMemoryCache"), ("seed_generator", "DummySeedGenerator")):
+            if is_dataset_op(node.op) and len(named_inputs(node).get(argument, [])) == 1:
+                text.top.set_argument(node, argument, text.top.tensor(text.top.add(maker, ()).name))
+
+
+def user_nodes(text: GraphText, node: Any) -> Iterator[Any]:
+    """Every node that an op's functions run."""
+    return text.called_by(functions_of(node))

@@ -1,0 +1,31 @@
+"""A pipeline's graph, taken from TensorFlow in TensorFlow's form, and read into a PipelineGraph: `nodes` serializes a dataset;
+`lines` records the user's line for each dataset while it is built; `ops` reads what the graph holds; `read` puts it together."""
+
+# ruff: noqa: F401  (imported for others)
+
+from __future__ import annotations
+
+from cs_input_analyzer.tfdata.graph.lines import (
+    SOURCE_NUMBER,
+    SourceLog,
+    is_library,
+    is_users_own,
+    recorded_sources,
+    where_built,
+)
+from cs_input_analyzer.tfdata.graph.nodes import (
+    constant_of,
+    functions_of,
+    graph_def_of,
+    named_inputs,
+    node_name,
+    with_called,
+)
+from cs_input_analyzer.tfdata.graph.ops import AUTOTUNE, OpPlace, ops_of, reader_of
+from cs_input_analyzer.tfdata.graph.read import (
+    file_set,
+    files_by_reader,
+    read_graph,
+    sized_files_of,
+    unreadable_named,
+)

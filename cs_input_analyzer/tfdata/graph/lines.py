@@ -1,0 +1,175 @@
+"""The user's line for each dataset that is built: `recorded_sources` puts a serial number into the metadata name that every dataset
+op carries, and remembers the line for it; the number comes back out of the GraphDef, also from inside of functions."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cs_input_analyzer.tfdata.graph.nodes import named_inputs, node_name
+from cs_input_analyzer.tfdata.op_kinds import is_dataset_op
+from cs_input_analyzer.tfdata.source.statements import find_statement, is_installed
+
+# The name under which a dataset, or its op, keeps its serial number.
+SOURCE_NUMBER = "_csia_source"
+_TAG = re.compile(r"#csia(\d+)$")
+_STDLIB = sysconfig.get_path("stdlib") + os.sep
+_GENERATED = "__autograph_generated"
+_TENSORFLOW = ("cs_input_analyzer", "tensorflow")
+_LIBRARIES = (*_TENSORFLOW, "keras", "tf_keras", "tensorflow_datasets")
+
+
+class Source(NamedTuple):
+    """Where a dataset was built, as `path:line`: the innermost line of the user's own code (empty where there is none), and that of
+    the installed package between it and TensorFlow, None where the user called TensorFlow."""
+
+    line: str
+    library: str | None
+
+
+@dataclass(slots=True)
+class SourceLog:
+    """Lines seen so far: serial number of a dataset -> where it was built. Filled while the input function runs."""
+
+    lines: dict[int, Source] = field(default_factory=dict)
+
+    def note(self) -> int:
+        """Writes down where the running code was called from; gives its number."""
+        number = len(self.lines)
+        self.lines[number] = where_built()
+        return number
+
+
+@contextmanager
+def recorded_sources() -> Iterator[SourceLog]:
+    """While open, every Dataset that is built gets a serial number and its user's source line in the log. Ops without metadata have
+    the number in an attribute of their own, and at the top, where TensorFlow drops those, in the Python object."""
+    import tensorflow as tf
+    from tensorflow.core.framework import attr_value_pb2
+    from tensorflow.python.data.ops import dataset_ops
+
+    log = SourceLog()
+    cls = dataset_ops.DatasetV2
+    original, initialize, reduce = cls._metadata, cls.__init__, cls.reduce
+
+    def tagged(dataset: Any) -> Any:
+        metadata = original.fget(dataset)
+        metadata.name = f"{metadata.name}#csia{log.note()}".encode()
+        return metadata
+
+    def number_in_graph(tensor: Any, number: int) -> None:
+        operation = None if hasattr(tensor, "numpy") else tensor.op
+        if operation is not None and is_dataset_op(operation.type) and SOURCE_NUMBER not in operation.node_def.attr:
+            operation._set_attr(SOURCE_NUMBER, attr_value_pb2.AttrValue(i=number))
+
+    def noted(dataset: Any, variant_tensor: Any) -> None:
+        initialize(dataset, variant_tensor)
+        number = log.note()
+        setattr(dataset, SOURCE_NUMBER, number)
+        number_in_graph(variant_tensor, number)
+
+    def reduced(dataset: Any, *args: Any, **kwargs: Any) -> Any:  # gives no Dataset
+        result = reduce(dataset, *args, **kwargs)
+        number_in_graph(tf.nest.flatten(result, expand_composites=True)[0], log.note())
+        return result
+
+    cls._metadata, cls.__init__, cls.reduce = property(tagged), noted, reduced
+    try:
+        yield log
+    finally:
+        cls._metadata, cls.__init__, cls.reduce = original, initialize, reduce
+
+
+def where_built() -> Source:
+    """Return the lines that the running code was called from. They are empty if TensorFlow acts on its own.
+
+    TensorFlow's stack maps the code that AutoGraph generated back to the user's.
+    """
+    from tensorflow.python.util import tf_stack
+
+    library = None
+    try:
+        stack = list(tf_stack.extract_stack())
+    except RuntimeError:  # TensorFlow reads no stack with a path that is not UTF-8
+        return Source("", None)
+    for frame in reversed(stack):
+        filename, lineno = _as_written(frame.filename, frame.lineno)
+        if is_library(filename, _TENSORFLOW) or filename.startswith(_STDLIB):
+            continue
+        line = f"{filename}:{lineno}"
+        if not is_installed(filename):
+            return Source(line, library)
+        library = library or line
+    return Source(library or "", None)  # an input function that is installed itself
+
+
+def _as_written(filename: str, lineno: int) -> tuple[str, int]:
+    """The line behind one that AutoGraph generated and TensorFlow did not map back: of a function that another one returned."""
+    if os.path.basename(filename).startswith(_GENERATED):
+        from tensorflow.python.autograph.impl import api
+        from tensorflow.python.autograph.pyct.origin_info import LineLocation
+
+        with suppress(AttributeError, OSError):  # these are no public names of TensorFlow
+            for factories in list(api._TRANSPILER._cache._cache.values()):
+                for factory in factories.values():
+                    origin = factory.source_map.get(LineLocation(filename, lineno))
+                    if origin is not None:  # of several lines that of the innermost name: the first of the statement is wanted
+                        text = Path(origin.loc.filename).read_text(errors="replace")
+                        statement = find_statement(text, origin.loc.lineno)
+                        return origin.loc.filename, text.count("\n", 0, statement.begin) + 1 if statement else origin.loc.lineno
+    return filename, lineno
+
+
+def is_users_own(filename: str) -> bool:
+    """Whether code is the user's: not ours, not TensorFlow's or Python's own, and of no package that was installed."""
+    return not (is_library(filename) or is_installed(filename) or filename.startswith(_STDLIB))
+
+
+def is_library(filename: str, names: Sequence[str] = _LIBRARIES) -> bool:
+    """Whether a frame is of these packages, or Python's own. By the folders of the packages: users have a `tensorflow/`, too."""
+    # A file that AutoGraph generated is the user's line only after TensorFlow has mapped it back, which it does not do everywhere.
+    if filename.startswith(("<frozen", "<string>", "<__array")) or os.path.basename(filename).startswith(_GENERATED):
+        return True
+    packages = (sys.modules.get(name) for name in names)
+    files = (getattr(package, "__file__", None) for package in packages)
+    return any(filename.startswith(os.path.dirname(file) + os.sep) for file in files if file)
+
+
+def number_in_metadata(node: Any) -> int | None:
+    from tensorflow.core.framework import dataset_metadata_pb2
+
+    if "metadata" not in node.attr:
+        return None
+    name = dataset_metadata_pb2.Metadata.FromString(node.attr["metadata"].s).name
+    match = _TAG.search(name.decode() if isinstance(name, bytes) else name)
+    return int(match.group(1)) if match else None
+
+
+def numbers_at_top(graph_def: Any, dataset: Any, lines: Mapping[int, Source]) -> dict[str, int]:
+    """Serial numbers of the nodes at the top, by the Python objects that they were made of, as far as the two are alike."""
+    nodes = {node.name: node for node in graph_def.node}
+    result = next((node.input[0] for node in graph_def.node if node.op == "_Retval"), "")
+    found: dict[str, int] = {}
+    pending = [(node_name(result), dataset)]
+    while pending:
+        name, made = pending.pop()
+        while (below := made._inputs()) and below[0]._variant_tensor is made._variant_tensor:  # another view of the same node
+            made = below[0]
+        node, number = nodes.get(name), getattr(made, SOURCE_NUMBER, None)
+        if node is None or name in found or number is None or number not in lines:
+            continue
+        tagged = number_in_metadata(node)
+        if tagged is not None and tagged in lines and lines[tagged] != lines[number]:
+            continue
+        found[name] = number
+        inputs = [tensor for argument, tensors in named_inputs(node).items() if "dataset" in argument for tensor in tensors]
+        if len(inputs) == len(below):
+            pending += [(node_name(tensor), other) for tensor, other in zip(inputs, below, strict=True)]
+    return found

@@ -1,0 +1,178 @@
+"""Dataset -> PipelineGraph: its ops, its elements, its files, and which reader reads which of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cs_input_analyzer.errors import TargetError
+from cs_input_analyzer.records import Component, FileSet, PipelineGraph
+from cs_input_analyzer.tfdata.graph.dimensions import with_dimensions
+from cs_input_analyzer.tfdata.graph.lines import SOURCE_NUMBER, SourceLog, numbers_at_top
+from cs_input_analyzer.tfdata.graph.nodes import functions_of, graph_def_of, node_name, reached_from, sources_of
+from cs_input_analyzer.tfdata.graph.ops import OpPlace, reader_of
+from cs_input_analyzer.tfdata.graph.sizes import Sized, existing, folder_of
+from cs_input_analyzer.tfdata.op_kinds import is_dataset_op
+from cs_input_analyzer.tfdata.samples import samples_per_element_of, with_samples
+from cs_input_analyzer.tfdata.threads import inside, reader_ops
+
+_MAX_FILES = 1_000_000
+
+
+def read_graph(
+    dataset: Any,
+    log: SourceLog,
+    *,
+    target: str,
+    said: int | None = None,
+    params_sizes: Sequence[int] = (),
+    demand_size: int | None = None,
+    redirected: tuple[str, ...] = (),
+    sized: Sized | None = None,
+) -> PipelineGraph:
+    """The graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only; `sized`
+    are those that were read before. `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes them."""
+    import tensorflow as tf
+
+    graph_def = graph_def_of(dataset)
+    sized = _sized_files(graph_def) if sized is None else sized
+    own = {name: file_set(files) for name, files in files_by_reader(graph_def, dict(sized)).items()}
+    found = reader_of(graph_def, log.lines, numbers_at_top(graph_def, dataset, log.lines))
+    ops = tuple(replace(op, files=own.get(op.name)) for op in with_dimensions(found))
+    spec = element_components(dataset.element_spec)
+    cardinality = int(dataset.cardinality())
+    samples = samples_per_element_of(ops, spec, said=said, params_sizes=params_sizes, demand_size=demand_size)
+    pipeline = PipelineGraph(
+        target=target,
+        batch_size=None,
+        element_spec=spec,
+        ops=ops,
+        files=file_set(sized),
+        cardinality=cardinality if cardinality >= 0 else None,
+        is_infinite=cardinality == int(tf.data.INFINITE_CARDINALITY),
+        redirected=redirected,
+    )
+    return with_samples(pipeline, samples)
+
+
+@contextmanager
+def unreadable_named(dataset: Any, log: SourceLog) -> Iterator[None]:
+    """Raise TargetError with the op and its line where TensorFlow can write no graph of an op of `dataset`."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError):
+        if not _is_unreadable(dataset):
+            raise
+        while (deeper := next(filter(_is_unreadable, dataset._inputs()), None)) is not None:
+            dataset = deeper
+        name = type(dataset).__name__.strip("_").removesuffix("Dataset")
+        source = log.lines.get(getattr(dataset, SOURCE_NUMBER, -1))
+        where = f", {source.line}," if source is not None and source.line else ""
+        raise TargetError(
+            f"the op {name}{where} cannot be measured: TensorFlow cannot write it into a graph. "
+            "Leave it out of the input function, or return the Dataset before it"
+        ) from None
+
+
+def _is_unreadable(dataset: Any) -> bool:
+    import tensorflow as tf
+
+    try:
+        graph_def_of(dataset)
+    except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError):
+        return True
+    return False
+
+
+def element_components(element_spec: Any) -> tuple[Component, ...]:
+    """The tensors of an element in flattening order, named by their path: `features/input_ids`, `0`, `1`."""
+    from tensorflow.python.util import nest
+
+    found = []
+    for path, spec in nest.flatten_with_joined_string_paths(element_spec):
+        kind = type(spec).__name__.removesuffix("Spec").removesuffix("Tensor").lower() or "tensor"
+        dtype = getattr(spec, "dtype", None)
+        shape = getattr(spec, "shape", None)
+        dims = tuple(shape.as_list()) if shape is not None and shape.rank is not None else None
+        found.append(Component(name=path or "element", shape=dims, dtype=dtype.name if dtype is not None else kind, kind=kind))
+    return tuple(found)
+
+
+def file_set(sized: Sequence[tuple[str, int]]) -> FileSet | None:
+    if not sized:
+        return None
+    sizes = [size for _, size in sized]
+    folder = folder_of([path for path, _ in sized])
+    return FileSet(count=len(sizes), bytes=sum(sizes), largest_bytes=max(sizes), smallest_bytes=min(sizes), directory=folder)
+
+
+def sized_files_of(dataset: Any) -> Sized:
+    """The existing files that a graph names in string constants, with their sizes, in the order of their paths."""
+    return _sized_files(graph_def_of(dataset))
+
+
+def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> dict[str, Sized]:
+    """Name of each op that reads files, as in `ops_of` -> the files that are named to it, with their sizes. `known`: sizes that
+    were asked for before."""
+    reader = reader_of(graph_def)
+    readers = reader_ops(reader.ops)
+    # The lines of a list of files are no files of who opens them: what is behind another reader is not looked at.
+    holding = [op for op in reader.ops if any(one in readers for one in (op, *inside(op, reader.ops)))]
+    nodes = {"": {node.name: node for node in graph_def.node}}
+    nodes |= {function.signature.name: {node.name: node for node in function.node_def} for function in graph_def.library.function}
+    places, found = reader.places, {}
+    ends = {(places[op.name].function or "", places[op.name].node) for op in holding}
+    for op in readers:
+        behind, place = list[Any](), places.get(op.name)
+        while place is not None:  # what its function is called with comes from the op that holds it
+            behind += _nodes_behind(place, nodes, ends)
+            place = places.get(place.within) if place.within is not None else None
+        found[op.name] = existing(_strings_in(behind), known)
+    return found
+
+
+def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: Set[tuple[str, str]]) -> list[Any]:
+    """All nodes that the one at `place` depends on, itself included, up to `ends`; and those of functions called on the way."""
+    scope = place.function or ""
+    own = nodes[scope]
+
+    def before(key: str) -> list[str]:
+        return [name for name in sources_of(own[key]) if name in own and (scope, name) not in ends]
+
+    found = [own[key] for key in reached_from([place.node], before)]
+    called = [name for node in found if not is_dataset_op(node.op) for name in functions_of(node)]
+    return found + [inner for name in called for inner in nodes.get(name, {}).values()]
+
+
+def _sized_files(graph_def: Any) -> Sized:
+    """The existing files that a graph names, but for those that fill lookup tables: a vocabulary is no data."""
+    scopes = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
+    kept = []
+    for scope in scopes:
+        tables = {node_name(name) for node in scope if node.op.startswith("InitializeTable") for name in node.input}
+        kept += [node for node in scope if node.name not in tables]
+    return existing(_strings_in(kept))
+
+
+def _strings_in(nodes: Iterable[Any]) -> Iterator[str]:
+    """What the string constants among these nodes hold."""
+    import tensorflow as tf
+    from tensorflow.core.framework import types_pb2
+
+    seen = 0
+    for node in nodes:
+        if node.op != "Const" or node.attr["dtype"].type != types_pb2.DT_STRING:
+            continue
+        # C++ packs strings in a way that only TensorFlow's own kernel unpacks.
+        for value in np.asarray(tf.io.parse_tensor(node.attr["value"].tensor.SerializeToString(), tf.string).numpy()).ravel():
+            seen += 1
+            if seen > _MAX_FILES:
+                return
+            if 0 < len(value) < 4096 and b"\0" not in value:
+                yield value.decode(errors="surrogateescape")

@@ -1,0 +1,129 @@
+"""What an element passes before it reaches an op, and after it has left it. Pure: it reads the ops of a PipelineGraph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cs_input_analyzer.records import Op
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
+from cs_input_analyzer.tfdata.threads import reader_ops, results_of
+
+
+def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops that the inputs of `op` come from, and those in their functions; in the order of the pipeline."""
+    by_name, held = {other.name: other for other in ops}, dict[str | None, list[str]]()
+    for other in ops:
+        held.setdefault(other.within, []).append(other.name)
+    found: set[str] = set()
+    pending = list(op.inputs)
+    while pending:
+        name = pending.pop()
+        if name in by_name and name not in found:
+            found.add(name)
+            pending += (*by_name[name].inputs, *held.get(name, ()))
+    return tuple(other for other in ops if other.name in found)
+
+
+def downstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops that get their elements through `op`, in the order of the pipeline; those of the ops that hold it, too."""
+    by_name = {other.name: other for other in ops}
+    found = {op.name}
+    for other in ops:  # inputs come first
+        if found.intersection(other.inputs):
+            found.add(other.name)
+        if other.within in by_name and other.name in found:
+            found.add(other.within)
+    return tuple(other for other in ops if other.name in found and other.name != op.name)
+
+
+def is_random_order(op: Op) -> bool:
+    """Whether it is a shuffle whose order is another in each run: no seed of its own, no global one, and more than one to draw."""
+    is_seeded = bool(op.parameters.get("seed") or op.parameters.get("seed2"))
+    return op.kind in SHUFFLES and not is_seeded and op.parameters.get("buffer_size") != 1
+
+
+def may_reorder(op: Op, by_default: bool) -> bool:
+    """Whether the order of an op's elements may change from run to run because it works in parallel. `by_default`: what the
+    options say where the op does not."""
+    said = op.parameters.get("deterministic")
+    return said == "false" or (said in ("", "default") and by_default) or op.parameters.get("sloppy") is True
+
+
+def order_is_free(op: Op, ops: Sequence[Op], by_default: bool) -> bool:
+    """Whether nobody is promised the order in which an op gives its elements: a shuffle leaves nothing of it, or the op may give
+    any order by itself, and what comes after it gives of each element what it would give of it alone, or puts it into a batch."""
+    free = ONE_BY_ONE | BATCHING
+    is_loose = may_reorder(op, by_default) and all(one.kind in free and len(one.inputs) == 1 for one in downstream(op, ops))
+    return is_loose or freeing_shuffle(op, ops) is not None
+
+
+def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
+    """The shuffle that leaves nothing to tell of the order in which `op` gives its elements; None where that order shows. It has no
+    seed, comes after `op`, and nothing between the two depends on which elements are neighbours. Behind it they may be put
+    together, but a `take` shows which came first."""
+    by_name = {other.name: other for other in ops}
+    found: Op | None = None
+    while True:
+        readers = [other for other in ops for name in other.inputs if name == op.name]
+        if not readers and op.within in by_name:
+            op = by_name[op.within]
+            if op.kind not in OPENS:
+                return None
+            continue
+        if len(readers) != 1:
+            return None if readers else found
+        op = readers[0]
+        if found is None and is_random_order(op):
+            found = op
+        if found is None and op.kind == "Concatenate":
+            continue
+        if len(op.inputs) != 1 or op.kind not in (ONE_BY_ONE if found is None else ONE_BY_ONE | GROUPING):
+            return None
+
+
+def without_end(ops: Sequence[Op]) -> dict[str, Op]:
+    """The ops whose elements never end, by name; for each the `repeat` that makes it so. A `take` ends what comes to it, and
+    what joins several inputs is taken to end with the first of them."""
+    found: dict[str, Op] = {}
+    for op in ops:  # inputs come first, and what is inside an op before it
+        sources = [found[name] for name in op.inputs if name in found]
+        if op.kind in REPEATS and op.parameters.get("count") == -1:
+            found[op.name] = op
+        elif op.kind == "TakeWhile" or (op.kind == "Take" and op.parameters.get("count") != -1):
+            continue
+        elif sources and (len(sources) == len(op.inputs) or op.kind == "Concatenate"):
+            found[op.name] = sources[0]
+        elif op.kind in OPENS:
+            endless = next((found[other.name] for other in results_of(op, ops) if other.name in found), None)
+            if endless is not None:
+                found[op.name] = endless
+    return found
+
+
+def at_or_behind(ops: Sequence[Op], holds: Callable[[Op], bool]) -> set[str]:
+    """Names of the ops of which this holds, and of all whose elements pass one of them or come from inside one."""
+    found: set[str] = set()
+    for op in ops:  # inputs come first, and what is inside an op before it
+        if op.name in found or holds(op) or not found.isdisjoint(op.inputs):
+            found |= {op.name, op.within} if op.within else {op.name}
+    return found
+
+
+AUTO_SHARD = "distribute.auto_shard_policy"
+# `tf.data.experimental.AutoShardPolicy`, and what was seen of it with TensorFlow 2.21.
+AUTO, FILE, DATA = 0, 1, 2
+
+
+def deals_out_files(ops: Sequence[Op]) -> bool:
+    """Return whether each worker gets files of its own: a `shard` divides their list, or `tf.distribute` is asked to.
+
+    A `shard` behind the readers divides records, as the policy `DATA` does: each worker reads all files.
+    """
+    if any(op.kind == "Shard" for op in ops):
+        return any(op.kind == "Shard" and not reader_ops(upstream(op, ops)) for op in ops)
+    return bool(reader_ops(ops)) and any(op.within is None and op.parameters.get(AUTO_SHARD) in (AUTO, FILE) for op in ops)
+
+
+def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether what reaches `op` can only be a list, of file names as a rule: nothing has been read, made or batched yet."""
+    return all(other.kind in NAMES_PASS for other in upstream(op, ops))

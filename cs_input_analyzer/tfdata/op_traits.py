@@ -1,0 +1,283 @@
+"""What an op does with its elements, by the TensorFlow ops that its function calls: draws, decodes, keeps state. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Sequence
+
+from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
+from cs_input_analyzer.tfdata.lineage import downstream, may_reorder, upstream
+from cs_input_analyzer.tfdata.op_kinds import BATCHES, BLIND, HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with, method_of
+from cs_input_analyzer.tfdata.source.code import argument_of, count_calls
+from cs_input_analyzer.tfdata.threads import PYTHON_OPS, inside
+
+# But for reads of a seed, without which none of them works, and what only calls functions.
+_DRAW_BY_SEED = re.compile(r"Stateless(?!RandomGet|While|If|Case)")
+_STATE = ("Lookup", "ReadVariable", "Assign", "Resource", "VarHandle", "Print", "TensorArray", "Queue", "Barrier")
+_DECODERS = frozenset(
+    [
+        *("DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeImage", "DecodeWebP", "DecodeWav"),
+        *("DecodeVideo", "DecodeCompressed", "DecodeZlib"),
+    ]
+)
+_COSTLY = (
+    *("Resize", "CropAndResize", "ImageProjectiveTransform", "AdjustContrast", "AdjustHue", "AdjustSaturation", "RGBToHSV"),
+    *("MatMul", "BatchMatMul", "Conv", "Einsum", "FFT", "RFFT", "IRFFT", "Mfcc", "AudioSpectrogram", "RegexReplace"),
+    *("ReadFile", "StringSplit", "UnicodeTranscode", "Sort", "TopK", "Unique", "While", "StatelessWhile"),
+)
+# Of a batch these give, number by number, what they give of one sample.
+ELEMENTWISE_OF_ONE = frozenset(
+    [
+        *("Abs", "AsString", "BitwiseNot", "Cast", "Ceil", "Cos", "Exp", "Expm1", "Floor", "Identity", "Invert", "IsFinite"),
+        *("IsInf", "IsNan", "Log", "Log1p", "LogicalNot", "Neg", "OnesLike", "Reciprocal", "Relu", "Rint", "Round", "Rsqrt"),
+        *("Sigmoid", "Sign", "Sin", "Sqrt", "Square", "StaticRegexFullMatch", "StaticRegexReplace", "StringLength"),
+        *("StringLower", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToNumber", "StringUpper"),
+        *("Tan", "Tanh", "ZerosLike"),
+    ]
+)
+# The same of two tensors of one rank (a batch dimension before both keeps them aligned), or of one tensor and a single number.
+ELEMENTWISE_OF_SEVERAL = frozenset(
+    [
+        *("Add", "AddV2", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "ClipByValue", "Div", "DivNoNan", "Equal", "FloorDiv"),
+        *("FloorMod", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalOr", "Maximum", "Minimum", "Mul"),
+        *("MulNoNan", "NotEqual", "Pow", "RealDiv", "SelectV2", "SquaredDifference", "Sub", "TruncateDiv", "TruncateMod"),
+    ]
+)
+# The same of one sample's string, table key or shape; a parser takes one serialized example, or a vector of them.
+PARSER = "ParseExampleV2"
+_ELEMENTWISE = ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"DecodeCSV", "DecodeRaw", "LookupTableFindV2"}
+# These take a batch once their shapes, dimensions and indices count one dimension more.
+_WITH_ONE_MORE_DIMENSION = frozenset(
+    ["ConcatV2", "EnsureShape", "ExpandDims", "OneHot", "Pack", PARSER, "Reshape", "SerializeSparse", "StridedSlice"]
+)
+
+
+def first_of(ops: Sequence[Op], kinds: Collection[str]) -> Op | None:
+    """Return the first op of one of these kinds, None without one."""
+    return next((op for op in ops if op.kind in kinds), None)
+
+
+def is_map(op: Op) -> bool:
+    return op.kind in MAPS
+
+
+def draws_random_numbers(op: Op) -> bool:
+    """Whether its function draws numbers that are others in each pass."""
+    return any(name.startswith(RANDOM_STATE) for name in op.function_ops)
+
+
+def draws_by_seed(op: Op) -> bool:
+    """Whether its function draws numbers that a seed decides: others in each pass only where the seed is."""
+    return any(map(_DRAW_BY_SEED.match, op.function_ops))
+
+
+def draws(op: Op) -> bool:
+    """Whether its function draws random numbers, of either kind."""
+    return draws_random_numbers(op) or draws_by_seed(op)
+
+
+def draws_anew(op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether its function may draw other numbers for an element in another pass. A draw by seed does not where the
+    elements are the same in each pass, as the seed is then, too."""
+    return draws_random_numbers(op) or (draws_by_seed(op) and not is_same_each_pass(op, ops))
+
+
+def is_same_each_pass(op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether `op` gives the same in each pass for sure: its sources are ranges and arrays, and its functions keep no state,
+    call no Python and see no shuffle."""
+    up_to_here = [one for top in (*upstream(op, ops), op) for one in (top, *inside(top, ops))]
+    sources = [one for one in up_to_here if not one.inputs]
+    has_state = any(name.startswith((*_STATE, *RANDOM_STATE)) for one in up_to_here for name in one.function_ops)
+    is_mixed = any(one.kind in SHUFFLES or calls_python(one) for one in up_to_here)
+    return bool(sources) and all(length_of(one) is not None for one in sources) and not has_state and not is_mixed
+
+
+def length_of(source: Op) -> int | None:
+    """Return the elements of a range or of arrays. None for another source, or an unknown length."""
+    if source.kind == "TensorSlice":
+        return number_of(source, "elements")
+    start, stop, step = (number_of(source, name) for name in ("start", "stop", "step"))
+    if source.kind != "Range" or start is None or stop is None or not step:
+        return None
+    return len(range(start, stop, step))
+
+
+def decodes(op: Op) -> bool:
+    """Whether its function makes pixels or sound of an encoded record, which takes time and many times the memory."""
+    return not _DECODERS.isdisjoint(op.function_ops)
+
+
+def is_costly(op: Op, besides: Collection[str] = ()) -> bool:
+    """A guess without a measurement: whether the function calls something, other than these ops, that takes long."""
+    others = [name for name in op.function_ops if name not in besides]
+    return any(name in _DECODERS or name in PYTHON_OPS or name.startswith(_COSTLY) for name in others)
+
+
+def calls_python(op: Op) -> bool:
+    """Whether Python runs in it, of which the graph says nothing."""
+    return not PYTHON_OPS.isdisjoint(op.function_ops)
+
+
+def is_elementwise(op: Op) -> bool:
+    """Return whether its function, as it is written, does with a batch what it does with each sample."""
+    return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE
+
+
+def takes_batches(op: Op) -> bool:
+    """Return whether its function can do with a batch what it does with each sample, by the ops that it calls."""
+    return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE | _WITH_ONE_MORE_DIMENSION
+
+
+def to_batch(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """Return the ops after `op` up to the batch of its elements. Empty if an op between them needs what `op` makes."""
+    found: list[Op] = []
+    while len(readers := [other for other in ops if op.name in other.inputs]) == 1:
+        (op,) = readers
+        found += [op] if op.kind not in HANDS_ON else []
+        if op.kind in BATCHES:
+            return tuple(found)
+        if op.kind not in HANDS_ON | BLIND:
+            break
+    return ()
+
+
+PRIVATE_THREADS = "threading.private_threadpool_size"
+
+
+def number_of(op: Op, name: str) -> int | None:
+    """A parameter that is a whole number."""
+    value = op.parameters.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def option(ops: Sequence[Op], name: str) -> Scalar | tuple[Scalar, ...]:
+    """What the pipeline's `tf.data.Options` say of `autotune.enabled` and the like; None where they say nothing."""
+    found = [op.parameters[name] for op in ops if op.kind == "Options" and op.within is None and name in op.parameters]
+    return found[-1] if found else None
+
+
+def why_not_parallelized(op: Op, ops: Sequence[Op]) -> str | None:
+    """Why TensorFlow leaves a `map` on one thread; None where it makes it parallel by itself. Seen with TensorFlow 2.21:
+    `map_parallelization` is on by default and takes maps at the top whose functions are stateless; it leaves those that draw
+    random numbers, look up tables, read variables or call Python."""
+    if op.within is not None:
+        return "it is inside another op's function"
+    if option(ops, "autotune.enabled") is False:
+        return "autotuning is switched off"
+    for name in ("map_parallelization", "apply_default_optimizations"):
+        if option(ops, f"optimization.{name}") is False:
+            return f"`{name}` is switched off"
+    if draws_random_numbers(op):
+        return "it draws random numbers"
+    if calls_python(op):
+        return "it calls Python"
+    return "its function has state" if any(name.startswith(_STATE) for name in op.function_ops) else None
+
+
+def prefetches_by_itself(ops: Sequence[Op]) -> bool:
+    """Whether TensorFlow appends a prefetch to a pipeline that ends without one (seen with 2.21: unless it is switched off)."""
+    names = ("autotune.enabled", "optimization.inject_prefetch", "optimization.apply_default_optimizations")
+    return all(option(ops, name) is not False for name in names)
+
+
+def gives_another_order(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether its elements come in another order in each pass: those of a shuffle, and of a parallel op that may give any order."""
+    return op.kind in SHUFFLES or may_reorder(op, option(ops, "deterministic") is False)
+
+
+def freezes_only_mixing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> bool:
+    """Whether a cache at `op`, after the ops `upstream`, would keep one order of their elements, and no shuffle follows."""
+    is_mixed = any(other.kind in SHUFFLES for other in downstream(op, ops))
+    return not is_mixed and any(gives_another_order(other, ops) for other in upstream)
+
+
+def freezing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> str:
+    """What a finding says of a cache at `op`, after the ops `upstream`; empty where none of these gives another order in each
+    pass."""
+    names = " and ".join(dict.fromkeys(other.name for other in upstream if gives_another_order(other, ops)))
+    if not names:
+        return ""
+    is_moot = freezes_only_mixing(op, upstream, ops)
+    then = "nothing after it mixes, so put a shuffle behind the cache" if is_moot else "the shuffle after it still mixes"
+    return f"; it freezes the order that {names} gave in the first pass: {then}"
+
+
+def chain_before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The ops that lead to this one where each has one input only, the nearest first; options and the like left out."""
+    by_name = {other.name: other for other in ops}
+    found: list[Op] = []
+    while len(op.inputs) == 1 and op.inputs[0] in by_name:
+        op = by_name[op.inputs[0]]
+        found.append(op)
+    return tuple(other for other in found if other.kind not in HANDS_ON)
+
+
+def is_written(op: Op) -> bool:
+    """Return whether the user can change the call that made `op`: not one of TensorFlow's own library, or of another one."""
+    is_shown = op.code is not None and not op.code.endswith("…")
+    return op.library_source is None and (not is_shown or re.search(rf"\b{method_of(op.kind)}\b", op.code or "") is not None)
+
+
+def cost_of(op: Op, profile: Profile | None) -> OpCost | None:
+    """The measured row of an op; None where it was not measured."""
+    return next((row for row in profile.ops if row.name == op.name), None) if profile else None
+
+
+def sample_bytes(pipeline: PipelineGraph) -> int | None:
+    """Bytes of one sample as it leaves the pipeline, by its element spec; None where a shape or the batch size is not known."""
+    total = 0
+    for component in pipeline.element_spec:
+        width = re.fullmatch(r"(?:b?float|u?int|complex)(\d+)", component.dtype.replace("bool", "int8"))
+        if component.shape is None or None in component.shape or width is None:
+            return None
+        total += math.prod(dimension or 0 for dimension in component.shape) * int(width[1]) // 8
+    return total // pipeline.batch_size if pipeline.batch_size and total else None
+
+
+def opens_files(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether its function holds a reader of files; a generator, which TensorFlow wraps into a flat_map of its own, is none."""
+    return any(other.kind in kinds_with("reads") for other in inside(op, ops))
+
+
+def is_made_by_reader(op: Op, ops: Sequence[Op]) -> bool:
+    """Whether a reader of several files made this flat_map or interleave: inside one that the user wrote, it has its own."""
+    return _reader_inside(op, ops) is not None
+
+
+def _reader_inside(op: Op, ops: Sequence[Op]) -> Op | None:
+    if op.kind not in OPENS:
+        return None
+    return next((other for other in ops if other.within == op.name and other.kind in kinds_with("reads-list")), None)
+
+
+def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
+    """The reader's call that made this flat_map or interleave, if it is the only one of its statement and made nothing else."""
+    reader = _reader_inside(op, ops)
+    if reader is None or count_calls(op.code, f"{reader.kind}Dataset") != 1:
+        return None
+    alike = [other for other in ops if other.code == op.code and is_made_by_reader(other, ops)]
+    return f"{reader.kind}Dataset" if len(alike) == 1 else None
+
+
+def call_number(op: Op, ops: Sequence[Op]) -> int | None:
+    """Which call of its method in its statement made an op, for the edits of `source.code`; None where there is one such call.
+    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop,
+    or in a function that was called twice, makes several ops, and what changes it changes all of them."""
+    if is_made_by_reader(op, ops):
+        return -1
+    method = method_of(op.kind)
+    calls = count_calls(op.code, method)
+    alike = [
+        other for other in ops if other.code == op.code and method_of(other.kind) == method and not is_made_by_reader(other, ops)
+    ]
+    if calls == 1:  # the same words on two lines are two statements
+        return None if sum(other.source == op.source for other in alike) == 1 else -1
+    return [other.name for other in alike].index(op.name) if calls == len(alike) else -1
+
+
+def has_written_cycle(op: Op, ops: Sequence[Op], code: str | None = None) -> bool:
+    """Whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had.
+    `code`: the op's statement after other edits."""
+    written = argument_of(code or op.code, "interleave", "cycle_length", nth=call_number(op, ops))
+    return written is not None and "AUTOTUNE" not in written and written != "None"

@@ -1,0 +1,148 @@
+"""Make a patch of the user's files out of changes of statements. Pure.
+
+Changes of one statement are put together where they change different parts of it. What cannot be put together, or does not stand
+where it stood, is left to be done by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Generic, Protocol, TypeVar
+
+from cs_input_analyzer.tfdata.source.statements import find_statement
+
+_TOKENS = re.compile(r"\w+|\s+|.", re.DOTALL)
+CONTEXT_LINES = 3
+NO_CALL = "no single call of your code makes this change"
+MEETS = "it changes the same part of the statement as another fix"
+
+
+class Change(Protocol):
+    """A statement at `source` (`path:line`) and its new text, as a finding or a `SourceChange` holds it."""
+
+    @property
+    def source(self) -> str | None: ...
+    @property
+    def before(self) -> str | None: ...
+    @property
+    def after(self) -> str | None: ...
+
+
+_Change = TypeVar("_Change", bound=Change)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePatch:
+    """One file, its text as it is and as it would be."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePatch(Generic[_Change]):
+    """`applied`: changes that are in `files`. `by_hand`: the others, each with the reason."""
+
+    files: tuple[FilePatch, ...]
+    applied: tuple[_Change, ...]
+    by_hand: tuple[tuple[_Change, str], ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Span:
+    """Characters `begin` to `end` of a file become `text`."""
+
+    begin: int
+    end: int
+    text: str
+
+
+def make_patch(changes: Sequence[_Change], texts: Mapping[str, str]) -> SourcePatch[_Change]:
+    """Put all changes into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
+
+    Newlines of a file stay what they are. A changed file that is no Python is not changed at all.
+    """
+    spans: dict[str, list[_Span]] = {}
+    applied: list[_Change] = []
+    by_hand: list[tuple[_Change, str]] = []
+    for change in changes:
+        path, found = _spans_of(change, texts, spans)
+        if isinstance(found, str):
+            by_hand.append((change, found))
+        else:
+            spans.setdefault(path, []).extend(span for span in found if span not in spans.get(path, []))
+            applied.append(change)
+    files = []
+    for path, wanted in spans.items():
+        after = _applied(_plain(texts[path]), wanted)
+        try:
+            ast.parse(after)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            broken = [change for change in applied if _place(change)[0] == path]
+            applied = [change for change in applied if change not in broken]
+            by_hand += [(change, "put together with the other fixes it is no Python any more") for change in broken]
+            continue
+        if "\r\n" in texts[path]:
+            after = after.replace("\n", "\r\n")
+        files.append(FilePatch(path=path, before=texts[path], after=after))
+    return SourcePatch(files=tuple(files), applied=tuple(applied), by_hand=tuple(by_hand))
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _spans_of(change: Change, texts: Mapping[str, str], taken: Mapping[str, list[_Span]]) -> tuple[str, list[_Span] | str]:
+    """Return the file of a change, and its spans there, or why there are none."""
+    path, line = _place(change)
+    if change.before is None or change.after is None:
+        return path, NO_CALL
+    if path not in texts or line is None:
+        return path, "your file cannot be read as UTF-8 text"
+    statement = find_statement(_plain(texts[path]), line)
+    if statement is None or statement.code != change.before:
+        return path, "that line is not what it was when it was measured"
+    begin = statement.begin
+    found = [_Span(begin + span.begin, begin + span.end, span.text) for span in _differences(change.before, change.after)]
+    others = [(one, other) for one in found for other in taken.get(path, []) if one != other]
+    if any(one.begin <= other.end and other.begin <= one.end for one, other in others):
+        return path, MEETS
+    return path, found
+
+
+def _place(change: Change) -> tuple[str, int | None]:
+    path, _, line = (change.source or "").rpartition(":")
+    return path, int(line) if line.isdigit() else None
+
+
+def _differences(before: str, after: str) -> Iterator[_Span]:
+    """What changes, word by word: fixes of one statement meet only where they change the same words."""
+    old, new = _TOKENS.findall(before), _TOKENS.findall(after)
+    for tag, begin, end, new_begin, new_end in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            start = len("".join(old[:begin]))
+            yield _Span(start, start + len("".join(old[begin:end])), "".join(new[new_begin:new_end]))
+
+
+def _applied(text: str, spans: Sequence[_Span]) -> str:
+    for span in sorted(spans, reverse=True):
+        text = text[: span.begin] + span.text + text[span.end :]
+    return text
+
+
+def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
+    """The patch as text, for `patch -p0` in the folder `root` as for `git apply` there. Raises ValueError where a file is
+    not below it."""
+    lines: list[str] = []
+    for file in files:
+        name = f"./{PurePath(file.path).relative_to(root).as_posix()}"
+        name = f"{name}\t" if " " in name else name  # which ends it
+        old, new = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (file.before, file.after))
+        lines += difflib.unified_diff(old, new, name, name, n=CONTEXT_LINES)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -1,0 +1,171 @@
+"""How many elements each op gives for one sample of the output (visit ratios, forced-flow law), and what that says of its cost.
+
+The model of a running iterator shows only live nodes: what `repeat` and `interleave` threw away between two polls is lost with its
+time *and* its count. So time over count is unbiased where a sum of times is not; the cost per sample is that times the visit ratio,
+which follows from what the ops are, or, where they do not tell (filter, the files of an interleave), from the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from cs_input_analyzer.records import Op
+from cs_input_analyzer.tfdata.lineage import downstream
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, JOINS, KEEPERS, ONE_FOR_ONE
+from cs_input_analyzer.tfdata.threads import results_of
+
+
+@dataclass(slots=True)
+class OpCounts:
+    """What the polls counted of one op's nodes. `head`: the op nearest the consumer that they stand for, whose elements are counted
+    (a fused map-and-batch counts batches); `merged`: other ops whose work they do; `absent`: ops before it that TensorFlow left
+    out."""
+
+    head: str
+    merged: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    wall_s: float = 0.0
+    elements: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    buffered_elements: int = 0
+    buffered_bytes: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields. `asdict` copies deeply, which costs a millisecond for a long pipeline."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerSample:
+    """One op's share of one output sample. `wall_s` is thread time, waiting included; None where no element of it was seen."""
+
+    wall_s: float | None
+    elements: float | None
+    bytes_in: float | None
+    bytes_out: float | None
+
+
+def visit_ratios(
+    ops: Sequence[Op], seen: Mapping[str, OpCounts], elements_per_sample: float, *, fill_ratio: float = 1.0
+) -> dict[str, float]:
+    """Elements of each op for one output sample. `seen` is used where the kind of an op does not decide it; `elements_per_sample`:
+    of the last op; `fill_ratio`: samples of a mean last element over those of a full one."""
+    partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
+    ratios: dict[str, float] = {}
+    heads = _by_head(seen)
+    top = [op for op in ops if op.within is None]
+    if top:
+        ratios[top[-1].name] = elements_per_sample
+    for op in reversed(ops):
+        ratio = ratios.get(op.name)
+        if ratio is None:
+            continue
+        results = results_of(op, ops)
+        for name in op.inputs:
+            known = _taken(op, name, heads, has_nested=bool(results))
+            # An interleave takes few files; anything else is taken as one for one.
+            taken = (known if known is not None else 0.0 if results else 1.0) * (fill_ratio if op.name == partial else 1.0)
+            ratios[name] = ratios.get(name, 0.0) + ratio * taken
+        ratios |= {other.name: ratio for other in results}  # their elements are the op's own
+    return ratios
+
+
+# An op that is in the midst of its first records has given a part of what they hold: of so many, one makes little difference.
+LEAST_COUNTED = 10
+
+
+def is_counted(op: Op, ops: Sequence[Op], seen: Mapping[str, OpCounts]) -> bool:
+    """Return whether the elements of `op` for one of the output are known: the kinds of all ops behind it tell how many they take,
+    or ten or more of their elements were counted."""
+    heads, behind = _by_head(seen), downstream(op, ops)
+    passed = {op.name, *(other.name for other in behind)}
+    for other in behind:
+        results = results_of(other, ops)
+        for name in passed.intersection(other.inputs):
+            if other.kind in JOINS:
+                continue
+            if _taken(other, name, heads, has_nested=bool(results)) is None:
+                return False
+            is_told = _taken(other, name, {}, has_nested=bool(results)) is not None
+            if not is_told and any(heads[one].elements < LEAST_COUNTED for one in (other.name, name) if one in heads):
+                return False
+    return True
+
+
+def records_per_sample(
+    ops: Sequence[Op], seen: Mapping[str, OpCounts], ratios: Mapping[str, float], readers: Sequence[Op]
+) -> float | None:
+    """Return the elements of the readers, as they run alone, for one sample of the output: a `zip` of readers gives one for all of
+    them. None if the elements of the ops behind them were not counted."""
+    by_name, names = {op.name: op for op in ops}, {op.name for op in readers}
+    alone: list[Op] = []  # a reader before another one is not among these
+
+    def records(op: Op) -> list[float]:
+        if op.name in names:
+            alone.append(op)
+            return [ratios.get(op.name, 0.0)]
+        before = [found for name in op.inputs if name in by_name for found in records(by_name[name])]
+        found = [*before, *(found for one in results_of(op, ops) for found in records(one))]
+        return [max(found)] if found and op.kind == "Zip" else found
+
+    top = [op for op in ops if op.within is None]
+    found = sum(records(top[-1])) if top else 0.0
+    return found if found > 0 and all(is_counted(op, ops, seen) for op in alone) else None
+
+
+# Fewer of an op's elements are no fair sample of them.
+FEW_RATIO = 0.01
+
+
+def well_seen(seen: Mapping[str, OpCounts], ratios: Mapping[str, float], samples: float) -> dict[str, OpCounts]:
+    """The ops of whose elements a hundredth or more were seen, of those that `samples` samples took. A shuffle that reads its whole
+    input in a moment leaves to the polls a few elements, each with the cost of hundreds."""
+    return {name: counts for name, counts in seen.items() if counts.elements > FEW_RATIO * ratios.get(counts.head, 0.0) * samples}
+
+
+def per_sample(seen: Mapping[str, OpCounts], ratios: Mapping[str, float]) -> dict[str, PerSample]:
+    """What each op spends on one output sample, by its visit ratio; of one that was not seen, only its elements are known."""
+    found = {}
+    for name in {**ratios, **seen}:
+        counts = seen.get(name)
+        visits = ratios.get(counts.head) if counts is not None else None
+        if counts is None or visits is None or counts.elements <= 0:
+            found[name] = PerSample(wall_s=None, elements=ratios.get(name), bytes_in=None, bytes_out=None)
+            continue
+        share = visits / counts.elements
+        found[name] = PerSample(
+            wall_s=counts.wall_s * share,
+            elements=ratios.get(name),
+            bytes_in=counts.bytes_in * share,
+            bytes_out=counts.bytes_out * share,
+        )
+    return found
+
+
+def _by_head(seen: Mapping[str, OpCounts]) -> dict[str, OpCounts]:
+    """The counts by the op whose elements were counted."""
+    return {counts.head: counts for counts in seen.values()}
+
+
+def _taken(op: Op, name: str, seen: Mapping[str, OpCounts], *, has_nested: bool) -> float | None:
+    """Elements of input `name` that `op` takes for each one it gives; None if neither its kind nor the counts tell."""
+    if op.kind in JOINS:
+        joined = op.inputs[1:] if op.kind == "DirectedInterleave" else op.inputs
+        if name not in joined:
+            return 1.0  # it says which of the others is next
+        given = {one: seen[one].elements if one in seen else 0 for one in joined}
+        return given[name] / sum(given.values()) if sum(given.values()) > 0 else 1 / len(joined)
+    if op.kind in ONE_FOR_ONE - KEEPERS and not has_nested:
+        return 1.0
+    size = op.parameters.get("batch_size")
+    if op.kind in BATCHING and isinstance(size, int) and size > 0:
+        return float(size)
+    own, below = seen.get(op.name), seen.get(name)
+    if op.kind in KEEPERS and seen and (below is None or (own is not None and own.elements > 0)):  # full, it takes none
+        return below.elements / own.elements if below is not None and own is not None else 0.0
+    if own is None or below is None or own.elements <= 0:
+        return None
+    return below.elements / own.elements

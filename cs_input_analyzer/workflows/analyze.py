@@ -1,0 +1,253 @@
+"""The main story. READ THIS SECOND, after `records/`.
+
+Measure at a first guess, model the capacity, plan a launch, measure again with the planned number of workers announced (each reads
+its own shard, and a shard may be slower than the whole), until the plan repeats or the budget ends; then judge and find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from cs_input_analyzer import rules
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
+from cs_input_analyzer.model import buffers, capacity, recommend
+from cs_input_analyzer.model.evidence import last_end
+from cs_input_analyzer.model.function_table import function_table
+from cs_input_analyzer.model.gain_bounds import most_gain
+from cs_input_analyzer.model.launch_lines import launch_lines
+from cs_input_analyzer.model.params import params_from_json, training_of
+from cs_input_analyzer.records import (
+    SCHEMA_VERSION,
+    UNTRIED,
+    Analysis,
+    Case,
+    Edit,
+    Estimate,
+    Fixes,
+    LaunchPlan,
+    Layout,
+    Prediction,
+    StorageBasis,
+    VerdictName,
+    others_ratio,
+)
+from cs_input_analyzer.request.request import Request, with_pipelines_batch
+from cs_input_analyzer.units import counted
+from cs_input_analyzer.workflows import prove
+from cs_input_analyzer.workflows.probing.probing import Probing
+from cs_input_analyzer.workflows.probing.results import Results
+
+MAX_ROUNDS = 4
+Progress = Callable[[str, float], None]
+
+
+def analyze(request: Request, launcher: Launcher, progress: Progress) -> Analysis:
+    """Runs the stages in order. Raises InputFunctionError, UsageError or LaunchError when nothing could be measured.
+
+    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
+    """
+    options = replace(request.options, batch_size=request.step)
+    probing = Probing(request.target, request.pickled, options, request.host, launcher, progress, is_tuning=request.is_tuning)
+    is_interrupted = False
+    if request.cluster.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
+        recommend.check_cluster(request.cluster, request.options)
+    try:
+        _measure(request, probing)
+    except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
+        if not probing.results.has_rate:
+            raise
+        probing.seconds.leave_out(f"all the rest: {error}")
+    except KeyboardInterrupt:
+        is_interrupted = True
+        if not probing.results.has_rate or probing.results.pipeline is None:
+            raise Interrupted("interrupted before anything was measured") from None
+    request = _with_shared_storage(with_pipelines_batch(request, probing.results.pipeline), probing.results)
+    plan = _plan(request, probing)
+    sifted = findings_of(request, probing.results, plan)
+    if is_interrupted:
+        tried = prove.untried(sifted.findings, f"{UNTRIED}: {prove.INTERRUPTED}")
+    else:
+        tried = prove.prove_fixes(
+            sifted.findings,
+            probing,
+            plan,
+            replan=lambda fixes: _plan(request, probing, fixes),
+            most_gain=lambda edits, cpus: _most_gain(request, probing.results, plan, edits, cpus),
+            wants_patch=request.is_tuning,
+        )
+    plan = with_utilization(request, probing.results, tried.plan or plan)
+    return _assemble(request, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
+
+
+def _measure(request: Request, probing: Probing) -> None:
+    """All launches but those of the fixes, in their order; every launch of a plan is chosen by what the ones before it gave."""
+    plan: LaunchPlan | None = None
+    probing.seconds.keep_for_fixes()
+    probing.measure_first(request.options.probe_layouts or capacity.first_probes(request.cluster, request.host.cpu_budget))
+    request = with_pipelines_batch(request, probing.results.pipeline)
+    if not any(finding.edits or finding.after for finding in findings_of(request, probing.results, None).findings):
+        probing.seconds.keep_nothing_for_fixes()
+    probing.measure_storage()
+    probing.measure_next_probes(request.cluster)
+    for _ in range(MAX_ROUNDS):
+        plan = _plan(request, probing)
+        if plan is None:
+            break
+        if not probing.turn_cold(plan, request.cluster) and (probing.results.has_measured(plan) or not probing.measure_round(plan)):
+            break
+    if plan is not None:
+        probing.measure_nodes(plan)
+
+
+def _plan(request: Request, probing: Probing, fixes: Fixes | None = None) -> LaunchPlan | None:
+    """The plan for what was measured so far; that there is none is noted."""
+    plan, probing.no_plan = plan_or_why(request, probing.results, fixes)
+    if plan is None:
+        probing.seconds.leave_out(f"a plan: {probing.no_plan}")
+    return plan
+
+
+def plan_or_why(request: Request, results: Results, fixes: Fixes | None = None) -> tuple[LaunchPlan | None, str | None]:
+    """The plan for what was measured, or why there is none: the machine that measured may have no room for any launch, and was
+    worth measuring all the same. Raises UsageError where no launch fits another cluster.
+
+    `fixes`: those that were kept, for the what-if row about them.
+    """
+    cluster, options = request.cluster, request.options
+    if results.pipeline is not None and (end := last_end(results.pipeline, results.measurements, options.mode)) is not None:
+        count = "" if end.pass_elements is None else f" after {counted(end.pass_elements, 'element')}"
+        return None, f"the data ended for good{count} (CSI302), so that no rate holds for a training"
+    storage: StorageBasis | None = None if cluster.measured_storage_bytes_per_s is None else "measured"
+    gain, gain_cpus = (fixes.measured_gain, fixes.layout.cpus_per_task) if fixes is not None else (None, 1)
+    try:
+        plan = recommend.recommend(
+            results.model(), request.consumption, cluster, options, storage=storage, gain=gain, gain_cpus=gain_cpus
+        )
+        lines = launch_lines(plan, cluster, options, request.target)
+    except UsageError as error:
+        if cluster.source != recommend.THIS_HOST:
+            raise
+        return None, str(error)
+    return replace(plan, launch=lines, confirmed_by=results.confirmation(plan), cache_state=results.cache), None
+
+
+def _with_shared_storage(request: Request, results: Results) -> Request:
+    """With what the storage gave to all nodes that were measured together, where they are of those that are planned for, and unless
+    the user declared that."""
+    scaling, cluster = results.scaling(), request.cluster
+    if scaling is None or scaling.ceiling_bytes_per_s is None or cluster.storage_bytes_per_s is not None or not cluster.is_measured:
+        return request
+    ceiling = scaling.ceiling_bytes_per_s
+    return replace(request, cluster=replace(cluster, storage_bytes_per_s=ceiling.estimate, measured_storage_bytes_per_s=ceiling))
+
+
+def with_utilization(request: Request, results: Results, plan: LaunchPlan | None) -> LaunchPlan | None:
+    """Return the plan with the share of the time in which the accelerator works, between refills of its shuffles at each pass."""
+    if plan is None or request.consumption is None:
+        return plan
+    refilling = buffers.refill_ratio(_case(request, results, plan)) or 0.0
+    used = recommend.utilization(plan.predicted_samples_per_s, request.consumption, refilling)
+    return replace(plan, expected_accelerator_utilization=used)
+
+
+def _assemble(
+    request: Request, probing: Probing, plan: LaunchPlan | None, tried: prove.Tried, ignored_count: int, is_interrupted: bool
+) -> Analysis:
+    results = probing.results
+    assert results.pipeline is not None
+    judged = verdict_of(request, results, plan)
+    return Analysis(
+        schema_version=SCHEMA_VERSION,
+        tool=request.tool,
+        created_at=request.created_at,
+        command=request.command,
+        options=request.options,
+        host=request.host,
+        budget=probing.seconds.budget(),
+        pipeline=results.pipeline,
+        measurements=tuple(results.measurements),
+        profile=results.profile_of(plan.cpus_per_task if plan else None),
+        stations=results.stations(),
+        storage=results.storage,
+        capacity=results.model(),
+        consumption=request.consumption,
+        cluster=request.cluster,
+        recommendation=plan,
+        no_plan=None if plan is not None else probing.no_plan,
+        findings=tried.findings,
+        fixes=tried.fixes,
+        **judged._asdict(),
+        interrupted=is_interrupted,
+        ignored_count=ignored_count,
+        scaling=results.scaling(),
+        functions=function_table(results.pipeline, tried.findings, is_sharded=results.is_sharded),
+    )
+
+
+class Judged(NamedTuple):
+    """The verdict, the launch that it judges with its rate, and the confidence that is told; None where there is no such launch."""
+
+    verdict: VerdictName = "unknown"
+    verdict_layout: Layout | None = None
+    supply: Estimate | None = None
+    confidence: float | None = None
+
+
+def verdict_of(request: Request, results: Results, plan: LaunchPlan | None) -> Judged:
+    """Judges the launch in use today where one was given, else the plan; else, of a host that is too few nodes to stream weights
+    from, the workers that were measured."""
+    supply: Prediction | Estimate
+    if request.consumption is None:
+        return Judged()
+    if results.pipeline is not None and last_end(results.pipeline, results.measurements, request.options.mode) is not None:
+        return Judged()
+    extrapolation_ratio = 1.0
+    if plan is not None and request.options.current in (None, plan.layout):
+        layout, supply, extrapolation_ratio = plan.layout, plan.predicted_samples_per_s, plan.extrapolation_ratio
+    elif request.options.current is not None:
+        layout = request.options.current
+        supply = recommend.predict_current(results.model(), request.consumption, request.cluster, request.options, layout)
+        extrapolation_ratio = supply.extrapolation_ratio
+    else:
+        rates = {each.layout: each.samples_per_s for each in results.measurements if each.samples_per_s is not None}
+        if request.options.wafer_mode != "weight_streaming" or not rates:
+            return Judged()
+        layout, supply = max(rates.items(), key=lambda rate: rate[1].estimate)
+    verdict, probability = recommend.judge(supply, request.consumption, request.options.headroom_ratio)
+    confidence = recommend.capped(probability, others_ratio(results.measurements, results.cpu_budget), extrapolation_ratio)
+    return Judged(verdict, layout, supply.samples_per_s if isinstance(supply, Prediction) else supply, confidence)
+
+
+def _most_gain(request: Request, results: Results, plan: LaunchPlan | None, edits: Sequence[Edit], cpus: int) -> float | None:
+    """What edits can gain in workers of this size; None where the costs of such a one were not measured."""
+    profile = results.profile_of(cpus)
+    if profile is None or profile.layout.cpus_per_task != cpus:
+        return None
+    return most_gain(replace(_case(request, results, plan), profile=profile), edits)
+
+
+def findings_of(request: Request, results: Results, plan: LaunchPlan | None) -> rules.Sifted:
+    return rules.sift(_case(request, results, plan), request.options.select, request.options.ignore)
+
+
+def _case(request: Request, results: Results, plan: LaunchPlan | None) -> Case:
+    assert results.pipeline is not None
+    options = request.options
+    return Case(
+        pipeline=results.pipeline,
+        mode=options.mode,
+        is_sharded=results.is_sharded,
+        measurements=tuple(results.measurements),
+        profile=results.profile_of(plan.cpus_per_task if plan else None),
+        plan=plan,
+        cluster=request.cluster,
+        host=request.host,
+        storage=results.storage,
+        stations=results.stations(),
+        capacity=results.model(),
+        demand_samples_per_s=request.consumption.samples_per_s.estimate if request.consumption is not None else None,
+        training=training_of(params_from_json(options.params_json or "null"), has_wafer_model=options.wafer is not None),
+    )

@@ -1,0 +1,199 @@
+"""Rates of launches that both runs measured: which belong together, ratios, and which of them are more than noise.
+
+A launch is the unit, not a worker: workers of one launch share what disturbs it. With v the variance of launches alike (`Spread`),
+
+    ln(new / old) ± t · √(v · (1/n_old + 1/n_new) + 2 · RUN_SPREAD_RATIO² + w²)
+
+where w is how differently the hosts were busy with other work (`disturbance_log`), and t is Student's, 90 % for all rows together:
+of comparisons of equal runs one in ten, at most, names a change in any row. A rate that was measured once has n = 1, and the same
+law.
+
+Rates are those at the hosts' quiet level (`planning.capacity.quiet`), so that what others did in one of the runs is no change; how
+far the two were disturbed differently widens the interval. v is pooled over all groups of launches alike that both runs hold. For
+when few were seen, the error of each and an assumption are mixed in; that may only widen. Runs of release 0.1 do not hold what
+others had of the CPUs: `circumstances` names that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from cs_input_analyzer.model.capacity import OTHERS_ERROR_RATIO, at_quiet_level, slowed_log, with_known_loops
+from cs_input_analyzer.model.estimates import from_log, log_error, student_t
+from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, RateChange, RateDirection
+from cs_input_analyzer.units import counted
+
+Key = tuple[Layout, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One layout and worker count, launched in both runs: neither side is empty, each launch has a rate above zero."""
+
+    layout: Layout
+    num_workers: int
+    old: tuple[Measurement, ...]
+    new: tuple[Measurement, ...]
+
+
+def pairs_of(old: Analysis, new: Analysis) -> tuple[Pair, ...]:
+    """Launches of the same layout and worker count, by state of the page cache where both runs have one in common; by rising size.
+
+    Without a state in common it is the first that each run measured: `circumstances` names it.
+    """
+    before, after = _by_key(old), _by_key(new)
+    found = []
+    for layout, workers in sorted(before.keys() & after.keys(), key=_order):
+        one, other = before[layout, workers], after[layout, workers]
+        common = sorted({launch.cache_state for launch in one} & {launch.cache_state for launch in other})
+        states = [(state, state) for state in common] or [(one[0].cache_state, other[0].cache_state)]
+        found += [
+            _at_quiet_level(Pair(layout=layout, num_workers=workers, old=_in_state(one, mine), new=_in_state(other, theirs)))
+            for mine, theirs in states
+        ]
+    return tuple(found)
+
+
+def _at_quiet_level(pair: Pair) -> Pair:
+    """As it is where one of the runs does not hold what its host was disturbed by: then both rates are of busy hosts, or none."""
+    if slowed_log(pair.old) is None or slowed_log(pair.new) is None:
+        return pair
+    return replace(pair, old=at_quiet_level(pair.old, is_compared=True), new=at_quiet_level(pair.new, is_compared=True))
+
+
+def not_compared(old: Analysis, new: Analysis) -> tuple[str, ...]:
+    """Launches that only one of the runs has measured, a sentence each."""
+    before, after = _by_key(old), _by_key(new)
+    sides = (("old", before.keys() - after.keys()), ("new", after.keys() - before.keys()))
+    return tuple(f"{_words(key)}: measured in the {which} run only" for which, keys in sides for key in sorted(keys, key=_order))
+
+
+def launches_in_words(run: Analysis) -> str:
+    return ", ".join(_words(key) for key in sorted(_by_key(run), key=_order)) or "nothing"
+
+
+def rate_of(launch: Measurement) -> Estimate | None:
+    """Of all its workers together; None where there is none that a logarithm can be taken of."""
+    rate = launch.samples_per_s
+    return rate if rate is not None and rate.estimate > 0 else None
+
+
+def _by_key(run: Analysis) -> dict[Key, list[Measurement]]:
+    """Those that delivered; launches that lost a worker only where there is no whole one."""
+    found: dict[Key, list[Measurement]] = {}
+    for launch in (with_known_loops(launch, run.host.quiet_loops) for launch in run.measurements):
+        if rate_of(launch) is not None and launch.isolation == "process":
+            found.setdefault((launch.layout, launch.num_workers), []).append(launch)
+    return {key: [launch for launch in launches if launch.is_whole] or launches for key, launches in found.items()}
+
+
+def _in_state(launches: Sequence[Measurement], state: CacheChoice) -> tuple[Measurement, ...]:
+    return tuple(launch for launch in launches if launch.cache_state == state)
+
+
+def _order(key: Key) -> tuple[int, int, int, int]:
+    layout, workers = key
+    return layout.tasks, layout.cpus_per_task, layout.nodes, workers
+
+
+def _words(key: Key) -> str:
+    layout, workers = key
+    return f"{layout} of {counted(workers, 'worker')}"
+
+
+# --- what differs by chance ------------------------------------------------------------------------------------------
+
+# Assumption: fresh launches alike differ by so much (one standard deviation), which is worth so many observations. More, and
+# lighter, than the capacity model assumes: who compares must not cry wolf on a host that nothing is known of. On simulated launches
+# that differ by 0.3 to 15 %, two or three on a side, this called equal runs different in 0 to 11 comparisons of a hundred.
+SPREAD_RATIO, SPREAD_WEIGHT = 0.05, 2
+# Assumption: the same code on the same quiet host, minutes or days apart, differs by so much (one standard deviation) in what holds
+# for a whole run: clock, neighbours, where files lie.
+RUN_SPREAD_RATIO = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Variance of one observation on a log scale, and the observations that it rests on."""
+
+    variance: float
+    degrees: float
+
+    def t(self, places: int) -> float:
+        """Student's t of an interval that holds 90 %, for `places` statements together (Bonferroni)."""
+        return student_t(self.degrees, places)
+
+
+def pooled(groups: Iterable[Sequence[float]], error_variance: float) -> Spread:
+    """Of logarithms, alike within each group; `error_variance` is the mean square of their own errors."""
+    squares, degrees = 0.0, 0
+    for group in groups:
+        if group:
+            middle = mean(group)
+            squares += math.fsum((value - middle) ** 2 for value in group)
+            degrees += len(group) - 1
+    mixed = (squares + SPREAD_WEIGHT * (SPREAD_RATIO**2 + error_variance)) / (degrees + SPREAD_WEIGHT)
+    seen = squares / degrees if degrees else 0.0
+    return Spread(variance=max(mixed, seen, error_variance), degrees=degrees + SPREAD_WEIGHT)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of at least one; of large numbers, too."""
+    return math.fsum(value / len(values) for value in values)
+
+
+def disturbance_log(pair: Pair) -> float:
+    """Standard deviation that it adds to the logarithm of the ratio; 0 where both hosts were alike, or it was not recorded."""
+    old, new = (slowed_log(side) for side in (pair.old, pair.new))
+    return 0.0 if old is None or new is None else OTHERS_ERROR_RATIO * abs(old - new)
+
+
+# --- rates -----------------------------------------------------------------------------------------------------------
+
+
+def rate_changes(pairs: Sequence[Pair], *, are_in_turns: bool = False) -> tuple[tuple[RateChange, ...], float]:
+    """A row for each pair, of at least one, and the spread (relative standard deviation of launches alike) that they rest on.
+
+    Args:
+        are_in_turns: the launches of both sides took turns on one host: nothing holds for one of them only.
+    """
+    groups = [_logs(side) for pair in pairs for side in (pair.old, pair.new)]
+    rates = [rate for pair in pairs for launch in (*pair.old, *pair.new) if (rate := rate_of(launch)) is not None]
+    spread = pooled(groups, mean([log_error(rate) ** 2 for rate in rates]))
+    between_runs = 0.0 if are_in_turns else 2 * RUN_SPREAD_RATIO**2
+    return tuple(_change(pair, spread, len(pairs), between_runs) for pair in pairs), math.sqrt(spread.variance)
+
+
+def _change(pair: Pair, spread: Spread, places: int, between_runs: float) -> RateChange:
+    old, new = _logs(pair.old), _logs(pair.new)
+    error = math.sqrt(spread.variance * (1 / len(old) + 1 / len(new)) + between_runs + disturbance_log(pair) ** 2)
+    ratio = from_log(mean(new) - mean(old), spread.t(places) * error, len(old) + len(new))
+    change: RateDirection = "no difference seen"
+    if ratio.low > 1:
+        change = "faster"
+    elif ratio.high < 1:
+        change = "slower"
+    alone = spread.t(1) * math.sqrt(spread.variance)
+    return RateChange(
+        layout=pair.layout,
+        num_workers=pair.num_workers,
+        old_cache_state=pair.old[0].cache_state,
+        new_cache_state=pair.new[0].cache_state,
+        old_samples_per_s=from_log(mean(old), alone / math.sqrt(len(old)), len(old)),
+        new_samples_per_s=from_log(mean(new), alone / math.sqrt(len(new)), len(new)),
+        ratio=ratio,
+        change=change,
+        old_cpu_s_per_sample=_cpu_s(pair.old),
+        new_cpu_s_per_sample=_cpu_s(pair.new),
+    )
+
+
+def _logs(launches: Sequence[Measurement]) -> list[float]:
+    return [math.log(rate.estimate) for launch in launches if (rate := rate_of(launch)) is not None]
+
+
+def _cpu_s(launches: Sequence[Measurement]) -> float | None:
+    known = [worker.cpu_s_per_sample for launch in launches for worker in launch.workers if worker.cpu_s_per_sample is not None]
+    return mean(known) if known else None

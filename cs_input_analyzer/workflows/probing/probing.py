@@ -1,0 +1,350 @@
+"""Which launches run, one after another, within the time there is; what they give is kept in `Results`."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, WorkPlan
+from cs_input_analyzer.host.machine import memory_here
+from cs_input_analyzer.host.storage import STREAMS, probe_storage
+from cs_input_analyzer.model import capacity
+from cs_input_analyzer.records import Cluster, Host, LaunchPlan, Layout, Options, Storage
+from cs_input_analyzer.request.checks import sources_of
+from cs_input_analyzer.units import format_rate
+from cs_input_analyzer.worker.capture import is_script
+from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.workflows.probing.failures import failure_of
+from cs_input_analyzer.workflows.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
+from cs_input_analyzer.workflows.probing.results import DECIDING_PROCESSES, Results
+from cs_input_analyzer.workflows.probing.seconds import (
+    FIXES_WINDOW_S,
+    LAUNCH_OVERHEAD_S,
+    LEAST_FIXES_S,
+    ROUND_WINDOW_S,
+    Seconds,
+    shortest_round_s,
+)
+
+# A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
+WORKER_RSS_BYTES = 600 * 2**20
+WAITING_SHARE_RATIO = 0.6
+MAX_CONFIRMING_TASKS = 4
+# Launches that are only there because they may beat the ones that were measured.
+MOST_NEXT_PROBES = 3
+
+
+class Probing:
+    """Runs launches. All seconds come from the launcher's clock.
+
+    Attributes:
+        results: what they gave.
+        seconds: the time they have.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        pickled: str | None,
+        options: Options,
+        host: Host,
+        launcher: Launcher,
+        progress: Callable[[str, float], None],
+        role: Literal["probe", "validate"] = "probe",
+        *,
+        is_tuning: bool = False,
+    ) -> None:
+        self.results = Results(options, host)
+        self.seconds = Seconds(options, launcher, is_tuning=is_tuning)
+        self.no_plan: str | None = None  # why the last plan was none
+        self._target = target
+        self._pickled = pickled
+        self._options = options
+        self._launcher = launcher
+        self._progress = progress
+        self._role = role
+        self._first: tuple[Layout, ...] = ()
+        self._rounds = 0  # since the first launches
+        self._random = random.Random(options.seed)
+
+    def measure_first(self, layouts: Sequence[Layout]) -> None:
+        """Measures the first layouts in random order: their workers import TensorFlow side by side, then run layout by layout."""
+        self._first = tuple(layouts)
+        order = list(layouts)
+        self._random.shuffle(order)
+        # A layout that shows the graph and whether the function works at all comes first, whatever the draw: the widest of one
+        # task, as its readers run alone, too, and are then compared with what a worker of all CPUs delivers.
+        widest = max((layout.cpus_per_task for layout in order if layout.tasks_per_node == 1), default=None)
+        order.sort(key=lambda layout: (layout.tasks_per_node, layout.cpus_per_task) != (1, widest))
+        self._run_all([probe_of(layout) for layout in order])
+
+    def measure_rounds(self, layouts: Sequence[Layout], rounds: int, why: str, other: Probing | None = None) -> int:
+        """Rounds of fresh processes, each layout once in each, in an order drawn anew; as many whole ones as there is time for, of
+        which the number is returned.
+
+        Every launch announces as many workers as it starts. Windows are as long in the first round as in the last.
+
+        Args:
+            other: takes its turn in each round, too, before or after.
+        """
+        sides = [self] if other is None else [self, other]
+        wanted = [probe_of(layout, why) for layout in layouts]
+        sampling_s = self.seconds.left_s / rounds / len(sides) - self._launcher.starting_s(sum(layout.tasks for layout in layouts))
+        longest_s = max(ROUND_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S)
+        for done in range(rounds):
+            if done and self.seconds.left_s < len(sides) * shortest_round_s(layouts, self._launcher):
+                return done
+            self._random.shuffle(sides)
+            for side in sides:
+                self._random.shuffle(wanted)
+                side._run_all([replace(one, round_number=done) for one in wanted], longest_s)
+        return rounds
+
+    def measure_next_probes(self, cluster: Cluster) -> None:
+        """One after the other, the layouts that may be faster than all that were measured, as far as the model predicts."""
+        for _ in range(MOST_NEXT_PROBES):
+            layout = capacity.next_probe(self.results.fit(), cluster, self.results.cpu_budget)
+            if layout is None or self._options.probe_layouts:
+                return
+            if not self.seconds.suffice_for(f"{layout}, which may be the fastest of this host"):
+                return
+            wanted = probe_of(layout, "nothing near it was measured, and it may be the fastest")
+            if not self._run_all([wanted], ROUND_WINDOW_S):
+                return
+
+    def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:
+        """Measures again with cold files where a node of the plan cannot keep its part of the dataset in memory.
+
+        False where that is not so, or the user chose what the cache should hold, or there is no time for it.
+        """
+        files = self.results.pipeline.files if self.results.pipeline else None
+        if self._options.cache != "as-is" or self.results.cache == "cold" or files is None:
+            return False
+        room = cluster.memory_bytes_per_node - (plan.memory_bytes_per_node or 0)
+        if capacity.dataset_bytes_per_node(files, plan, is_sharded=self.results.is_sharded) <= room:
+            return False
+        if not self.seconds.suffice_for("cold reads, which the plan needs: a node cannot keep its part of the dataset in memory"):
+            return False
+        self.results.cache = "cold"
+        self.measure_first(self._first)
+        self.measure_storage()
+        return True
+
+    def measure_storage(self) -> None:
+        """Looks at the file system under the pipeline, without TensorFlow, for a small part of the time that is left.
+
+        Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
+        there is no time; what it is, and what the readers alone gave, is recorded all the same.
+        """
+        paths = [path for path, _ in self.results.files]
+        files = self.results.pipeline.files if self.results.pipeline else None
+        if files is None or not paths:
+            return
+        if files.store is not None:
+            self.results.storage = Storage(
+                directory=files.directory or "",
+                file_system=files.store,
+                is_shared=True,
+                dataset_bytes=files.bytes,
+                cached_ratio=None,
+                evicted=None,
+                reads=(),
+                source_samples_per_s=self.results.source_samples_per_s,
+            )
+            self.seconds.leave_out(f"the storage by itself: {files.directory} is in an object store")
+            return
+        began_s = self._launcher.now_s()
+        is_here = self._options.launcher == "local"
+        reading_s = self.seconds.left_for_storage_s if is_here else 0.0
+        if not reading_s:
+            elsewhere = "" if is_here else ": the workers run on other nodes than this one"
+            self.seconds.leave_out(f"the storage by itself{elsewhere}")
+        self._report("reading the files without TensorFlow")
+        storage = probe_storage(
+            paths,
+            cache=self.results.cache if reading_s else "as-is",
+            seconds=reading_s,
+            streams=STREAMS if reading_s else (),
+            dataset_bytes=files.bytes,
+        )
+        self.seconds.storage_s += self._launcher.now_s() - began_s
+        if storage is not None:
+            before = self.results.measurements[0].page_cache_ratio  # our own reads came after
+            source = self.results.source_samples_per_s
+            self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source)
+
+    def measure_round(self, plan: LaunchPlan) -> bool:
+        """One more round, in random order, on other files: the plan, and again the layouts it was compared with; False when time is
+        up.
+
+        Of the plan as many workers as fit this host run, each with the planned worker count announced.
+        """
+        fit_here = self.results.cpu_budget // plan.cpus_per_task
+        tasks = max(1, min(plan.input_workers, plan.tasks_per_node, fit_here, MAX_CONFIRMING_TASKS))
+        what = f"the plan {plan.layout} with its {plan.input_workers} workers announced"
+        if self.results.confirmation(plan) is not None:
+            missing = self.results.missing_processes(plan)
+            what = f"{missing} more process(es) of {plan.cpus_per_task} CPUs, to see how far fresh ones differ"
+        if not self.seconds.suffice_for(what):
+            return False
+        layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
+        indices = shard_indices([size for _, size in self.results.files], plan.input_workers, tasks, self._random)
+        wanted = [LaunchRequest(layout, plan.input_workers, indices, "workers of the plan, with its worker count announced")]
+        others = [other for other in self._first if self.results.processes_of(other) < DECIDING_PROCESSES and other != layout]
+        room = int((self.seconds.left_s - self._launcher.starting_s(tasks)) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
+        self._random.shuffle(others)
+        wanted += [probe_of(other, "again: how far fresh processes and other files differ") for other in others[: max(0, room)]]
+        self._random.shuffle(wanted)
+        self._rounds += 1
+        return self._run_all([replace(one, round_number=self._rounds) for one in wanted])
+
+    def measure_nodes(self, plan: LaunchPlan) -> None:
+        """The plan's workers on all nodes that there are, on one, and then on numbers between: what shared storage gives each.
+
+        All and one come up by themselves: they tell most, and importing TensorFlow in the workers of all numbers may take the time.
+        """
+        cpus = min(plan.cpus_per_task, self.results.cpu_budget)
+        tasks = max(1, min(plan.tasks_per_node, self.results.cpu_budget // cpus))
+        wanted = [Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus) for nodes in scaling_nodes(self._launcher.nodes)]
+        whole = [m.layout for m in self.results.alike if m.num_workers == m.layout.tasks]
+        for together in (wanted[:2], wanted[2:]):
+            missing = [layout for layout in together if layout not in whole]
+            if len(wanted) > 1 and missing and self.seconds.suffice_for(f"the storage from 1 to {self._launcher.nodes} nodes"):
+                self._run_all([probe_of(layout, "how the storage that nodes share holds out") for layout in missing])
+
+    def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout, texts: Mapping[str, str]) -> LaunchResult | None:
+        """Try fixes side by side in one fresh worker, in the time that is left. Return None where that is too little.
+
+        What it samples feeds no model. `texts`: the user's files by path, which the candidates change.
+        """
+        began_s, fixes_s = self._launcher.now_s(), self.seconds.left_for_fixes_s
+        if fixes_s < LEAST_FIXES_S:
+            return None
+        self._report(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
+        launched = self._launcher.run(
+            self._launcher.start(layout),
+            self._work(
+                batch_size=None,
+                cache="as-is",
+                num_workers=1,
+                worker_indices=(0,),
+                min_window_s=FIXES_WINDOW_S,
+                max_window_s=FIXES_WINDOW_S,
+                deadline_s=self.seconds.deadline_s,
+                candidates=tuple(candidates),
+                fixes_s=fixes_s,
+                texts=tuple(texts.items()),
+            ),
+        )
+        self.seconds.fixes_s += self._launcher.now_s() - began_s
+        return launched
+
+    # --- launches -------------------------------------------------------------------------------------------------------------
+
+    def _run_all(self, order: Sequence[LaunchRequest], longest_s: float = math.inf) -> bool:
+        """Runs launches in this order; their workers import TensorFlow side by side, as far as memory allows. False if all
+        failed. No window is longer than `longest_s`."""
+        waiting: dict[int, LaunchHandle] = {}
+        workers = 0
+        if self.results.measurements:
+            self._report("importing TensorFlow")
+        else:
+            self._progress("importing TensorFlow", 0.0)  # these seconds are not of the budget
+        began_s = self._launcher.now_s()
+        for position, wanted in enumerate(order):
+            workers += wanted.layout.tasks
+            if not waiting or workers * WORKER_RSS_BYTES < memory_here().free_bytes * WAITING_SHARE_RATIO:
+                waiting[position] = self._launcher.start(wanted.layout)
+        if not self.results.measurements:
+            self.seconds.has_started(self._launcher.now_s() - began_s)  # an engine may import before it forks
+        starting_s = self._launcher.starting_s(1)
+        launched = []
+        for position, wanted in enumerate(order):
+            more_s = -starting_s if position in waiting else 0.0
+            if position and not self.seconds.suffice_for(f"layout {wanted.layout}", more_s):
+                continue
+            launching = waiting.get(position) or self._launcher.start(wanted.layout)
+            import_s = starting_s if self.results.measurements and not position else 0.0
+            left = len(order) - position
+            launched.append(self._run(launching, wanted, left, import_s=import_s, longest_s=longest_s))
+        return any(one.failure is None for one in launched)
+
+    def _run(
+        self,
+        launching: LaunchHandle,
+        wanted: LaunchRequest,
+        launches_left: int,
+        import_s: float = 0.0,
+        longest_s: float = math.inf,
+    ) -> LaunchResult:
+        began_s = self._launcher.now_s()
+        layout, num_workers = launching.layout, wanted.num_workers
+        self._report(f"measuring {layout}" + (f" as {num_workers} workers" if num_workers != layout.tasks else ""))
+        is_first = not self.results.measurements
+        window_s = self.seconds.window_s(
+            launches_left, import_s, longest_s, slowest_gap_s=self.results.slowest_gap_s, is_first=is_first
+        )
+        launched = self._launcher.run(
+            launching,
+            self._work(
+                batch_size=self._options.batch_size,
+                has_demand=bool(sources_of(self._options)),
+                cache=self.results.cache,
+                role=self._role,
+                why=wanted.why,
+                want_source=self._role == "probe" and is_first,
+                look_s=self._look_s(layout),
+                num_workers=num_workers,
+                worker_indices=wanted.indices,
+                begin_ratio=wanted.begin_ratio,
+                min_window_s=min(2.0, window_s),
+                max_window_s=window_s,
+                deadline_s=max(
+                    self.seconds.deadline_s if is_first else self.seconds.probes_deadline_s, began_s + self.seconds.least_s
+                ),
+            ),
+        )
+        self.seconds.probes_s += self._launcher.now_s() - began_s
+        if is_first:
+            self.seconds.has_started(launched.starting_s)
+            self.seconds.probes_s -= launched.starting_s
+        self.seconds.transient_s += launched.transient_s
+        self.results.keep(launched)
+        if launched.failure is not None and not launched.is_interrupted and not self.results.has_rate:
+            raise failure_of(launched.failure, self._options, is_script=is_script(self._target))
+        if launched.is_interrupted:
+            raise KeyboardInterrupt
+        return launched
+
+    def _look_s(self, layout: Layout) -> float:
+        """Return the time for a second look at what ops cost: the first time that one worker of this size runs alone."""
+        is_new = all(m.layout != layout for m in self.results.measurements)
+        return self.seconds.look_s if self._role == "probe" and layout.tasks == 1 and is_new else 0.0
+
+    def _work(self, **of_this_launch: Any) -> WorkPlan:
+        """What workers are to do: what is alike in all launches of this run, and what is of this one."""
+        options = self._options
+        return WorkPlan(
+            target=self._target,
+            pickled=self._pickled,
+            params_json=options.params_json,
+            stand_ins=options.stand_ins,
+            mode=options.mode,
+            input_context=options.input_context,
+            samples_per_element=options.samples_per_element,
+            target_error_ratio=options.target_error_ratio,
+            **of_this_launch,
+        )
+
+    def _report(self, what: str) -> None:
+        """What runs now, and the rate that was measured last."""
+        found = self.results
+        last = next((one for one in reversed(found.measurements) if one.samples_per_s is not None), None)
+        if last is not None and last.samples_per_s is not None:
+            samples = found.pipeline.samples_per_element if found.pipeline is not None else None
+            unit = "elements/s" if samples is not None and samples.is_unknown else "samples/s"
+            what = f"{what} ({last.layout} gave {format_rate(last.samples_per_s.estimate, unit)} as measured)"
+        self._progress(what, self.seconds.spent_ratio)

@@ -1,0 +1,77 @@
+"""The story of `compare --measure`: input functions of two runs launched again, in turns on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
+from cs_input_analyzer.records import Analysis, Host, Layout
+from cs_input_analyzer.workflows.changes.rates import pairs_of
+from cs_input_analyzer.workflows.probing.launches import misfit
+from cs_input_analyzer.workflows.probing.probing import Probing
+from cs_input_analyzer.workflows.probing.seconds import check_round, shortest_round_s
+
+
+def measured_in_turns(
+    runs: tuple[Analysis, Analysis],
+    layouts: Sequence[Layout],
+    *,
+    rounds: int,
+    max_seconds: float,
+    host: Host,
+    launcher: Launcher,
+    progress: Callable[[str, float], None],
+) -> tuple[Analysis, Analysis, int]:
+    """The runs with fresh launches in place of those that they hold, and how many rounds of them there was time for.
+
+    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and both are marked `interrupted`.
+
+    Args:
+        layouts: what to launch; empty for what both runs have measured, as far as it fits the host and the time.
+
+    Raises:
+        UsageError: no layout can be launched here, or not in this time.
+        InputFunctionError, LaunchError, Interrupted: one of the two could not be measured.
+    """
+    chosen = layouts or _common(runs, host)
+    while len(chosen) > 1 and not layouts and 2 * shortest_round_s(chosen, launcher) > max_seconds:
+        chosen = chosen[:-1]
+    if not chosen:
+        raise UsageError("the runs have no launch in common that fits this host; say what to launch: --layouts 1x1x1,1x2x1")
+    for layout in chosen:
+        problem = misfit(layout, host)
+        if problem is not None:
+            raise UsageError(f"--layouts {layout}: {problem}")
+    check_round(chosen, launcher, max_seconds, sides=2)
+    sides = [
+        Probing(run.pipeline.target, None, replace(run.options, max_seconds=max_seconds), host, launcher, progress, "validate")
+        for run in runs
+    ]
+    done, stopped = measured_rounds(sides, chosen, rounds, "the same of two runs, in turns")
+    for run, side in zip(runs, sides, strict=True):
+        if not side.results.has_rate:
+            raise stopped or InputFunctionError(f"no launch of {run.pipeline.target} had a rate")
+    is_interrupted = isinstance(stopped, Interrupted)
+    old, new = (
+        replace(run, measurements=tuple(side.results.measurements), host=host, interrupted=run.interrupted or is_interrupted)
+        for run, side in zip(runs, sides, strict=True)
+    )
+    return old, new, done
+
+
+def measured_rounds(sides: Sequence[Probing], layouts: Sequence[Layout], rounds: int, why: str) -> tuple[int, AnalyzerError | None]:
+    """How many whole rounds of fresh launches there was time for, and what stopped them; what was measured before that stands."""
+    try:
+        return sides[0].measure_rounds(layouts, rounds, why, *sides[1:]), None
+    except LaunchError as error:  # the disk is full, no process can be started
+        return rounds, error
+    except KeyboardInterrupt:
+        return rounds, Interrupted("interrupted before anything was measured")
+
+
+def _common(runs: tuple[Analysis, Analysis], host: Host) -> tuple[Layout, ...]:
+    """Launches on one node that both have measured whole and that fit this host, by rising size."""
+    pairs = [pair for pair in pairs_of(*runs) if pair.num_workers == pair.layout.tasks]
+    return tuple(dict.fromkeys(pair.layout for pair in pairs if misfit(pair.layout, host) is None))

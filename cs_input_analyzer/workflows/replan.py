@@ -1,0 +1,155 @@
+"""Another story: a saved run planned again, for another demand, cluster or launch in use today. Nothing is measured.
+
+What the run measured stays as it is, and so does what a prediction rests on. The demand and the cluster are as the run has them,
+unless they are asked for anew; the plan, the verdict and the findings follow from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cs_input_analyzer.errors import Mistakes, UsageError
+from cs_input_analyzer.host import cluster
+from cs_input_analyzer.host.node_speed import with_speed_of_same_model
+from cs_input_analyzer.model import recommend
+from cs_input_analyzer.model.function_table import function_table
+from cs_input_analyzer.records import UNTRIED, Analysis, Cluster, Finding, Fixes, LaunchPlan, Options, Parent, Validation
+from cs_input_analyzer.request.checks import SOURCES, sources_of
+from cs_input_analyzer.request.demand import resolved
+from cs_input_analyzer.request.request import Request, with_pipelines_batch
+from cs_input_analyzer.tfdata.samples import check_demand
+from cs_input_analyzer.workflows import prove
+from cs_input_analyzer.workflows.analyze import findings_of, plan_or_why, verdict_of, with_utilization
+from cs_input_analyzer.workflows.probing.results import Results
+
+OF_DEMAND = (
+    *SOURCES.values(),
+    *("batch_size", "system", "wafer_mode", "sequence_length"),
+)
+OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclude_nodes")
+OF_LAUNCH = ("current", "previous", "shared_nodes", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
+OF_LINES = ("train_command", "srun_args", "sbatch_args", "container", "mount_dirs")
+CHOICES = (*OF_DEMAND, *OF_CLUSTER, *OF_LAUNCH, *OF_LINES)
+NOT_TRIED = f"{UNTRIED}: this run was planned from a saved one"
+
+
+def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | None) -> dict[str, Any]:
+    """The choices of a run with those that are made anew; what says the same in another way gives way to them."""
+    kept = {name: getattr(run.options, name) for name in Options.__dataclass_fields__}
+    fresh = Options()
+    if any(choices.get(name) is not None for name in SOURCES.values()):
+        kept |= {name: getattr(fresh, name) for name in OF_DEMAND}
+    if choices.get("cluster") is not None or declared is not None:
+        kept |= {name: getattr(fresh, name) for name in OF_CLUSTER}
+    return kept | dict(choices)
+
+
+def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, declared: Cluster | None, path: str | None) -> Analysis:
+    """The run with the plan, the verdict and the findings that follow from the request's options.
+
+    Args:
+        request: the options as `with_choices` has them, and who plans; the demand and the cluster of the run.
+        changed: fields of the options that were chosen anew.
+        declared: a cluster given as such, in place of `Options.cluster`.
+        path: the file that the run was read from; None where there was none.
+
+    Raises:
+        UsageError: a demand or cluster that cannot be, or on which no launch of this pipeline can run; a run that holds too little.
+    """
+    results = Results.of(run)
+    if not results.has_rate:
+        raise UsageError("this run measured no rate, so there is nothing to plan with: analyze again")
+    mistakes = Mistakes()
+    with mistakes:
+        request = replace(request, cluster=_cluster(run, request.options, changed, declared))
+    with mistakes:
+        request = _with_demand(request, results, is_new=any(name in OF_DEMAND for name in changed))
+    mistakes.raise_any()
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is no estimate in the end
+            plan, no_plan = _plan_with_fixes(request, results, run.fixes)
+            plan = with_utilization(request, results, plan)
+            judged = verdict_of(request, results, plan)
+            sifted = findings_of(request, results, plan)
+    except (ArithmeticError, ValueError) as error:  # somebody has edited the file
+        message = f"this run holds numbers that no measurement gives, so nothing can be planned with them: {error}"
+        raise UsageError(message) from error
+    found = _with_proofs(sifted.findings, run.findings)
+    return replace(
+        run,
+        tool=request.tool,
+        created_at=request.created_at,
+        command=request.command,
+        options=request.options,
+        cluster=request.cluster,
+        consumption=request.consumption,
+        recommendation=plan,
+        no_plan=no_plan,
+        findings=found,
+        functions=function_table(run.pipeline, found, is_sharded=results.is_sharded),
+        ignored_count=sifted.ignored_count,
+        fixes=None if run.fixes is None else replace(run.fixes, plan=prove.effect(plan)),
+        **judged._asdict(),
+        validation=_validation(run.validation, plan),
+        parent=Parent(path=path, created_at=run.created_at, command=run.command),
+    )
+
+
+def _cluster(run: Analysis, options: Options, changed: Sequence[str], declared: Cluster | None) -> Cluster:
+    """The run's own, with the flags that are new; or the one that is named, beside the machine that measured."""
+    if declared is None and "cluster" not in changed:
+        declared = run.cluster
+        kept = [name for name in OF_CLUSTER if name not in changed]
+        options = replace(options, **{name: getattr(Options(), name) for name in kept})
+    found = with_speed_of_same_model(cluster.resolve(options, run.host, declared=declared), run.host)
+    if "storage_bytes_per_s" in changed:
+        found = replace(found, measured_storage_bytes_per_s=None)
+    recommend.check_single_task_nodes(found, options)
+    if found.source != recommend.THIS_HOST:  # a plan for the machine that measured is a by-product
+        recommend.check_cluster(found, options)
+    return found
+
+
+def _with_demand(request: Request, results: Results, *, is_new: bool) -> Request:
+    """Return the request with the demand that the options name, if it is another than the run's."""
+    assert results.pipeline is not None
+    options, consumption = resolved(request.options, consumption=None if is_new else request.consumption)
+    request = replace(request, options=options, consumption=consumption if is_new else request.consumption)
+    if is_new:
+        if (found := results.pipeline.samples_per_element) is not None:
+            check_demand(found, request.step, has_demand=bool(sources_of(options)))
+        request = with_pipelines_batch(request, results.pipeline)
+    return request
+
+
+def _plan_with_fixes(request: Request, results: Results, fixes: Fixes | None) -> tuple[LaunchPlan | None, str | None]:
+    """The plan, with what the run's kept fixes would do to it where they were measured in workers of its size, or wider ones."""
+    plan, no_plan = plan_or_why(request, results)
+    if plan is None or fixes is None or not fixes.says_of(plan):
+        return plan, no_plan
+    return plan_or_why(request, results, fixes)
+
+
+def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings with what the run tried of them: a fix that another plan changes was not."""
+    tried = {(one.code, one.op, one.source, one.edits): one for one in before}
+    untried = prove.untried(findings, NOT_TRIED).findings
+    return tuple(
+        one
+        if (old := tried.get((one.code, one.op, one.source, one.edits))) is None
+        else replace(old, severity=one.severity, message=one.message, evidence=one.evidence, fix=one.fix)
+        for one in untried
+    )
+
+
+def _validation(validation: Validation | None, plan: LaunchPlan | None) -> Validation | None:
+    """The rows as they are; recommended is what this plan recommends."""
+    if validation is None:
+        return None
+    layout = None if plan is None else plan.streaming
+    rows = tuple(replace(row, role="recommended" if row.layout == layout else "neighbour") for row in validation.rows)
+    return replace(validation, rows=rows)

@@ -1,0 +1,305 @@
+"""The story after `analysis`: launches for real what a saved run predicts, and writes down how far off the prediction was.
+
+Choose layouts that fit this host, the recommended one among them; launch all of them in rounds, in random order, so that none of
+them meets a quieter host than the others; set what each delivered beside what the run's own model says of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from cs_input_analyzer.engines import Launcher
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, UsageError
+from cs_input_analyzer.host.cluster import this_host
+from cs_input_analyzer.model import capacity
+from cs_input_analyzer.model.estimates import half_width_of_mean, mean_of
+from cs_input_analyzer.records import (
+    OTHER_CACHE_RATIO,
+    Analysis,
+    CapacityModel,
+    Cluster,
+    Estimate,
+    Feed,
+    Host,
+    LaunchPlan,
+    Layout,
+    Measurement,
+    Options,
+    PipelineGraph,
+    Prediction,
+    Tool,
+    Validation,
+    ValidationRow,
+)
+from cs_input_analyzer.units import format_ratio
+from cs_input_analyzer.workflows.analyze import Progress
+from cs_input_analyzer.workflows.changes.circumstances import machine_facts
+from cs_input_analyzer.workflows.probing.launches import misfit
+from cs_input_analyzer.workflows.probing.probing import Probing
+from cs_input_analyzer.workflows.probing.results import Results
+from cs_input_analyzer.workflows.probing.seconds import check_round, shortest_round_s
+from cs_input_analyzer.workflows.remeasure import measured_rounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """All that one validation starts from.
+
+    Attributes:
+        layouts: what to launch; empty for the recommended layout and its neighbours.
+        rounds: fresh launches of each layout, if there is time.
+        host, tool: those of now; the run holds its own.
+        nodes: how many nodes like `host` the launcher has.
+    """
+
+    run: Analysis
+    layouts: tuple[Layout, ...]
+    rounds: int
+    max_seconds: float
+    host: Host
+    tool: Tool
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """Layouts to launch, which of them is the part of the plan that fits, and what the reader must know of the choice."""
+
+    layouts: tuple[Layout, ...]
+    part: Layout | None
+    notes: tuple[str, ...] = ()
+
+
+def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
+    """The run with its `validation`, and with the launches behind it among the measurements (in place of earlier ones).
+
+    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and the validation marked `interrupted`.
+
+    Raises:
+        UsageError: a run without a model or plan, a layout that does not fit this host, too little time for one round.
+        InputFunctionError, LaunchError, Interrupted: as `analysis.analyze`, where no layout could be measured.
+    """
+    model = _model_of(trial.run)
+    choice = _given(trial, model, launcher) if trial.layouts else _around_the_plan(trial, model, launcher)
+    probing = Probing(trial.run.pipeline.target, None, _options(trial), trial.host, launcher, progress, role="validate")
+    _, stopped = measured_rounds([probing], choice.layouts, trial.rounds, "a launch that was predicted")
+    rows = tuple(_rows(trial, model, choice, probing.results.measurements))
+    missing = tuple(_missing(trial, choice.layouts, probing.results.measurements, stopped))
+    if not rows:
+        raise stopped or InputFunctionError(f"no launch had a rate from each of its workers: {'; '.join(missing)}")
+    return replace(
+        trial.run,
+        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.results.measurements),
+        validation=Validation(
+            rows=rows,
+            notes=(*_differences(trial, probing.results), *choice.notes, *missing),
+            interrupted=isinstance(stopped, Interrupted),
+        ),
+    )
+
+
+def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
+    """One for each layout that was launched with all its workers at least once, in the order of the choice."""
+    plan = trial.run.recommendation
+    for layout in choice.layouts:
+        is_all = plan is not None and layout == plan.streaming
+        launches = [rate for m in measurements if m.layout == layout and (rate := delivered(m, trial.run.options.feed))]
+        if launches:
+            yield ValidationRow(
+                layout=layout,
+                role="recommended" if is_all else "part of the plan" if layout == choice.part else "neighbour",
+                predicted_samples_per_s=_predicted(trial, model, layout).samples_per_s,
+                measured_samples_per_s=pooled(launches),
+            )
+
+
+# --- one layout --------------------------------------------------------------------------------------------------------------
+
+
+def delivered(measurement: Measurement, feed: Feed) -> Estimate | None:
+    """What one launch gave an accelerator that takes batches in this way; None unless every worker delivered.
+
+    `first-come`: the sum of the workers. `round-robin`: workers × the slowest, for which it waits.
+    """
+    rates = [worker.samples_per_s for worker in measurement.workers if worker.samples_per_s is not None]
+    if not rates or not measurement.is_whole:
+        return None
+    if feed == "first-come":
+        return measurement.samples_per_s
+    return min(rates, key=lambda rate: rate.estimate).scaled(len(rates))
+
+
+def pooled(launches: Sequence[Estimate]) -> Estimate:
+    """The mean over fresh launches of one layout; 90 %, `count` launches.
+
+    Two errors in quadrature: launches differ from each other (Student's t on their spread), and each was seen for a while only. Of
+    one launch alone the first is not known and left out.
+    """
+    mean = mean_of(launches)
+    between = half_width_of_mean([rate.estimate for rate in launches])
+    low = max(0.0, mean.estimate - math.hypot(between, mean.estimate - mean.low))
+    high = mean.estimate + math.hypot(between, mean.high - mean.estimate)
+    return Estimate(estimate=mean.estimate, low=low, high=high, count=len(launches))
+
+
+def _predicted(trial: Trial, model: CapacityModel, layout: Layout) -> Prediction:
+    """Every started task streams, so there is no chief."""
+    feed = trial.run.options.feed
+    return capacity.predict(model, _cluster(trial), layout, single_task_nodes=0, feed=feed, has_chief=False)
+
+
+def _cluster(trial: Trial) -> Cluster:
+    """This host as a cluster of one node, or the nodes like it that there are, with the storage that the run found under them. With
+    another processor than the run's it is a machine of unknown speed to the model."""
+    cluster = this_host(trial.host)
+    if trial.nodes > 1:
+        theirs = trial.run.cluster
+        cluster = replace(
+            cluster,
+            nodes=trial.nodes,
+            storage_bytes_per_s=theirs.storage_bytes_per_s,
+            measured_storage_bytes_per_s=theirs.measured_storage_bytes_per_s,
+        )
+    return cluster if _is_alike(trial) else replace(cluster, name=trial.host.hostname, source=trial.host.hostname, speed_ratio=None)
+
+
+def _is_alike(trial: Trial) -> bool:
+    """Return whether this host has the processor of the run's, so that it was measured how busy it is."""
+    return trial.host.cpu_model == trial.run.host.cpu_model
+
+
+# --- which layouts -----------------------------------------------------------------------------------------------------------
+
+
+def _given(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
+    """The layouts that were asked for. Raises UsageError naming one that cannot run here, and why."""
+    layouts = tuple(dict.fromkeys(trial.layouts))
+    for layout in layouts:
+        problem = _problem(trial, model, layout)
+        if problem is not None:
+            raise UsageError(f"--layouts {layout}: {problem}")
+    check_round(layouts, launcher, trial.max_seconds)
+    plan = trial.run.recommendation
+    return _Choice(layouts=layouts, part=None if plan is None else _streaming_part(plan, trial.nodes))
+
+
+def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
+    """The plan's workers of one node, or as many as fit this host, and the launches next to it that fit."""
+    plan = trial.run.recommendation
+    if plan is None:
+        raise UsageError("this run recommends no launch; say what to try with --layouts, for example --layouts 1x1x1,1x2x1")
+    part = _streaming_part(plan, trial.nodes)
+    cpus = min(part.cpus_per_task, trial.host.cpu_budget)
+    sizes = range(min(part.tasks_per_node, trial.host.cpu_budget // cpus), 0, -1)
+    parts = [replace(part, tasks_per_node=tasks, cpus_per_task=cpus) for tasks in sizes]
+    base = next((layout for layout in parts if _problem(trial, model, layout) is None), None)
+    if base is None:
+        why = _problem(trial, model, parts[-1])
+        raise UsageError(f"not even one worker of the recommended launch fits this host: it {why}")
+    fitting = [layout for layout in _neighbours(base) if _problem(trial, model, layout) is None]
+    kept = list(fitting)
+    while kept and shortest_round_s([base, *kept], launcher) > trial.max_seconds:
+        kept.pop()
+    notes = []
+    if base != plan.layout:
+        whole = f"the plan {plan.layout} streams from {plan.input_workers} workers; launched was {base}"
+        held = "what one node of it holds" if base.nodes == 1 else "those of its nodes that stream"
+        notes.append(f"{whole}, {held if base == part else 'the largest part of it that fits here'}")
+    if len(kept) < len(fitting):
+        left_out = ", ".join(map(str, fitting[len(kept) :]))
+        notes.append(f"no time for {left_out}: --max-seconds {trial.max_seconds:g}")
+    return _Choice(layouts=(base, *kept), part=base, notes=tuple(notes))
+
+
+def _streaming_part(plan: LaunchPlan, nodes: int) -> Layout:
+    """The tasks of the plan that stream, on as many of its nodes as there are here."""
+    return replace(plan.streaming, nodes=min(nodes, plan.streaming.nodes))
+
+
+def _neighbours(base: Layout) -> Iterator[Layout]:
+    """One task or CPU fewer and more, half and twice the tasks with as many CPUs in all, and with as many each; one node fewer and
+    more."""
+    tasks, cpus = base.tasks_per_node, base.cpus_per_task
+    pairs = [(tasks - 1, cpus), (tasks + 1, cpus), (tasks, cpus + 1), (tasks, cpus - 1)]
+    pairs += [(tasks // 2, cpus * 2), (tasks * 2, cpus // 2), (tasks // 2, cpus), (tasks * 2, cpus)]
+    for pair in dict.fromkeys(pairs):
+        if min(pair) >= 1 and pair != (tasks, cpus):
+            yield replace(base, tasks_per_node=pair[0], cpus_per_task=pair[1])
+    for nodes in (base.nodes - 1, base.nodes + 1):
+        if nodes >= 1:
+            yield replace(base, nodes=nodes)
+
+
+def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
+    """Why this host cannot launch a layout; None where it can."""
+    return misfit(layout, trial.host, trial.nodes) or _predicted(trial, model, layout).problem
+
+
+# --- the run, and what differs from it ---------------------------------------------------------------------------------------
+
+
+def _model_of(run: Analysis) -> CapacityModel:
+    """The run's model, for launches that announce no more workers than they start: what the worker count of the plan does to a
+    worker's shard, and how far those shards differ, is not in them. Raises UsageError where there is none."""
+    if run.capacity is None or not run.capacity.workers:
+        raise UsageError(
+            "this run holds no capacity model, so there is no prediction to compare with: it was written by an older version, or "
+            "ended before anything was measured; analyze again, and validate the new run"
+        )
+    model, whole = run.capacity, run.capacity.whole_slowest_ratio
+    slowest = model.slowest_ratio if whole is None else whole  # an older version kept the two as one
+    return replace(model, shard_ratio=Estimate.exact(1.0), shard_replicates=(), slowest_ratio=slowest)
+
+
+def _options(trial: Trial) -> Options:
+    """The run's own, with the cache in the state that its plan rests on."""
+    plan, options = trial.run.recommendation, trial.run.options
+    return replace(options, max_seconds=trial.max_seconds, cache=options.cache if plan is None else plan.cache_state)
+
+
+def _differences(trial: Trial, results: Results) -> Iterator[str]:
+    """Where this is not what the run was measured on: its errors are then not those of the model alone."""
+    run = trial.run
+    facts = zip(machine_facts(run.host, run.tool), machine_facts(trial.host, trial.tool), strict=True)
+    changed = [f"{name} {before}, now {after}" for (name, before), (_, after) in facts if before != after]
+    if changed:
+        currency = "" if _is_alike(trial) else "; so the predicted rates are on an idle node"
+        yield f"not what the run was measured on: {'; '.join(changed)}{currency}"
+    if run.interrupted:
+        yield "the run was interrupted: its model rests on what was measured until then"
+    if results.pipeline is not None and _shape(results.pipeline) != _shape(run.pipeline):
+        yield "the pipeline is not the one of the run any more: its ops or its batch size have changed"
+    before, after = (_cached_ratio(source, results.cache) for source in (run.measurements, results.measurements))
+    if before is not None and after is not None and abs(before - after) > OTHER_CACHE_RATIO:
+        yield f"{format_ratio(after)} of the files were in the page cache, {format_ratio(before)} when the run was measured"
+
+
+def _shape(pipeline: PipelineGraph) -> tuple[object, ...]:
+    """What must be alike for two pipelines to cost the same, and does not depend on which files a worker reads."""
+    return pipeline.batch_size, tuple((op.kind, op.within) for op in pipeline.ops)
+
+
+def _cached_ratio(measurements: Sequence[Measurement], cache: str) -> float | None:
+    """In most launches: the first one may have filled the cache for those after it."""
+    known = [m.page_cache_ratio for m in measurements if m.cache_state == cache and m.page_cache_ratio is not None]
+    return median(known) if known else None
+
+
+def _missing(
+    trial: Trial, layouts: Sequence[Layout], measurements: Sequence[Measurement], stopped: AnalyzerError | None
+) -> Iterator[str]:
+    """Layouts with fewer launches than asked for, and why; those alike together."""
+    ending = "interrupted" if isinstance(stopped, Interrupted) else f"ended early, {stopped}" if stopped else "the time was up"
+    alike: dict[str, list[str]] = {}
+    for layout in layouts:
+        launches = [m for m in measurements if m.layout == layout]
+        whole = [m for m in launches if delivered(m, trial.run.options.feed) is not None]
+        lost = [worker for m in launches for worker in m.workers if worker.samples_per_s is None]
+        if len(whole) < trial.rounds:
+            why = f"a worker gave no rate ({lost[0].message or lost[0].status})" if lost else ending
+            alike.setdefault(f"measured in {len(whole)} of {trial.rounds} rounds: {why}", []).append(str(layout))
+    for what, names in alike.items():
+        yield f"{', '.join(names)} {what}"

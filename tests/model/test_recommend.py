@@ -1,0 +1,461 @@
+"""Recommendation: the same launch as brute force over every layout, and a plan that moves with the demand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import GIB, make_capacity_model, make_cluster, make_consumption, make_estimate, make_point
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.model import capacity, recommend
+from cs_input_analyzer.model.capacity import assumptions as limits
+from cs_input_analyzer.model.recommend.problem import PlanningProblem
+from cs_input_analyzer.model.recommend.verdict import chance
+from cs_input_analyzer.records import (
+    CapacityModel,
+    Cluster,
+    Consumption,
+    ContentionPoint,
+    Estimate,
+    LaunchPlan,
+    Layout,
+    Options,
+    Prediction,
+)
+
+
+def a_model(**overrides: object) -> CapacityModel:
+    """100 samples/s on one CPU, 180 on two, 300 on four; 0.5 GiB each."""
+    plain: dict[str, object] = {
+        "workers": (make_point(1, 100.0), make_point(2, 180.0), make_point(4, 300.0)),
+        "contention": (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.9)),),
+        "slowest_ratio": 0.98,
+        "host_cpus": 4,
+        "private_bytes": GIB // 2,
+        "shared_bytes": GIB // 4,
+        "bytes_read_per_sample": 1e5,
+        "bytes_out_per_sample": 2e5,
+        "is_sharded": False,
+        "file_count": None,
+    }
+    return make_capacity_model(**(plain | overrides))
+
+
+def a_cluster(**overrides: object) -> Cluster:
+    plain: dict[str, object] = {
+        "nodes": 8,
+        "cpus_per_node": 8,
+        "network_bytes_per_s_per_node": None,
+        "threads_per_core": 1,
+        "speed_ratio": Estimate.exact(1.0),
+    }
+    return make_cluster(**(plain | overrides))
+
+
+def plan(
+    demand: float | None,
+    model: CapacityModel | None = None,
+    cluster: Cluster | None = None,
+    mode: str | None = None,
+    **options: object,
+) -> LaunchPlan:
+    consumption = None if demand is None else make_consumption(demand, mode=mode)
+    return recommend.recommend(model or a_model(), consumption, cluster or a_cluster(), Options(**options))  # type: ignore[arg-type]
+
+
+# --- against brute force --------------------------------------------
+
+
+def every_launch(model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options) -> list[Prediction]:
+    """All launches that are considered and can run, without any of the planner's short cuts."""
+    problem = PlanningProblem(model=model, consumption=consumption, cluster=cluster, options=options)
+    found = []
+    for nodes in range(1, cluster.nodes + 1):
+        for tasks, cpus in zip(problem.tasks, problem.cpus, strict=True):
+            layout = Layout(nodes=nodes, tasks_per_node=int(tasks), cpus_per_task=int(cpus))
+            single = recommend.single_task_nodes(nodes, consumption, options)
+            prediction = capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
+            if prediction.problem is None:
+                found.append(prediction)
+    return found
+
+
+maybe = st.sampled_from([None, 2e6, 2e7, 2e8])
+problems = st.fixed_dictionaries(
+    {
+        "model": st.builds(
+            a_model,
+            slowest_ratio=st.sampled_from([1.0, 0.95, 0.6, 0.2]),
+            spread_ratio=st.sampled_from([0.0, 0.02, 0.1]),
+            host_read_bytes_per_s=st.sampled_from([None, 2e7]),
+            contention=st.sampled_from([(), (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.7)),)]),
+            private_bytes=st.sampled_from([None, GIB // 2, 3 * GIB]),
+            is_sharded=st.booleans(),
+            file_count=st.sampled_from([None, 3, 20, 500]),
+        ),
+        "cluster": st.builds(
+            a_cluster,
+            nodes=st.integers(1, 9),
+            cpus_per_node=st.integers(1, 8),
+            memory_bytes_per_node=st.sampled_from([4 * GIB, 10 * GIB, 128 * GIB]),
+            threads_per_core=st.sampled_from([None, 1, 2]),
+            storage_bytes_per_s=maybe,
+            network_bytes_per_s_per_node=maybe,
+        ),
+        "options": st.builds(
+            Options,
+            single_task_nodes=st.sampled_from([None, None, 0, 1, 2]),
+            feed=st.sampled_from(["round-robin", "first-come"]),
+            headroom_ratio=st.sampled_from([0.0, 0.1, 1.0]),
+            shared_nodes=st.booleans(),
+        ),
+        "mode": st.sampled_from([None, "pipelined", "weight_streaming"]),
+    }
+)
+
+
+Problem = tuple[CapacityModel, Cluster, Options, Consumption | None]
+
+
+def unpacked(problem: dict[str, Any], demand: float | None) -> Problem:
+    consumption = None if demand is None else make_consumption(demand, mode=problem["mode"])
+    return problem["model"], problem["cluster"], problem["options"], consumption
+
+
+def sureness(prediction: Prediction, demand: float, options: Options) -> float:
+    return chance(prediction.samples_per_s, Estimate.exact(demand * (1 + options.headroom_ratio)))
+
+
+def check_choice(mine: Prediction, launches: list[Prediction], demand: float | None, options: Options) -> bool | None:
+    """Holds a chosen launch against all that could have been; whether any of them feeds the accelerator."""
+    if demand is None:
+        best = max(p.samples_per_s.low / p.layout.nodes for p in launches)
+        assert mine.samples_per_s.low / mine.layout.nodes >= 0.979 * best
+        return None
+    feeding = [p for p in launches if sureness(p, demand, options) >= recommend.ENOUGH]
+    if not feeding:
+        assert mine.samples_per_s.low >= 0.979 * max(p.samples_per_s.low for p in launches)
+        return False
+    assert mine in feeding
+    assert mine.layout.nodes == min(p.layout.nodes for p in feeding)  # of less than 50 nodes; of many, some more are no price
+    here = [p for p in feeding if p.layout.nodes == mine.layout.nodes]
+    if options.shared_nodes:
+        assert mine.layout.cpus == min(p.layout.cpus for p in here)
+        return True
+    tasks, least = mine.layout.tasks_per_node, min(p.layout.tasks_per_node for p in here)
+    most = max(p.layout.tasks_per_node for p in launches if p.layout.nodes == mine.layout.nodes)
+    assert tasks in (least, most) or tasks & (tasks - 1) == 0
+    assert tasks <= 2 * least
+    surer = [p for p in here if sureness(p, demand, options) > sureness(mine, demand, options) + 0.021]
+    rungs = {p.layout.tasks_per_node for p in surer if p.layout.tasks_per_node & (p.layout.tasks_per_node - 1) == 0}
+    assert sureness(mine, demand, options) >= 0.97 or not any(tasks < rung <= 2 * least for rung in rungs)
+    return True
+
+
+@settings(max_examples=80, deadline=None)
+@given(problems, st.one_of(st.none(), st.floats(1, 10_000)))
+def test_no_launch_of_all_is_better_than_the_plan(problem: dict[str, object], demand: float | None) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    launches = every_launch(model, consumption, cluster, options)
+    if not launches:
+        with pytest.raises(UsageError):
+            recommend.recommend(model, consumption, cluster, options)
+        return
+    found = recommend.recommend(model, consumption, cluster, options)
+    mine = next(p for p in launches if p.layout == found.layout)
+    assert mine.samples_per_s == found.predicted_samples_per_s
+    assert found.meets_demand is check_choice(mine, launches, demand, options)
+    if demand is None:
+        assert found.meets_demand is None
+        assert found.probability is found.headroom_ratio is found.expected_accelerator_utilization is None
+    else:
+        assert found.probability == pytest.approx(sureness(mine, demand, options))
+    assert found.layout not in {row.layout for row in found.alternatives}
+    for row in found.alternatives:
+        (launch,) = [p for p in launches if p.layout == row.layout]
+        assert launch.samples_per_s == row.predicted_samples_per_s
+        if demand is not None:
+            assert row.probability == pytest.approx(sureness(launch, demand, options))
+            assert row.meets_demand is (row.probability >= recommend.ENOUGH)
+        if row.note == "the smallest that will do":
+            assert row.layout.nodes == found.nodes
+            assert row.layout.tasks_per_node < found.tasks_per_node
+
+
+def test_threads_that_share_a_lock_get_no_cpus_that_slow_them_down() -> None:
+    slower = (make_point(1, 100.0), make_point(2, 75.0))
+    assert plan(80, a_model(workers=slower, contention=())).cpus_per_task == 1
+    assert plan(80, a_model()).cpus_per_task == 4
+
+
+# --- a plan that stays -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("demand", [50, 150, 400, 900, 2000])
+def test_measurements_that_differ_by_some_percent_give_the_same_plan_or_a_neighbour(demand: float) -> None:
+    """Six demos in a row planned 1x6x1, 1x5x1, 1x7x1, 1x4x1, 1x5x1, 1x4x1: each wobble was another plan."""
+    wobbles = [1.0, 0.95, 1.05, 0.98, 1.03, 0.96]
+    plans = [plan(demand, a_model(shard_ratio=make_estimate(wobble, spread=0.05))) for wobble in wobbles]
+    assert max(p.nodes for p in plans) - min(p.nodes for p in plans) <= 1
+    same = [p for p in plans if p.nodes == plans[0].nodes]
+    assert max(p.tasks_per_node for p in same) <= 2 * min(p.tasks_per_node for p in same)
+
+
+def test_a_plan_of_before_is_kept_while_it_will_do() -> None:
+    before = plan(2000).layout
+    kept = plan(2100, previous=before)
+    assert kept.layout == before
+    assert kept.probability >= 0.8
+    assert "The plan of before" in kept.why
+    assert plan(4000, previous=before).layout == plan(4000).layout
+    assert plan(2000, previous=Layout.parse("99x4x4")).layout == before
+    # What would be better is still asked without it.
+    assert {row.layout for row in kept.what_if} != {before}
+
+
+def test_the_errors_of_the_demand_count_as_those_of_the_supply() -> None:
+    unsure = replace(make_consumption(260), samples_per_s=make_estimate(260.0, spread=0.5))
+    found = recommend.recommend(a_model(), unsure, a_cluster(), Options())
+    exact = plan(260)
+    assert (found.nodes, found.tasks_per_node) > (exact.nodes, exact.tasks_per_node)
+
+
+# --- how a plan moves ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "cluster", "limit"),
+    [
+        (a_model(), a_cluster(), limits.WORKER_CPU),
+        (a_model(is_sharded=True, file_count=5), a_cluster(), limits.FILES),
+        (a_model(private_bytes=40 * GIB), a_cluster(), limits.MEMORY),
+        (a_model(), a_cluster(network_bytes_per_s_per_node=2e7), limits.NETWORK_OUT),
+        (a_model(slowest_ratio=0.5), a_cluster(), limits.ROUND_ROBIN),
+    ],
+)
+def test_a_plan_that_falls_short_names_the_resource_to_add(model: CapacityModel, cluster: Cluster, limit: str) -> None:
+    found = plan(1e6, model, cluster)
+    assert (found.meets_demand, found.limited_by) == (False, limit)
+    assert found.headroom_ratio < -0.99
+    assert "No launch" in found.why
+    assert limit in found.why
+
+
+def test_one_worker_that_waits_for_no_other_is_found_where_more_of_them_deliver_less() -> None:
+    """By turns, two workers of which one is five times slower than both on average are slower than one."""
+    uneven, nodes = a_model(slowest_ratio=0.2), a_cluster(cpus_per_node=1)
+    found = plan(80, uneven, nodes, headroom_ratio=0.0)
+    assert (found.nodes, found.input_workers, found.meets_demand) == (2, 1, True)
+    two = capacity.predict(uneven, nodes, Layout.parse("3x1x1"), single_task_nodes=1, feed="round-robin")
+    assert two.samples_per_s.estimate < found.predicted_samples_per_s.low
+    assert plan(80, uneven, nodes, headroom_ratio=0.0, feed="first-come").nodes == 2
+    # Without a demand: half a worker's rate per node, more than any number of nodes gives by turns.
+    assert plan(None, uneven, nodes).nodes == 2
+
+
+def test_without_a_demand_the_rate_per_node_decides_and_nothing_is_judged() -> None:
+    # Two CPUs: one node holds the chief and one worker; eight hold it and fourteen.
+    found = plan(None, cluster=a_cluster(cpus_per_node=2))
+    assert (found.nodes, found.input_workers) == (8, 14)
+    assert "No demand" in found.why
+
+
+def test_storage_is_measured_on_this_host_declared_where_stated_and_unverified_elsewhere() -> None:
+    assert plan(150, cluster=a_cluster(source="this host", nodes=1)).storage == "measured"
+    assert plan(150).storage == "unverified"
+    assert plan(2000).storage == "unverified"
+    assert plan(150, cluster=a_cluster(storage_bytes_per_s=1e12)).storage == "declared"
+    given_storage = recommend.recommend(a_model(), make_consumption(2000), a_cluster(), Options(), storage="measured")
+    assert given_storage.storage == "measured"
+
+
+def test_utilization_is_the_share_of_the_demand_that_is_met() -> None:
+    short, enough = plan(1e4).expected_accelerator_utilization, plan(100).expected_accelerator_utilization
+    supply = plan(1e4).predicted_samples_per_s
+    assert short.estimate == pytest.approx(supply.estimate / 1e4)
+    assert short.low < short.estimate < short.high < 1
+    assert (enough.estimate, enough.high) == (1.0, 1.0)
+
+
+rates = st.floats(1.0, 1e6)
+shares = st.floats(0.0, 1.0)
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Estimate:
+    low, estimate, high = sorted(draw(st.tuples(rates, rates, rates)))
+    return Estimate(estimate=estimate, low=low, high=high)
+
+
+@given(intervals(), intervals(), shares)
+def test_utilization_is_a_share_and_without_stalls_that_of_the_bottleneck_law(
+    supply: Estimate, demand: Estimate, stalled: float
+) -> None:
+    consumption = Consumption(samples_per_s=demand, source="model")
+    found = recommend.utilization(supply, consumption)
+    assert found.estimate == min(1.0, supply.estimate / demand.estimate)
+    assert (found.low, found.high) == (min(1.0, supply.low / demand.high), min(1.0, supply.high / demand.low))
+    with_stalls = recommend.utilization(supply, consumption, stalled)
+    assert 0 <= with_stalls.low <= with_stalls.estimate <= with_stalls.high <= 1
+    assert with_stalls == found.scaled(1 - stalled)
+
+
+@given(rates, st.floats(1.0, 10.0), intervals(), shares, shares)
+def test_utilization_rises_with_the_supply_and_falls_with_the_stalls(
+    supply: float, factor: float, demand: Estimate, one: float, other: float
+) -> None:
+    consumption = Consumption(samples_per_s=demand, source="model")
+
+    def at(supply_per_s: float, stalled: float) -> Estimate:
+        return recommend.utilization(Estimate.exact(supply_per_s), consumption, stalled)
+
+    less, more = sorted((one, other))
+    assert at(supply, more).estimate <= at(supply, less).estimate <= at(supply * factor, less).estimate
+    assert at(supply, more).low <= at(supply * factor, less).low
+
+
+def test_a_demand_that_may_be_nothing_may_be_fed_in_full() -> None:
+    demand = Estimate(estimate=1000.0, low=0.0, high=1000.0)
+    found = recommend.utilization(Estimate.exact(500.0), Consumption(samples_per_s=demand, source="model"))
+    assert (found.low, found.estimate, found.high) == (0.5, 0.5, 1.0)
+
+
+def test_why_gives_the_numbers_and_why_not_one_node_fewer() -> None:
+    found = plan(2000)
+    assert "2,200 samples/s" in found.why
+    assert "One node fewer is not sure to reach it (worker CPU)." in found.why
+    assert "(memory per node)" in plan(600, a_model(private_bytes=40 * GIB)).why
+    assert "fewer" not in plan(150).why
+    streams = plan(270, mode="weight_streaming", cluster=a_cluster(cpus_per_node=4))
+    assert (streams.nodes, streams.single_task_nodes) == (3, 2)
+    assert streams.why.endswith(" No launch runs on 2 nodes, single-task nodes counted.")
+
+
+# --- alternatives --------------------------------------------
+
+
+def test_alternatives_surround_the_plan() -> None:
+    found = plan(2000)
+    (fewer,) = [row for row in found.alternatives if row.layout.nodes == found.nodes - 1]
+    (more,) = [row for row in found.alternatives if row.layout.nodes == found.nodes + 1]
+    assert fewer.meets_demand is False
+    assert (fewer.note, more.note) == ("one node fewer", "one node more")
+    assert fewer.probability < found.probability <= more.probability  # type: ignore[operator]
+
+
+def test_a_node_that_buys_nothing_is_said_to_be_no_faster() -> None:
+    found = plan(1e6, cluster=a_cluster(storage_bytes_per_s=1e8))
+    assert found.nodes < 8
+    (another,) = [row for row in found.what_if if row.name == "one more node"]
+    assert another.note == f"{found.nodes} nodes -> {found.nodes + 1}, no faster: shared storage"
+
+
+def test_the_launch_in_use_today_comes_first_and_may_have_more_nodes_than_the_cluster() -> None:
+    found = plan(2000, current=Layout.parse("20x2x4")).alternatives[0]
+    assert (found.note, str(found.layout), found.input_workers) == ("current launch", "20x2x4", 38)
+    broken = plan(2000, current=Layout.parse("4x9x4")).alternatives[0]
+    assert "CPUs per node" in broken.note
+    assert broken.meets_demand is False
+    assert not any(row.is_current for row in plan(2000).alternatives)
+
+
+# --- what cannot be --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cluster", "options", "message"),
+    [
+        ({"nodes": 0}, {}, "0 nodes"),
+        ({"cpus_per_node": 0}, {}, "0 CPUs"),
+        ({"memory_bytes_per_node": GIB // 2}, {}, "one input worker of this pipeline holds 768 MiB, but a node has 512 MiB"),
+        # Room for one task on the only node, which must be the chief.
+        ({"memory_bytes_per_node": GIB, "nodes": 1}, {}, "no launch fits 1 node.* of memory per node, a node has 1 GiB"),
+        ({"nodes": 1}, {"mode": "weight_streaming"}, "streaming needs 3 nodes at least, .* has 1 node: give more by --nodes N"),
+        ({"nodes": 2}, {"mode": "weight_streaming"}, "streaming needs 3 nodes at least, .* has 2 nodes: give more by --nodes N"),
+        ({"nodes": 1, "cpus_per_node": 1}, {}, "chief"),
+        ({"nodes": 2}, {"single_task_nodes": 2}, "--single-task-nodes 2"),
+        ({}, {"single_task_nodes": -1}, "--single-task-nodes -1"),
+    ],
+)
+def test_a_cluster_that_cannot_run_any_launch_is_refused(
+    cluster: dict[str, object], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        plan(100, cluster=a_cluster(**cluster), **options)
+
+
+# --- judge --------------------------------------------
+
+
+def interval(low: float, middle: float, high: float) -> Estimate:
+    return Estimate(estimate=middle, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("supply", "verdict"),
+    [
+        (interval(900, 950, 999), "input_bound"),
+        (interval(1000, 1050, 1101), "balanced"),
+        (interval(1100, 1150, 1200), "accelerator_bound"),
+        (Estimate.exact(999), "input_bound"),
+        (Estimate.exact(1000), "balanced"),
+        (Estimate.exact(1101), "accelerator_bound"),
+    ],
+)
+def test_the_verdict_is_about_the_whole_interval(supply: Estimate, verdict: str) -> None:
+    found, confidence = recommend.judge(supply, make_consumption(1000), 0.1)
+    assert found == verdict
+    assert 0.6 <= confidence <= 1
+    if verdict != "balanced":
+        assert confidence >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("others", "extrapolation", "most"),
+    [(None, 1.0, 1.0), (0.0, 10.0, 1.0), (0.3, 1.0, 1.0), (0.31, 1.0, 0.9), (None, 10.1, 0.9), (0.9, 99.0, 0.9)],
+)
+def test_the_confidence_that_is_told_is_capped_where_the_measuring_was_disturbed_or_far_off(
+    others: float | None, extrapolation: float, most: float
+) -> None:
+    assert [recommend.capped(sure, others, extrapolation) for sure in (None, 0.7, 0.9, 1.0)] == [None, 0.7, 0.9, most]
+
+
+@pytest.mark.parametrize("supply", [interval(900, 980, 1080), interval(1050, 1120, 1200), interval(500, 2000, 4000)])
+def test_a_statement_that_is_hardly_probable_is_not_made(supply: Estimate) -> None:
+    assert recommend.judge(supply, make_consumption(1000), 0.1) == ("unknown", None)
+    unknown = replace(make_consumption(1000), samples_per_s=interval(100, 1000, 10_000))
+    assert recommend.judge(interval(900, 950, 990), unknown, 0.1) == ("unknown", None)
+
+
+@given(st.floats(1, 1e6), st.floats(0, 0.9), st.floats(1, 1e6), st.floats(0, 0.9), st.floats(0, 1))
+def test_the_three_statements_share_one_whole(rate: float, spread: float, demand: float, doubt: float, headroom: float) -> None:
+    supply = make_estimate(rate, spread=spread)
+    wanted = replace(make_consumption(samples_per_s=demand), samples_per_s=make_estimate(demand, spread=doubt))
+    reaches, is_enough = chance(supply, wanted.samples_per_s), chance(supply, wanted.samples_per_s.scaled(1 + headroom))
+    assert 0 <= is_enough <= 1
+    verdict, confidence = recommend.judge(supply, wanted, headroom)
+    parts = {"input_bound": 1 - reaches, "accelerator_bound": is_enough, "balanced": reaches - is_enough, "unknown": None}
+    assert confidence == parts[verdict]
+    assert (verdict == "accelerator_bound") is bool(recommend.feeds(supply, wanted, headroom)) or verdict == "input_bound"
+
+
+@given(st.floats(1, 1e6), st.floats(0, 0.9), st.floats(0.1, 10), st.floats(1.0, 3))
+def test_a_chance_rises_with_the_supply_and_falls_with_the_demand(rate: float, spread: float, ratio: float, more: float) -> None:
+    needed = Estimate.exact(rate * ratio)
+    sure = chance(make_estimate(rate, spread=spread), needed)
+    assert 0 <= sure <= 1
+    assert chance(make_estimate(rate * more, spread=spread), needed) >= sure
+    assert chance(make_estimate(rate, spread=spread), needed.scaled(more)) <= sure
+    assert chance(needed, needed) >= 0.999
+
+
+def test_without_a_demand_or_a_launch_that_runs_there_is_no_verdict() -> None:
+    assert recommend.judge(Estimate.exact(10), None, 0.1) == ("unknown", None)
+    broken = recommend.predict_current(a_model(), None, a_cluster(), Options(), Layout.parse("4x9x4"))
+    assert recommend.judge(broken, make_consumption(10), 0.1) == ("unknown", None)
+    runs = recommend.predict_current(a_model(), None, a_cluster(), Options(), Layout.parse("4x2x4"))
+    assert recommend.judge(runs, make_consumption(10), 0.1)[0] == "accelerator_bound"

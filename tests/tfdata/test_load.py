@@ -1,0 +1,253 @@
+"""Finding the target, and calling it however it wants to be called. No TensorFlow here."""
+
+from __future__ import annotations
+
+import copy
+import enum
+import functools
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cs_input_analyzer.errors import TargetError, UsageError
+from cs_input_analyzer.model.params import params_from_json, params_to_json
+from cs_input_analyzer.tfdata.load import (
+    Call,
+    bind_arguments,
+    build_dataset,
+    find_object,
+    load_params,
+    parse_target,
+)
+
+PARAMS = {"train_input": {"batch_size": 4}, "data_dir": "shards"}
+
+
+def call(params: dict[str, Any] | None = None, mode: Any = "train") -> Call:
+    return Call(params=params, mode=mode, num_workers=3, worker_index=1)
+
+
+def called(function: Any, params: dict[str, Any] | None = None, mode: str = "train") -> Any:
+    arguments = bind_arguments(function, call(params, mode))
+    return function(*arguments.args, **arguments.kwargs)
+
+
+class Mode(enum.Enum):
+    TRAIN = 1
+    EVAL = 2
+
+
+@pytest.mark.parametrize(
+    ("function", "params", "mode", "given"),
+    [
+        (lambda mode, params: params, PARAMS, "train", PARAMS),
+        (lambda params, mode="train": params, PARAMS, "train", PARAMS),
+        (lambda input_context=None, *, params: params, PARAMS, "train", PARAMS),
+        (lambda hparams: hparams, PARAMS, "train", PARAMS),
+        (lambda the_settings: the_settings, PARAMS, "train", PARAMS),
+        (lambda params, *args, **kwargs: params, PARAMS, "train", PARAMS),
+        (lambda mode: mode, None, "eval", "eval"),
+        (lambda mode=Mode.TRAIN: mode, None, "eval", Mode.EVAL),  # an Enum gets its own member
+        (lambda is_training: is_training, None, "eval", False),
+        (lambda training=True: training, None, "train", True),
+        (lambda params, input_context=None: input_context, PARAMS, "train", None),
+        (lambda data_dir, depth=3: (data_dir, depth), PARAMS, "train", ("shards", 3)),  # keys of the params
+        # without params a default stays, and a required argument is empty
+        (lambda params="mine": params, None, "train", "mine"),
+        (lambda params: params, None, "train", {}),
+    ],
+)
+def test_arguments_are_given_by_name(function: Any, params: dict[str, Any] | None, mode: str, given: object) -> None:
+    assert called(function, params, mode) == given
+
+
+WANTING = Call(params=PARAMS, mode="train", num_workers=3, worker_index=1, input_context=True)
+
+
+@pytest.mark.tf
+def test_what_became_of_the_context_is_told() -> None:
+    import tensorflow as tf
+
+    def told(function: Any, call_as: Call) -> list[str]:
+        uses: list[str] = []
+        build_dataset(function, call_as, uses.append)
+        return uses
+
+    def reading(context: Any) -> Any:
+        return tf.data.Dataset.range(3 if context is None else context.num_input_pipelines)
+
+    for function in (lambda ctx=None: reading(ctx), lambda input_pipeline_context=None: reading(input_pipeline_context)):
+        assert (told(function, call()), told(function, WANTING)) == (["left"], ["given"])
+    assert told(lambda input_context: reading(input_context), call()) == ["given"]
+    assert told(lambda: lambda context=None: reading(context), WANTING) == ["given"]  # through a factory
+    assert told(lambda params: reading(None), call()) == told(reading(None), call()) == []
+    arguments = bind_arguments(lambda params, input_context=None: input_context, WANTING)
+    context: Any = arguments.arguments["input_context"]
+    assert (context.num_input_pipelines, context.input_pipeline_id) == (3, 1)
+    assert "ctx" not in bind_arguments(lambda params, ctx="cpu": ctx, WANTING).arguments  # a default of its own
+    for nothing in (lambda params: reading(None), lambda ctx="cpu": reading(None), reading(None)):
+        with pytest.raises(TargetError, match=r"--input-context: nothing here takes one; .* named input_context, context, ctx or"):
+            build_dataset(nothing, WANTING)
+
+
+def test_unknown_arguments_are_refused_by_name() -> None:
+    with pytest.raises(TargetError, match="vocabulary"):
+        bind_arguments(lambda params, vocabulary: None, call(PARAMS))
+    with pytest.raises(TargetError, match=r"first.*second"):
+        bind_arguments(lambda first, second: None, call())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "data.py", ":f", "data.py:", "data.py:not-a-name", "a b:f", "a..b:f", "data.py:f()", "/nowhere.py:f"]
+)
+def test_targets_that_are_not_understood(text: str) -> None:
+    with pytest.raises(TargetError):
+        parse_target(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "value"),
+    [
+        ({"my_neighbour_module.py": "VALUE = 7\n", "my_target_module.py": "from my_neighbour_module import VALUE\n"}, 7),
+        ({"json.py": "VALUE = 'mine'\n"}, "mine"),  # shadows no module of that name
+        (
+            {"my_test_package/__init__.py": "", "my_test_package/shapes.py": "SIDE = 28\n"}
+            | {"my_test_package/data.py": "from .shapes import SIDE as VALUE\n"},
+            28,
+        ),
+    ],
+)
+def test_a_file_is_imported_as_python_would(
+    files: dict[str, str], value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{text}def f():\n    return VALUE\n" if "VALUE" in text else text)
+    found: Any = find_object(parse_target(f"{tmp_path / [*files][-1]}:f"))
+    assert found() == value
+    assert sys.modules["json"] is json
+
+
+def test_a_missing_module_and_a_missing_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_other_module.py").write_text("def train_input_fn():\n    pass\n")
+    with pytest.raises(TargetError, match="no module 'my_absent_module'"):
+        find_object(parse_target("my_absent_module:f"))
+    with pytest.raises(TargetError, match="it has: train_input_fn"):
+        find_object(parse_target("my_other_module:input_fn"))
+
+
+def test_a_module_that_misses_another_is_the_users_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_needy_module.py").write_text("import my_absent_dependency\n")
+    with pytest.raises(ModuleNotFoundError, match="my_absent_dependency"):
+        find_object(parse_target(f"{tmp_path}/my_needy_module.py:f"))
+
+
+def test_params_file_and_overrides(tmp_path: Path) -> None:
+    file = tmp_path / "params.yaml"
+    file.write_text("train_input:\n  batch_size: 8\n  shuffle: true\nweights: {0: 1.0, 1: 2.5}\n")
+    overrides = ("train_input.batch_size=32", "model.depth=[1, 2]", "note=a=b", "weights.1=4", "weights.new=5")
+    assert load_params(str(file), overrides) == {
+        "train_input": {"batch_size": 32, "shuffle": True},
+        "model": {"depth": [1, 2]},
+        "note": "a=b",
+        "weights": {0: 1.0, 1: 4, "new": 5},  # whole numbers stay keys
+    }
+
+
+KEYS = st.text(max_size=3) | st.integers() | st.none() | st.just("__pairs__")
+PLAIN = st.recursive(
+    st.none() | st.integers() | st.text(), lambda of: st.lists(of, max_size=3) | st.dictionaries(KEYS, of, max_size=3)
+)
+
+
+@given(st.dictionaries(KEYS, PLAIN, max_size=3))
+def test_params_reach_the_workers_as_they_are(params: dict[Any, Any]) -> None:
+    """Whole numbers are keys in many params: weights by class, folders by split."""
+    assert params_from_json(params_to_json(params)) == params
+
+
+def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").touch()
+    assert load_params(None, ()) is None
+    assert load_params(str(tmp_path / "empty.yaml"), ()) == {}
+
+
+@pytest.mark.parametrize("is_in_c", [True, False])
+def test_no_message_quotes_a_value_of_params(is_in_c: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_in_c:
+        monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    file = tmp_path / "params.yaml"
+    file.write_text("a: 1\ntoken: TOKSECRET: [\n")
+    with pytest.raises(UsageError, match=r"is not YAML: .*line 2") as caught:
+        load_params(str(file), ())
+    assert "TOKSECRET" not in str(caught.value)
+    for override in ("a.token=TOKSECRET: [", "a.b.token=TOKSECRET"):
+        file.write_text("a: {b: 1}\n")
+        with pytest.raises(UsageError, match=r"--set a\..*token=…") as caught:
+            load_params(str(file), (override,))
+        assert "TOKSECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "overrides", "match"),
+    [
+        (None, (), "there is no file"),
+        ("a: [1,\n", (), "is not YAML"),
+        ("- 1\n- 2\n", (), "must hold a mapping"),
+        (b"\xff\xfe\x00", (), "cannot be read"),
+        *(("a: {b: 1}\n", (override,), "--set") for override in ("novalue", "=3", "a..b=1", "a.b.c=1")),
+    ],
+)
+def test_bad_params_files_and_overrides(
+    tmp_path: Path, content: str | bytes | None, overrides: tuple[str, ...], match: str
+) -> None:
+    file = tmp_path / "params.yaml"
+    if isinstance(content, str):
+        file.write_text(content)
+    elif content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=match):
+        load_params(str(file), overrides)
+
+
+def test_params_are_a_dictionary_and_attributes() -> None:
+    given = {"batch_size": 8, "train_input": {"shuffle": True, "files": [{"path": "a"}]}, "items": 3}
+    params = called(lambda params: params, given)
+    assert params == given
+    assert isinstance(params, dict)
+    assert params.batch_size == 8
+    assert params.train_input.files[0].path == "a"
+    assert dict(params.items()) == given  # a method stays one
+    params.batch_size = 16
+    assert (params["batch_size"], given["batch_size"]) == (16, 8)
+    with pytest.raises(AttributeError, match=r"no 'batchsize'; they have: batch_size, train_input, items"):
+        _ = params.batchsize
+    assert not hasattr(params, "seed")
+
+
+def test_params_can_be_copied_written_and_sent() -> None:
+    params = called(lambda params: params, {"a": {"b": [1]}})
+    assert copy.deepcopy(params) == params
+    assert pickle.loads(pickle.dumps(params)).a.b == [1]
+    assert json.loads(json.dumps(params)) == params
+    assert yaml.safe_load(yaml.safe_dump(params)) == params
+
+
+def test_arguments_that_a_partial_holds_stay() -> None:
+    def input_fn(params: Any, bs: int, mode: str = "train") -> tuple[Any, ...]:
+        return params["bs"], bs, mode
+
+    assert called(functools.partial(input_fn, bs=32, mode="mine"), {"bs": 8}) == (8, 32, "mine")
+    assert called(functools.partial(functools.partial(input_fn, bs=32), bs=64), {"bs": 8}) == (8, 64, "train")
+    assert called(functools.partial(input_fn, {"bs": 1}), {"bs": 8}) == (1, 8, "train")

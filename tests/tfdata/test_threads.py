@@ -1,0 +1,82 @@
+"""Which ops share a thread."""
+
+from __future__ import annotations
+
+import pytest
+
+from cs_input_analyzer.records import Op
+from cs_input_analyzer.tfdata.threads import as_run, is_serial, python_ops, reader_ops, segments
+from tests.worker.ops import op
+
+
+def names(ops: tuple[Op, ...]) -> list[list[str]]:
+    return [[member.name for member in segment] for segment in segments(ops)]
+
+
+READ, MAP = op("read", "TFRecord"), op("map", "Map", "read")
+IN_INTERLEAVE = (op("files", "Shuffle"), op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap", within="interleave"))
+BATCH = op("batch", "Batch", "interleave")
+
+
+@pytest.mark.parametrize(
+    ("chain", "expected"),
+    [
+        ((READ, MAP, op("shuffle", "Shuffle", "map"), op("batch", "Batch", "shuffle")), [["read", "map", "shuffle", "batch"]]),
+        *(
+            ((READ, MAP, op("cut", kind, "map"), op("batch", "Batch", "cut")), [["read", "map"], ["batch"]])
+            for kind in ("Prefetch", "ParallelMap", "MapAndBatch")
+        ),
+        ((op("range", "Range"), op("repeat", "Repeat", "range"), op("take", "Take", "repeat")), []),
+        # Two branches are walked by the thread that joins them unless they have their own.
+        ((READ, op("b", "TextLine"), op("zip", "Zip", "read", "b")), [["read", "b", "zip"]]),
+        (
+            (READ, op("b", "TextLine"), op("prefetch", "Prefetch", "b"), op("zip", "Zip", "read", "prefetch")),
+            [["read", "zip"], ["b"]],
+        ),
+        (
+            (op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap"), op("map", "Map", "flat_map")),
+            [["read", "flat_map", "map"]],
+        ),
+        # What is called in parallel is no segment.
+        (
+            (*IN_INTERLEAVE, op("interleave", "ParallelInterleave", "files", num_parallel_calls="AUTOTUNE"), BATCH),
+            [["files"], ["batch"]],
+        ),
+        (
+            (*IN_INTERLEAVE, op("interleave", "ParallelInterleave", "files", num_parallel_calls=1), BATCH),
+            [["files"], ["read", "flat_map"], ["batch"]],
+        ),
+    ],
+)
+def test_ops_between_two_with_threads_of_their_own_are_one_thread(chain: tuple[Op, ...], expected: list[list[str]]) -> None:
+    assert names(chain) == expected
+
+
+def test_tensorflow_makes_a_map_parallel_that_has_a_parallelism_to_tune() -> None:
+    chain = (op("range", "Range"), op("map", "Map", "range"), op("map_2", "Map", "map"))
+    running = as_run(chain, {"map_2"})
+    assert [is_serial(one, running) for one in running] == [True, True, False]
+    assert names(running) == [["map"]]
+    assert as_run(chain, ()) == chain
+    interleave = op("interleave", "Interleave")
+    assert as_run((interleave,), {"interleave"}) == (interleave,)
+
+
+def test_python_counts_where_it_is_called() -> None:
+    chain = (
+        op("generator", "Generator"),
+        op("map", "Map", within="interleave", calls=("PyFunc",)),
+        op("interleave", "ParallelInterleave", "generator", calls=("MapDataset", "PyFunc")),
+        op("map_2", "ParallelMap", "interleave", calls=("DecodeRaw",)),
+    )
+    assert [one.name for one in python_ops(chain)] == ["generator", "map"]
+
+
+def test_readers_are_ops_that_open_files() -> None:
+    chain = (
+        op("generator", "Generator"),
+        op("read", "TextLine", within="interleave"),
+        op("interleave", "ParallelInterleave", "generator"),
+        op("whole", "ParallelMap", "interleave", calls=("DecodeJpeg", "ReadFile")),
+    )
+    assert [one.name for one in reader_ops(chain)] == ["read", "whole"]
