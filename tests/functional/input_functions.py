@@ -129,11 +129,16 @@ def dies_of_a_signal() -> Any:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def eats_memory() -> Any:
+def eats_memory(pause_s: float = 0.002) -> Any:
     held = []
     while True:
         held.append(np.ones(16 << 20, np.uint8))
-        time.sleep(0.002)
+        time.sleep(pause_s)
+
+
+def eats_memory_slowly() -> Any:
+    """Whoever watches has seconds between the limit of a worker and that of its group, also on a busy host."""
+    return eats_memory(pause_s=0.1)
 
 
 def forks() -> Any:

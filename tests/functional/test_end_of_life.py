@@ -154,7 +154,7 @@ def test_the_kernel_ends_a_process_for_the_memory_of_the_group(moment: str, numb
 @pytest.mark.parametrize("number", RUNS)
 def test_a_worker_is_ended_before_the_kernel_does_it_for_the_memory_of_the_group(number: int, tmp_path: Path) -> None:
     with memory_group() as group:
-        outcome = run_cli(("analyze", f"{FUNCTIONS}:eats_memory", *QUICK), tmp_path, program=BRIEF, within=group.within)
+        outcome = run_cli(("analyze", f"{FUNCTIONS}:eats_memory_slowly", *QUICK), tmp_path, program=BRIEF, within=group.within)
         assert group.kills == 0
     judge(outcome, (3,))
     assert "more memory" in outcome.err
