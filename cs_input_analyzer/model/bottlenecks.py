@@ -144,7 +144,7 @@ def _worker(pipeline: PipelineGraph, profile: Profile, measurement: Measurement)
         return None
     cpus = profile.layout.cpus_per_task
     # Waiting to get a CPU back is the CPU station's queue, not an op's service. It comes from the worker's own threads only where
-    # they fill its CPUs; and as in measure.costs, not on one CPU.
+    # they fill its CPUs; and as in `tfdata.costs`, not on one CPU.
     is_full = first.samples_per_s.estimate * profile.cpu_s_per_sample >= CROWDED_RATIO * cpus
     preempted = first.noise.preempted_ratio if first.noise and is_full and cpus > 1 else None
     rows = {row.name: row for row in profile.ops if row.self_cpu_s_per_sample is not None}
