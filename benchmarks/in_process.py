@@ -53,7 +53,7 @@ def built(make: Callable[..., Any] | str, params: Mapping[str, Any]) -> tuple[An
 
 
 def bare_loop(iterator: Any) -> Any:
-    """Return a function of the graph that takes so many elements, and does nothing else."""
+    """Return a graph function that takes a number of elements and does nothing else."""
     import tensorflow as tf
 
     @tf.function
@@ -81,14 +81,14 @@ def sampled(folder: Path, dataset: Any, iterator: Any, ops: Any, counted: Sample
 
 
 def worker_of(journal: Any) -> WorkerResult:
-    """Return what is said of the worker that wrote a journal."""
+    """Return the result of the worker that wrote a journal."""
     from cs_input_analyzer.worker.summary import Ending, worker_result
 
     return worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
 
 
 def reported(dataset: Any, iterator: Any, ops: Any, counted: SamplesPerElement, seconds: float) -> tuple[float, float]:
-    """Return the samples/s, and the CPU seconds of a sample, that a worker is said to have which samples for so long."""
+    """Return the samples/s and the CPU seconds of a sample that the analyzer reports for a window of `seconds`."""
     with tempfile.TemporaryDirectory() as folder:
         journal, _ = sampled(Path(folder), dataset, iterator, ops, counted, seconds)
     worker = worker_of(journal)

@@ -102,7 +102,7 @@ class _Launch:
 
 
 def measure(plan: Plan, path: Path = DATA) -> dict[str, Any]:
-    """Measure an occasion and append it to a file, also one that is interrupted. Return it."""
+    """Measure an occasion, append it to a file and return it. An interrupted one is appended, too."""
     began = time.time()
     rows: list[list[float | int | str]] = []
     notes: list[str] = []

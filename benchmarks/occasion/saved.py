@@ -19,6 +19,6 @@ def saved(path: Path = DATA) -> list[dict[str, Any]]:
 
 
 def add(occasion: dict[str, Any], path: Path = DATA) -> None:
-    """Append an occasion. A compressed file may hold several streams, so what is there stays as it is."""
+    """Append an occasion as a stream of its own: a compressed file may hold several."""
     with lzma.open(path, "at", encoding="utf-8") as file:
         file.write(json.dumps(occasion, separators=(",", ":")) + "\n")
