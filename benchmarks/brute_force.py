@@ -88,7 +88,8 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
 
     try:
         window_s = enough_s(timed("import", "1x1x1"))  # the first launch imports TensorFlow, which both methods need once
-        probe_layouts = [str(layout) for layout in capacity.first_probes(node(), NODE_CPUS)]
+        lone, full = capacity.lone_probes(node(), NODE_CPUS), capacity.full_probes(node(), NODE_CPUS, NODE_CPUS)
+        probe_layouts = [str(layout) for layout in (*lone, *full)]
         order = [("probe", layout) for layout in probe_layouts] + [("grid", layout) for layout in grid()]
         draw.shuffle(order)
         probes: list[Measurement] = []
@@ -107,7 +108,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
                 held_out.append(found.measurement)
         assert pipeline is not None
         for _ in range(MOST_NEXT_PROBES):  # as an analysis does: what may be faster, for all that the model knows
-            rival = capacity.next_probe(capacity.fit(pipeline, probes, NODE_CPUS), node(), NODE_CPUS)
+            rival = capacity.next_probe(capacity.fit(pipeline, probes, NODE_CPUS), node(), NODE_CPUS, NODE_CPUS)
             if rival is None:
                 break
             probe_layouts.append(str(rival))

@@ -29,11 +29,11 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 import yaml
+from cs_input_analyzer.host.reference import WATCH_EVERY_S, SpeedWatch
 
 from benchmarks.in_process import bare_loop, built, sampled
 from benchmarks.paired import arguments, ratio_bounds, save, show
 from cs_input_analyzer.host.counters import CounterReader
-from cs_input_analyzer.host.reference import WATCH_EVERY_S, SpeedWatch
 from cs_input_analyzer.records import SamplesPerElement
 from cs_input_analyzer.worker.sampling import SamplingLoop
 from cs_input_analyzer.worker.side_thread import SideThread

@@ -5,7 +5,7 @@ out; all are fresh processes, in one random order. The capacity model of the pro
 the method of the vendor's old tool: fill the node with a few values of CPUs per task, take the mean rate per CPU, scale linearly.
 
 A second part gives each worker a quarter of a CPU by a control-group quota, so that a host of two CPUs becomes a node of eight:
-one and four workers are probed, others held out. Coverage and the model's own error leave the pipeline in question out.
+one and four workers are probed, others held out.
 
 What was measured is kept whole in the JSON file: `--replay` asks the model as it is now about an earlier run's launches.
 """
@@ -18,7 +18,6 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import json
-import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -26,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import TypeAdapter
 from scipy import stats
 
@@ -35,7 +33,6 @@ from benchmarks.launching import CPUS, QUOTA_CPUS, QuotaLauncher, can_set_quotas
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.engines.local import LocalLauncher
 from cs_input_analyzer.model import capacity
-from cs_input_analyzer.model.capacity.worker import model_error_log
 from cs_input_analyzer.records import CapacityModel, Cluster, Layout, Measurement, PipelineGraph, Prediction
 
 # Fresh launches of probed layouts.
@@ -47,8 +44,7 @@ QUOTA = {"1x2x1": 2, "1x3x1": 2, "1x6x1": 2, "1x8x1": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One launch, predicted and measured, samples/s; `low` to `high` is the interval that a report shows, `inner_…` that before the
-    model's own error."""
+    """One launch, predicted and measured, samples/s; `low` to `high` is the interval that a report shows."""
 
     pipeline: str
     layout: str
@@ -57,19 +53,12 @@ class Row:
     predicted: float
     low: float
     high: float
-    inner_low: float
-    inner_high: float
     measured: float
     original: float | None
 
     @property
     def error(self) -> float:
         return self.predicted / self.measured - 1
-
-    @property
-    def score(self) -> float:
-        """How far the measurement lies outside the inner interval, on a log scale; negative inside."""
-        return max(math.log(self.inner_low / self.measured), math.log(self.measured / self.inner_high))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +97,6 @@ def row_of(trial: Trial, model: CapacityModel, found: Measurement) -> Row | None
     said = predicted(model, layout, trial.cpus)
     if said.problem is not None:  # an earlier run may hold launches whose tasks share CPUs: no plan has them
         return None
-    error = math.exp(model_error_log(said.extrapolation_ratio))
     return Row(
         pipeline=trial.name,
         layout=layout,
@@ -117,8 +105,6 @@ def row_of(trial: Trial, model: CapacityModel, found: Measurement) -> Row | None
         predicted=said.samples_per_s.estimate,
         low=said.samples_per_s.low,
         high=said.samples_per_s.high,
-        inner_low=min(said.samples_per_s.low * error, said.samples_per_s.estimate),
-        inner_high=max(said.samples_per_s.high / error, said.samples_per_s.estimate),
         measured=rate.estimate,
         original=originally(trial.probes, layout, trial.cpus),
     )
@@ -176,47 +162,15 @@ def _in_any_order(layouts: dict[str, int], draw: random.Random) -> list[str]:
 # --- what the rows say --------------------------------------------------------------------------------------------------------
 
 
-def model_errors(rows: Sequence[Row]) -> tuple[float, float]:
-    """The model's own error inside what was probed, and what each doubling beyond adds; conformal quantiles of the scores."""
-    inside = np.array([row.score for row in rows if row.extrapolation <= 1])
-    beyond = np.array([row.score for row in rows if 1 < row.extrapolation <= 2])
-    at_one = quantile_log(inside)
-    doublings = float(np.mean([math.log2(row.extrapolation) for row in rows if 1 < row.extrapolation <= 2])) if len(beyond) else 1.0
-    return at_one, max(0.0, (quantile_log(beyond) - at_one) / doublings) if len(beyond) else 0.0
-
-
-def quantile_log(scores: npt.NDArray[np.float64], level: float = 0.9) -> float:
-    """The conformal quantile of scores: with its finite-sample correction, ceil((n + 1) level) of n."""
-    rank = min(len(scores), math.ceil((len(scores) + 1) * level))
-    return float(np.sort(scores)[rank - 1])
-
-
-def judged(rows: Sequence[Row]) -> list[tuple[Row, float, float]]:
-    """Each row with its 90 % interval, the model's error taken from the *other* pipelines."""
-    found = []
-    for row in rows:
-        others = [other for other in rows if _family(other) != _family(row)]
-        at_one, per_doubling = model_errors(others)
-        factor = math.exp(at_one + per_doubling * math.log2(row.extrapolation))
-        found.append((row, min(row.inner_low / factor, row.predicted), max(row.inner_high * factor, row.predicted)))
-    return found
-
-
-def _family(row: Row) -> str:
-    return row.pipeline.partition(",")[0]
-
-
-def interval_score(row: Row, low: float, high: float) -> float:
+def interval_score(row: Row) -> float:
     """Gneiting & Raftery (2007), relative to what was measured: width, and a fine of 2 / 0.1 times what lies outside."""
-    outside = max(0.0, low - row.measured, row.measured - high)
-    return (high - low + 20 * outside) / row.measured
+    outside = max(0.0, row.low - row.measured, row.measured - row.high)
+    return (row.high - row.low + 20 * outside) / row.measured
 
 
-def summary(intervals: Sequence[tuple[Row, float, float]]) -> dict[str, Any]:
-    rows = [row for row, _, _ in intervals]
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
     errors = np.abs([row.error for row in rows])
-    inside = sum(low <= row.measured <= high for row, low, high in intervals)
-    shown = sum(row.low <= row.measured <= row.high for row in rows)
+    inside = sum(row.low <= row.measured <= row.high for row in rows)
     original = np.abs([row.original / row.measured - 1 for row in rows if row.original is not None])
     return {
         "pairs": len(rows),
@@ -225,17 +179,14 @@ def summary(intervals: Sequence[tuple[Row, float, float]]) -> dict[str, Any]:
         "inside": inside,
         "coverage": inside / len(rows),
         "binomial_p": float(stats.binomtest(inside, len(rows), 0.9).pvalue),
-        "shown_inside": shown,
-        "shown_binomial_p": float(stats.binomtest(shown, len(rows), 0.9).pvalue),
-        "interval_score": float(np.mean([interval_score(row, low, high) for row, low, high in intervals])),
-        "relative_width": float(np.median([(high - low) / row.predicted for row, low, high in intervals])),
+        "interval_score": float(np.mean([interval_score(row) for row in rows])),
+        "relative_width": float(np.median([(row.high - row.low) / row.predicted for row in rows])),
         "original_median_error": float(np.median(original)) if len(original) else None,
         "original_p95_error": float(np.quantile(original, 0.95)) if len(original) else None,
     }
 
 
 def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
-    intervals = judged(rows)
     parts: dict[str, Callable[[Row], bool]] = {
         "probed layouts, fresh launches": lambda row: row.is_probed,
         "not probed, inside the range": lambda row: not row.is_probed and row.extrapolation <= 1,
@@ -245,7 +196,7 @@ def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
     }
     table, result = [], {}
     for name, belongs in parts.items():
-        chosen = [entry for entry in intervals if belongs(entry[0])]
+        chosen = [row for row in rows if belongs(row)]
         if not chosen:
             continue
         found = result[name] = summary(chosen)
@@ -254,10 +205,10 @@ def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
             f"{found[key] * 100:.0f} %" if found[key] is not None else "-"
             for key in ("original_median_error", "original_p95_error")
         ]
-        coverage = [f"{found[f'{of}inside']} (p {found[f'{of}binomial_p']:.2f})" for of in ("", "shown_")]
+        coverage = f"{found['inside']} (p {found['binomial_p']:.2f})"
         width = f"{found['relative_width'] * 100:.0f} %"
-        table.append((name, str(found["pairs"]), *numbers, *coverage, width, f"{found['interval_score']:.3f}", *old))
-    columns = ("launches", "pairs", "median", "p95", "inside 90 %", "as shown", "width", "score", "old median", "old p95")
+        table.append((name, str(found["pairs"]), *numbers, coverage, width, f"{found['interval_score']:.3f}", *old))
+    columns = ("launches", "pairs", "median", "p95", "inside 90 %", "width", "score", "old median", "old p95")
     show("Prediction error of launches, |predicted / measured - 1|", columns, table)
     by_pipeline = []
     for name in dict.fromkeys(row.pipeline for row in rows):
@@ -266,9 +217,7 @@ def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
             errors = np.abs([row.error for row in mine])
             by_pipeline.append((name, str(len(mine)), f"{np.median(errors) * 100:.1f} %", f"{errors.max() * 100:.1f} %"))
     show("By pipeline, within 2 times", ("pipeline", "pairs", "median", "largest"), by_pipeline)
-    at_one, per_doubling = model_errors(rows)
-    print(f"Outside of the intervals, as a logarithm: {at_one:.4f} inside what was probed, {per_doubling:.4f} a doubling beyond")
-    return {"summary": result, "model_error_log": at_one, "model_error_log_per_doubling": per_doubling}
+    return {"summary": result}
 
 
 def main() -> None:

@@ -59,7 +59,9 @@ def _answer(curves: Sequence[dict[int, float]], known: Sequence[int], asked: Seq
         launches = [_launch(cpus, ONE_CPU_PER_S * curve[cpus]) for cpus in known]
         model = capacity.fit(PIPELINE, launches, 8)
         for cpus in asked:
-            said = capacity.predict(model, HOST, _layout(cpus), single_task_nodes=0, feed="first-come", has_chief=False).samples_per_s
+            said = capacity.predict(
+                model, HOST, _layout(cpus), single_task_nodes=0, feed="first-come", has_chief=False
+            ).samples_per_s
             true = ONE_CPU_PER_S * curve[cpus]
             errors.append(math.log(said.estimate / true))
             inside.append(said.low <= true <= said.high)

@@ -226,9 +226,9 @@ def run(
         pickled = None if function is None else str(pickled_into(opened.launcher.folder, function))
         complete = replace(request, pickled=pickled, host=opened.host, cluster=opened.cluster)
         found = analysis.analyze(complete, opened.launcher, progress)
-    if options.launcher == "local":
+    if options.launcher == "local" and found.capacity is not None:
         with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
-            history.remember(opened.host, found.measurements, found.capacity.host_ratio.estimate if found.capacity else None)
+            history.remember(opened.host, found.capacity.host_ratio.estimate)
     return _public(found)
 
 

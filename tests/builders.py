@@ -176,7 +176,6 @@ make_noise = partial(
     records.Noise,
     run_queue_wait_ratio=0.012,
     steal_ratio=0.0,
-    reference_ratio=0.985,
 )
 
 
@@ -365,18 +364,16 @@ make_budget = partial(
 # --- predicted ---------------------------------------------------------------------------------------------------------------
 
 
-def make_point(cpus: int, rate: float, *, spread: float = 0.02, cost: float | None = 0.01) -> records.WorkerPoint:
-    """Workers that ran alone on so many CPUs."""
-    return records.WorkerPoint(cpus=cpus, samples_per_s=make_estimate(rate, spread=spread, count=3), cpu_s_per_sample=cost)
+def make_point(tasks: int, cpus: int, rate: float, *, spread: float = 0.02, cost: float | None = 0.0019) -> records.RatePoint:
+    """Rate of one of `tasks` workers that ran together on so many CPUs each."""
+    return records.RatePoint(
+        tasks=tasks, cpus=cpus, samples_per_s=make_estimate(rate, spread=spread, count=3), cpu_s_per_sample=cost
+    )
 
 
 make_capacity_model = partial(
     records.CapacityModel,
-    workers=(
-        records.WorkerPoint(cpus=1, samples_per_s=make_estimate(520.0), cpu_s_per_sample=0.0019),
-        records.WorkerPoint(cpus=2, samples_per_s=make_estimate(1000.0), cpu_s_per_sample=0.00192),
-    ),
-    contention=(records.ContentionPoint(tasks=8, cpus=2, busy_ratio=1.0, kept_ratio=make_estimate(0.93)),),
+    points=(make_point(1, 1, 520.0), make_point(1, 2, 1000.0, cost=0.00192), make_point(8, 2, 930.0, cost=0.00192)),
     shard_ratio=records.Estimate.exact(1.0),
     slowest_ratio=0.98,
     host_cpus=16,

@@ -40,9 +40,13 @@ class FakeLauncher:
     interrupt_inside: int | None = None
     tell: Callable[[Sequence[Candidate]], Outcomes | None] = _tried
     nodes: int = 1
+    memory_bytes: int = 1 << 40
 
     def now_s(self) -> float:
         return self.clock_s
+
+    def free_bytes(self) -> int:
+        return self.memory_bytes
 
     def starting_s(self, workers: int) -> float:
         return self.import_s

@@ -34,8 +34,7 @@ PIPELINES = (*SAMPLES, "storage", "compute")
 READ_LATENCY_S, STORAGE_FILES = 0.005, 8
 LAYOUTS = ((1, 1), (2, 1), (1, 2))  # tasks, CPUs of each: 1x1x1, 1x2x1, 1x1x2
 COLUMNS = ("at_s", "pipeline", "tasks", "cpus", "launch", "task", "slice", "samples", "wall_us", "cpu_us", "queue_us")
-HOST_COLUMNS = ("host_cpu_ms", "steal_ms", "load")
-REFERENCE_COLUMNS = ("others_ratio", "loop_us", "undisturbed_us")
+HOST_COLUMNS = ("host_cpu_ms", "steal_ms", "load", "others_ratio")
 LAUNCHES, SLICES, SLICE_S = 2, 3, 0.9
 MAX_SECONDS = 280.0
 START_PATIENCE_S, SLICE_PATIENCE_S = 90.0, 20.0
@@ -221,7 +220,7 @@ def _params(names: Sequence[str], notes: list[str]) -> Iterator[dict[str, str]]:
 
 def _occasion(plan: Plan, began: float, ended: str, rows: Sequence[Sequence[Any]], notes: Sequence[str]) -> dict[str, Any]:
     """Return all that is saved: when, on what host, and a row for each slice of each task."""
-    columns = (*COLUMNS, *HOST_COLUMNS, *REFERENCE_COLUMNS)
+    columns = (*COLUMNS, *HOST_COLUMNS)
     return {
         "version": 1,
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 from cs_input_analyzer.host.counters import CounterReader
-from cs_input_analyzer.host.reference import SpeedWatch, undisturbed_s
 from cs_input_analyzer.worker.noise import noise_between
 
 # Buffers that filled between slices are emptied for so long, before a slice counts.
@@ -38,34 +37,29 @@ def main() -> None:
     loop(WARM_S)
     _wait_until_idle()
     _tell(ready_s=round(time.monotonic() - began_s, 2))
-    loops_s: list[float] = []
     for order in sys.stdin:
         word, _, seconds = order.strip().partition(" ")
         if word != "slice":
             break
-        answer = one_slice(loop, samples, float(seconds), loops_s)
+        answer = one_slice(loop, samples, float(seconds))
         _wait_until_idle()
         _tell(**answer)
     os._exit(0)  # interpreters with a running pipeline are known to hang at shutdown
 
 
-def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: float, loops_s: list[float]) -> dict[str, Any]:
-    """What one slice gave: samples and, over the same time, wall, CPU, run-queue wait; the host's; the reference loop beside it.
+def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: float) -> dict[str, Any]:
+    """Return what one slice gave: samples and, over the same time, wall, CPU, run-queue wait, and those of the host.
 
-    It counts from one batch to another, so the edges cut no batch in two. `loops_s` gathers the reference loops of all slices.
+    It counts from one batch to another, so the edges cut no batch in two.
     """
     loop(DRAIN_S)
-    watch = SpeedWatch()
-    watch.start()
-    counters = CounterReader(speed=watch)
+    counters = CounterReader()
     host_busy_s, host_steal_s = _host()
     before, began_s = counters.read(), time.monotonic()
     batches = loop(seconds)
     wall_s, after = time.monotonic() - began_s, counters.read()
-    watch.stop()
-    loops_s += watch.loops_s()
     busy_after_s, steal_after_s = _host()
-    noise = noise_between(before, after, undisturbed_s(loops_s))
+    noise = noise_between(before, after)
     return {
         "samples": batches * samples_per_element,
         "wall_us": round(wall_s * 1e6),
@@ -75,8 +69,6 @@ def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: f
         "steal_ms": round((steal_after_s - host_steal_s) * 1e3),
         "load": round(os.getloadavg()[0], 1),
         "others_ratio": None if noise.others_ratio is None else round(noise.others_ratio, 3),
-        "loop_us": None if noise.reference_s is None else round(noise.reference_s * 1e6, 2),
-        "undisturbed_us": None if noise.undisturbed_s is None else round(noise.undisturbed_s * 1e6, 2),
     }
 
 

@@ -21,7 +21,6 @@ from scipy import stats
 from benchmarks.occasion.measuring import QUIET_OTHERS_RATIO
 from benchmarks.occasion.saved import saved
 from benchmarks.paired import CONFIDENCE, middle, show
-from cs_input_analyzer.model.capacity import at_quiet_level
 from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, WorkerResult
 from cs_input_analyzer.worker.summary import measurement_of
 
@@ -33,7 +32,6 @@ class Slice(NamedTuple):
     layout: str
     launch: int
     samples_per_s: float
-    quiet_samples_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,20 +79,15 @@ def _slices(rows: Iterable[Sequence[Any]], at: Mapping[str, int]) -> Iterable[Sl
         key = tuple(row[at[name]] for name in ("pipeline", "tasks", "cpus", "launch", "slice"))
         if row[at["samples"]] > 0:
             together[key].append(worker_of([row], at))
-    has_reference = "loop_us" in at
     for pipeline in dict.fromkeys(key[0] for key in together):
         keys = [key for key, workers in together.items() if key[0] == pipeline and len(workers) == key[1]]
-        measured = [_measurement(tasks, cpus, together[key]) for key in keys for _, tasks, cpus, _, _ in [key]]
-        for key, launch, quiet in zip(keys, measured, at_quiet_level(measured), strict=True):
+        for key in keys:
+            launch = _measurement(key[1], key[2], together[key])
             assert launch.samples_per_s is not None
-            assert quiet.samples_per_s is not None
-            at_quiet = quiet.samples_per_s.estimate if has_reference else None
-            yield Slice(pipeline, str(launch.layout), key[3], launch.samples_per_s.estimate, at_quiet)
+            yield Slice(pipeline, str(launch.layout), key[3], launch.samples_per_s.estimate)
 
 
-def worker_of(
-    rows: Sequence[Sequence[Any]], at: Mapping[str, int], half_log: float = 0.0, quiet_error_log: float | None = None
-) -> WorkerResult:
+def worker_of(rows: Sequence[Sequence[Any]], at: Mapping[str, int], half_log: float = 0.0) -> WorkerResult:
     """One task over some slices, as the product has it; `half_log`: half of the 90 % interval of its rate, natural logarithm."""
 
     def over(name: str, of: Callable[[Sequence[float]], float]) -> float | None:
@@ -103,14 +96,10 @@ def worker_of(
 
     samples, wall_us, cpu_us = (sum(row[at[name]] for row in rows) for name in ("samples", "wall_us", "cpu_us"))
     queue_us, steal_ms, host_cpu_ms = (over(name, sum) for name in ("queue_us", "steal_ms", "host_cpu_ms"))
-    loop_us, undisturbed_us = over("loop_us", _mean), over("undisturbed_us", min)
     noise = Noise(
         run_queue_wait_ratio=None if queue_us is None else queue_us / max(cpu_us, 1),
         steal_ratio=steal_ms / host_cpu_ms if steal_ms is not None and host_cpu_ms else None,
         others_ratio=over("others_ratio", _mean),
-        reference_s=loop_us and loop_us * 1e-6,
-        undisturbed_s=undisturbed_us and undisturbed_us * 1e-6,
-        quiet_error_log=quiet_error_log,
     )
     rate = samples / wall_us * 1e6
     return WorkerResult(
@@ -119,7 +108,7 @@ def worker_of(
         status="done",
         samples_per_s=Estimate(estimate=rate, low=rate * math.exp(-half_log), high=rate * math.exp(half_log), count=len(rows)),
         cpu_s_per_sample=cpu_us * 1e-6 / samples,
-        noise=noise if "loop_us" in at else None,
+        noise=noise,
     )
 
 
@@ -178,22 +167,12 @@ LEVELS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 def levels(occasions: Sequence[Occasion]) -> dict[str, Spread]:
-    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated.
-
-    The product's quiet level is among them where all slices have one.
-    """
+    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated."""
     rates: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    quiet: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, occasion in enumerate(occasions):
         for one in occasion.slices:
             rates[one.pipeline, one.layout][number].append(one.samples_per_s)
-            if one.quiet_samples_per_s is not None:
-                quiet[one.pipeline, one.layout][number].append(one.quiet_samples_per_s)
-    found = {name: _apart(rates.values(), level) for name, level in LEVELS.items()}
-    if all(one.quiet_samples_per_s is not None for occasion in occasions for one in occasion.slices):
-        found["quiet level, mean"] = _apart(quiet.values(), LEVELS["mean"])
-        found["quiet level, median"] = _apart(quiet.values(), LEVELS["median"])
-    return found
+    return {name: _apart(rates.values(), level) for name, level in LEVELS.items()}
 
 
 def _apart(rates: Iterable[Mapping[int, Sequence[float]]], level: Callable[[Sequence[float]], float]) -> Spread:
@@ -219,10 +198,8 @@ def show_all(path: Path) -> dict[str, Any]:
             rows = [_row(*item) for item in found.items() if is_shown(item[1])]
             show(f"{title}: one standard deviation in per cent (90 % interval)", columns, rows)
         by_level = levels(own)
-        beside = [one for one in own if any(each.quiet_samples_per_s is not None for each in one.slices)]
-        for title, table in ((f"all {len(own)}", by_level), (f"{len(beside)} with the reference loop beside", levels(beside))):
-            rows = [*zip(table, map(str, table.values()), strict=True)]
-            show(f"Occasions apart ({title}), by how a launch's rate is estimated", ("estimate", "occasions"), rows)
+        rows = [*zip(by_level, map(str, by_level.values()), strict=True)]
+        show("Occasions apart, by how a launch's rate is estimated", ("estimate", "occasions"), rows)
         numbers[host] = {
             "occasions": [one.time for one in own],
             "levels": {name: _plain(value) for name, value in by_level.items()},

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.simulated_nodes import events, laws
 from benchmarks.simulated_nodes import __doc__ as description
+from benchmarks.simulated_nodes import events, laws
 from benchmarks.simulated_nodes.launcher import SimulatedLauncher
 from benchmarks.simulated_nodes.rates import Rates
 from benchmarks.simulated_nodes.truth import Truth, read_truth
@@ -42,7 +42,9 @@ def _one(truth: Truth, rates: Rates, seed: int) -> dict[str, Any]:
     cluster = _cluster(truth)
     found = analyze(_request(truth, cluster), launcher, lambda what, ratio: None)  # type: ignore[arg-type]
     plan = found.recommendation
-    layouts = {(nodes, tasks) for nodes in _doublings(min(MOST_NODES, cluster.nodes)) for tasks in _doublings(cluster.cpus_per_node)}
+    layouts = {
+        (nodes, tasks) for nodes in _doublings(min(MOST_NODES, cluster.nodes)) for tasks in _doublings(cluster.cpus_per_node)
+    }
     planned = None if plan is None else plan.streaming
     rows = [_row(truth, rates, found, cluster, nodes, tasks) for nodes, tasks in sorted(layouts)]
     best = max(rate / nodes for nodes, tasks in layouts if (rate := _true(truth, rates, nodes, tasks)) > 0)

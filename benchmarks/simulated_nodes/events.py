@@ -66,7 +66,7 @@ class _Simulation:
         self.events: list[tuple[float, int, Step]] = []
         self.busy = [0] * self.node.cores
         self.busy_cores = 0
-        self.cpu_s = self.clock_s = self.computed_s = self.last_s = 0.0
+        self.cpu_s = self.last_s = 0.0
         pipeline = self.pipeline
         locked_s = {"handoff": pipeline.handoff_s, "python": pipeline.python_s, "serial": pipeline.serial_s}
         self.locked_s = {name: seconds for name, seconds in locked_s.items() if seconds}
@@ -103,7 +103,6 @@ class _Simulation:
             cpu_s_per_sample=(self.cpu_s - before) / samples,
             serial_s=self.spent_s["serial"] / done,
             python_s=self.spent_s["python"] / done,
-            clock_ratio=self.clock_s / self.computed_s,
         )
 
     def _done(self) -> int:
@@ -153,8 +152,6 @@ class _Simulation:
         took = seconds * worker.slowdown / self._speed(core)
         began = self.now
         yield took
-        self.computed_s += took
-        self.clock_s += took * self._clock()
         if self.memory_s:
             memory = self.random.choice(worker.memory)
             yield memory

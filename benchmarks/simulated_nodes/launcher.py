@@ -25,12 +25,11 @@ from cs_input_analyzer.records import (
     WorkerResult,
 )
 
-# As measured on this project's machines: TensorFlow is imported once, and each worker is forked from that process.
+# As on this project's machines: TensorFlow is imported once, and workers are forked from that process, two a second and CPU.
 IMPORT_S, FORK_S, BUILD_S = 3.0, 0.1, 1.0
 BATCH = 32
 BLOCKS = 32
 NORMAL_95 = 1.645
-LOOP_S = 70e-6
 
 
 @dataclass(frozen=True)
@@ -53,18 +52,22 @@ class SimulatedLauncher:
     def now_s(self) -> float:
         return self.clock_s
 
+    def free_bytes(self) -> int:
+        return int(self.truth.node.memory_bytes or 4e9 * self.truth.node.cpus)
+
     def starting_s(self, workers: int) -> float:
-        return IMPORT_S + FORK_S * workers
+        return FORK_S * workers + (0.0 if self.launches else IMPORT_S)
 
     def start(self, layout: Layout) -> Handle:
         return Handle(layout)
 
     def run(self, handle: Handle, plan: WorkPlan) -> LaunchResult:
         layout = handle.layout
+        window_s = min(plan.max_window_s, max(plan.min_window_s, 2.5))
+        starting_s = self.starting_s(layout.tasks) + BUILD_S
+        self.clock_s += starting_s + window_s
         self.launches += 1
         self.worker_starts += len(plan.worker_indices)
-        window_s = min(plan.max_window_s, max(plan.min_window_s, 2.5))
-        self.clock_s += self.starting_s(layout.tasks) + BUILD_S + window_s
         tasks = max(1, len(plan.worker_indices) // layout.nodes)
         true = self.rates(layout.nodes, tasks, layout.cpus_per_task)
         launch_log = self.random.normal(0, self.truth.noise.launch)
@@ -91,16 +94,14 @@ class SimulatedLauncher:
             files=(),
             profile=self._profile(layout, true, workers[0].cpu_s_per_sample or true.cpu_s_per_sample),
             failure=None,
-            starting_s=self.starting_s(layout.tasks),
+            starting_s=starting_s,
             transient_s=0.1,
         )
 
     def close(self) -> None:
         """Hold nothing."""
 
-    def _worker(
-        self, index: int, node: int, true: WorkerRate, launch_log: float, others: float, layout: Layout
-    ) -> WorkerResult:
+    def _worker(self, index: int, node: int, true: WorkerRate, launch_log: float, others: float, layout: Layout) -> WorkerResult:
         noise, pipeline = self.truth.noise, self.truth.pipeline
         log = launch_log + self.node_logs[node] + self.random.normal(0, noise.process)
         # Other work takes CPUs from those that compute, and nothing from those that wait.
@@ -110,7 +111,6 @@ class SimulatedLauncher:
         blocks = steady * np.exp(self.random.normal(0, noise.window * math.sqrt(BLOCKS), BLOCKS))
         rate = float(blocks.mean())
         half = NORMAL_95 * float(blocks.std(ddof=1)) / math.sqrt(BLOCKS)
-        loop_s = LOOP_S / true.clock_ratio * math.exp(self.random.normal(0, 0.01))
         return WorkerResult(
             index=index,
             node=f"node{node}",
@@ -123,16 +123,11 @@ class SimulatedLauncher:
             private_bytes=int(pipeline.worker_bytes),
             shared_bytes=400_000_000,
             steady_state=_steady_state(),
-            # The fastest loops of a window are faster than its mean, also when nobody else is there.
             noise=Noise(
                 run_queue_wait_ratio=0.1 + others,
                 steal_ratio=0.0,
                 preempted_ratio=others,
                 others_ratio=others + 0.002,
-                reference_s=loop_s * 1.06,
-                undisturbed_s=loop_s * 0.97,
-                reference_ratio=0.97 / 1.06,
-                quiet_error_log=noise.window,
             ),
             block_samples_per_s=tuple(float(block) for block in blocks),
         )
@@ -201,5 +196,3 @@ def _steady_state() -> SteadyState:
         epochs=0,
         stopped_by="precision",
     )
-
-

@@ -36,7 +36,6 @@ def rates_of(truth: Truth) -> Rates:
             cpu_s_per_sample=used / (lone * speed),
             serial_s=pipeline.serial_s / speed,
             python_s=pipeline.python_s / speed,
-            clock_ratio=_speed(node, min(tasks * used, node.cores)),
         )
 
     return rate

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerRate:
-    """Of one worker: samples/s, CPU seconds of a sample, and those of its serial op and of its Python functions."""
+    """Samples/s of one worker, CPU seconds of a sample, and those of its serial op and of its Python functions."""
 
     samples_per_s: float
     cpu_s_per_sample: float
     serial_s: float
     python_s: float
-    clock_ratio: float
 
 
 Rates = Callable[[int, int, int], WorkerRate]

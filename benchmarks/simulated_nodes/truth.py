@@ -90,7 +90,9 @@ def read_truth(path: Path) -> Truth:
     if unknown := set(values) - {"name", "simulates", "feed", *parts}:
         raise SystemExit(f"{path}: unknown keys {sorted(unknown)}")
     read = {key: _part(path, key, kind, values.get(key) or {}) for key, kind in parts.items()}
-    return Truth(name=str(values.get("name", path.stem)), simulates=values["simulates"], feed=values.get("feed", "first-come"), **read)
+    return Truth(
+        name=str(values.get("name", path.stem)), simulates=values["simulates"], feed=values.get("feed", "first-come"), **read
+    )
 
 
 def _part(path: Path, key: str, kind: type[Part], values: Any) -> Part:

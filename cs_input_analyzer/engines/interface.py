@@ -63,6 +63,9 @@ class Launcher(Protocol):
     def now_s(self) -> float:
         """The launcher's clock, seconds."""
 
+    def free_bytes(self) -> int:
+        """Return the memory that workers on one node can use now."""
+
     def starting_s(self, workers: int) -> float:
         """Seconds that so many workers, started side by side, are expected to take until they have imported TensorFlow."""
 

@@ -16,7 +16,7 @@ from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.host.counters import ProcessTree
-from cs_input_analyzer.host.machine import cpu_sets
+from cs_input_analyzer.host.machine import cpu_sets, memory_here
 from cs_input_analyzer.records import START_TIMEOUT_S, Layout
 from cs_input_analyzer.worker.journal import WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Killed
@@ -121,6 +121,9 @@ class LocalLauncher:
             workers = LocalWorkers(layout, folder, processes, self._worker_memory_bytes)
             self._started.append(workers)
         return workers
+
+    def free_bytes(self) -> int:
+        return memory_here().free_bytes
 
     def starting_s(self, workers: int) -> float:
         if self._starter.forks is False:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cs_input_analyzer.host.reference import SpeedWatch
-
 PROC = Path("/proc")
 NANOSECONDS = 1e-9
 # Finding the descendants means reading every process of the host: milliseconds, on a busy node tens of them. It is done this often,
@@ -29,15 +27,13 @@ class Counters:
     """Totals since the process began; differences of two of them describe a window.
 
     Attributes:
-        cpu_s: user + system of all threads, finished ones too, plus the live and the reaped child processes; without the
-            reference loops.
+        cpu_s: user + system of all threads, finished ones too, plus the live and the reaped child processes.
         read_bytes: asked for by read calls (`rchar`), but for what was read to count; `physical_read_bytes`: fetched from storage.
         run_s, queued_s: time the threads alive now ran, and waited for a CPU (schedstat).
         host_cpu_s, host_steal_s: CPU time of the whole host, and what its hypervisor took.
         switches: times that a thread gave up its CPU, or lost it; `preempted_switches`: lost it while it had work.
         own_cpus_s: time of the CPUs that this process may use, `own_cpus_busy_s` that in which they were not idle: for whomever
             they worked, or the hypervisor had them.
-        reference_s: CPU time of all reference loops, of which there were `reference_loops`; None where none runs.
     """
 
     cpu_s: float
@@ -51,8 +47,6 @@ class Counters:
     preempted_switches: int | None = None
     own_cpus_s: float | None = None
     own_cpus_busy_s: float | None = None
-    reference_s: float | None = None
-    reference_loops: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +87,10 @@ class ProcessTree:
 class CounterReader:
     """Read this process's counters beside its work: some 0.1 ms, under 0.5 ms with 200 threads. Files of /proc stay open.
 
-    It remembers the child processes, so one reader belongs to one process. `speed`: the reference loop that runs in it.
+    It remembers the child processes, so one reader belongs to one process.
     """
 
-    def __init__(self, speed: SpeedWatch | None = None) -> None:
-        self._speed = speed
+    def __init__(self) -> None:
         self._own_cpus = {b"cpu%d" % number for number in os.sched_getaffinity(0)}
         self._proc = str(PROC)
         self._tree = ProcessTree()
@@ -113,10 +106,9 @@ class CounterReader:
         io = _key_values(self._text("self/io"))
         run_s, queued_s = self._schedstat() if threads else (None, None)
         host_cpu_s, host_steal_s, own_cpus_s, own_cpus_busy_s = self._cpus()
-        reference_s, loops = self._speed.total() if self._speed is not None else (None, None)
         cpu_s = own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime + self._live_children_cpu_s()
         return Counters(
-            cpu_s=cpu_s - (reference_s or 0.0),
+            cpu_s=cpu_s,
             read_bytes=io["rchar"] - own_bytes if "rchar" in io else None,
             physical_read_bytes=io.get("read_bytes"),
             run_s=run_s,
@@ -127,8 +119,6 @@ class CounterReader:
             preempted_switches=own.ru_nivcsw,
             own_cpus_s=own_cpus_s,
             own_cpus_busy_s=own_cpus_busy_s,
-            reference_s=reference_s,
-            reference_loops=loops,
         )
 
     def close(self) -> None:

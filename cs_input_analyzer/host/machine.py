@@ -48,6 +48,7 @@ def read_host(cpus: int | None = None) -> Host:
         python_version=platform.python_version(),
         tensorflow_version=tensorflow_version(),
         threads_per_core=threads_per_core(budget_cpus(budget)),
+        is_virtual=_is_virtual(),
     )
 
 
@@ -133,7 +134,7 @@ def task_cpus(allowed: Collection[int], tasks: int, cpus_per_task: int, root: Pa
     A task of one CPU has both threads of its core while there are enough cores. Tasks share CPUs if there are too few.
     """
     threads = {cpu: threads_of_core(cpu, root) or {cpu} for cpu in allowed}
-    by_core = sorted(allowed, key=lambda cpu: (min(threads[cpu]), cpu))
+    by_core = sorted(allowed, key=lambda cpu: topology_of(cpu, root))
     each = whole_cores(cpus_per_task, max(len(threads[cpu]) for cpu in allowed))
     each = each if tasks * each <= len(by_core) else cpus_per_task
     return tuple(_neighbours(by_core, task * each, each) for task in range(tasks))
@@ -144,8 +145,20 @@ def _neighbours(allowed: Sequence[int], first: int, count: int) -> tuple[int, ..
 
 
 def budget_cpus(budget: int) -> list[int]:
-    """Numbers of the CPUs that workers of this host are given."""
-    return sorted(os.sched_getaffinity(0))[:budget]
+    """Return the numbers of the CPUs that workers of this host are given, neighbours first.
+
+    They are in the order of the topology: socket, last-level cache, core, thread. So a worker has whole cores that share a cache,
+    as `srun --cpu-bind=cores` deals them out. The numbers themselves often count one thread of every core first.
+    """
+    return sorted(os.sched_getaffinity(0), key=topology_of)[:budget]
+
+
+def topology_of(cpu: int, root: Path = CPUS) -> tuple[int, int, int, int]:
+    """Return the place of a CPU: its socket, the first CPU of its last-level cache, the first of its core, and its own number."""
+    socket = _read(root / f"cpu{cpu}" / "topology" / "physical_package_id").strip()
+    cache = min(_cpu_list(_read(root / f"cpu{cpu}" / "cache" / "index3" / "shared_cpu_list")), default=0)
+    core = min(threads_of_core(cpu, root), default=cpu)
+    return int(socket) if socket.isdigit() else 0, cache, core, cpu
 
 
 def threads_per_core(cpus: Collection[int] | None = None, *, root: Path = CPUS) -> int | None:
@@ -157,9 +170,14 @@ def threads_per_core(cpus: Collection[int] | None = None, *, root: Path = CPUS) 
 
 
 def threads_of_core(cpu: int, root: Path = CPUS) -> frozenset[int]:
-    """The CPUs that share a core with this one, and this one, out of `0,64` or `0-1` as the kernel writes them; else empty."""
+    """Return the CPUs that share a core with this one, and this one; empty if the kernel does not tell."""
+    return _cpu_list(_read(root / f"cpu{cpu}" / "topology" / "thread_siblings_list"))
+
+
+def _cpu_list(text: str) -> frozenset[int]:
+    """Return the CPUs of `0,64` or `0-1`; empty for anything else."""
     found: set[int] = set()
-    for part in _read(root / f"cpu{cpu}" / "topology" / "thread_siblings_list").split(","):
+    for part in text.split(","):
         first, _, last = part.partition("-")
         if not (first.isdigit() and (last or first).isdigit()):
             return frozenset()
@@ -206,6 +224,12 @@ def _cpu_model() -> str | None:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or None
+
+
+def _is_virtual() -> bool | None:
+    """Return whether a hypervisor runs this machine; None if the kernel does not tell."""
+    flags = [line for line in _read(Path("/proc/cpuinfo")).splitlines() if line.startswith("flags")]
+    return "hypervisor" in flags[0].split() if flags else None
 
 
 def utc_now() -> str:

@@ -19,7 +19,6 @@ LEAST_MEMORY_BYTES_PER_NODE = 1 << 20
 MOST_MEMORY_BYTES_PER_NODE = 1 << 60
 # No storage, link or memory that is in use is as slow, or as fast.
 LEAST_BYTES_PER_S, MOST_BYTES_PER_S = 1e3, 1e18
-LONGEST_LOOP_S = 60.0
 Launcher = Literal["local", "slurm"]
 SpeedBasis = Literal["this host", "stated", "same model", "reference loop", "CPU models"]
 """How a speed ratio is known. Only runs saved by 0.1 and 0.2 hold the last two."""
@@ -136,31 +135,13 @@ class Cluster:
                 raise UsageError(f"a {name} bandwidth of {rate:g} bytes per second ({self.source}) is none: it is {limits}")
 
 
-@dataclass(frozen=True, slots=True)
-class QuietLoop:
-    """CPU seconds of the reference loop when nothing slowed it down, and CPUs of the node that the launch beside it used."""
-
-    cpus: int
-    cpu_s: float
-
-    def __post_init__(self) -> None:
-        """Raises UsageError for what no loop takes, as an edited run may hold."""
-        check_loop_s(self.cpu_s)
-
-
-def check_loop_s(seconds: float | None) -> None:
-    """Raises UsageError for what the reference loop, a fraction of a millisecond, never takes."""
-    if seconds is not None and not 0 < seconds < LONGEST_LOOP_S:
-        raise UsageError(f"a reference loop takes more than no time, and less than {LONGEST_LOOP_S:g} s: got {seconds:g}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """The machine that measured.
 
     `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
-    `quiet_loops`: what earlier runs saw of it when nothing slowed it down.
-    `kept_ratios`: what the launches of each earlier run got of its quiet level, 0 to 1.
+    `is_virtual`: whether it is a virtual machine, whose neighbours on the same cores no counter shows; None where unknown.
+    `kept_ratios`: what the launches of each earlier run got of an idle host, 0 to 1.
     """
 
     hostname: str
@@ -172,5 +153,5 @@ class Host:
     python_version: str
     tensorflow_version: str | None
     threads_per_core: int | None = None
-    quiet_loops: tuple[QuietLoop, ...] = ()
+    is_virtual: bool | None = None
     kept_ratios: tuple[float, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from cs_input_analyzer.records.machine import Layout, check_loop_s
+from cs_input_analyzer.records.machine import Layout
 from wafer_model import Estimate
 
 STRAGGLER_RATIO = 0.9
@@ -82,29 +82,15 @@ class Noise:
     Attributes:
         run_queue_wait_ratio: time the worker's threads waited for a CPU over the time they ran (schedstat); None if unreadable.
         steal_ratio: share of CPU time that the hypervisor took; None if unreadable.
-        reference_ratio: speed of a fixed loop that ran beside the pipeline, on its CPUs, over its speed when nothing slowed it down
-            (of release 0.1: over its speed at the start of the run); None if not run. `reference_s`: CPU seconds of the loop, mean
-            of the window; `undisturbed_s`: when nothing slowed it down.
         others_ratio: share of the worker's CPUs that others had, or the hypervisor; None if unreadable.
         preempted_ratio: the part of `run_queue_wait_ratio` that threads waited after they had lost their CPU in the middle of their
             work: waits taken alike, it is the share of such switches among all; None if unreadable.
-        quiet_error_log: standard error of the rate's natural logarithm at the quiet level: how pieces of the window differ when
-            each is corrected for what others took from it; None of few pieces.
     """
 
     run_queue_wait_ratio: float | None
     steal_ratio: float | None
-    reference_ratio: float | None = None
     preempted_ratio: float | None = None
-    reference_s: float | None = None
-    undisturbed_s: float | None = None
     others_ratio: float | None = None
-    quiet_error_log: float | None = None
-
-    def __post_init__(self) -> None:
-        """Raises UsageError for times that no loop takes, as an edited run may hold."""
-        check_loop_s(self.reference_s)
-        check_loop_s(self.undisturbed_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,27 +11,13 @@ AS_QUIET = Estimate.exact(1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerPoint:
-    """Rate of one worker alone on the host at `cpus` CPUs, over all its fresh processes.
-
-    `replicates`: draws of that rate; the n-th of all points belong together.
-    """
-
-    cpus: int
-    samples_per_s: Estimate
-    cpu_s_per_sample: float | None
-    replicates: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContentionPoint:
-    """How much of its lone rate a worker keeps when `tasks` of them run together. `busy_ratio`: their CPUs over the host's."""
+class RatePoint:
+    """Rate of one worker of `cpus` CPUs among `tasks` of them on the measuring host, over all launches of that shape."""
 
     tasks: int
     cpus: int
-    busy_ratio: float
-    kept_ratio: Estimate
-    replicates: tuple[float, ...] = ()
+    samples_per_s: Estimate
+    cpu_s_per_sample: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +43,9 @@ class CapacityModel:
     """What the measurements say about any layout: everything `capacity.predict` needs, and nothing of the host it came from.
 
     Attributes:
-        workers: by rising `cpus`, at least one.
-        contention: measured points; empty where only lone workers ran.
+        points: what was measured, by rising tasks and CPUs; at least one of a lone worker.
         shard_ratio: rate of a worker that reads its shard of the planned launch over that of one that reads what the probes read;
-            exactly 1 where no difference was seen; `shard_replicates` by resampling.
+            exactly 1 where no difference was seen.
         slowest_ratio: slowest over mean of the *persistent* rates of workers that ran together, those of the largest and the
             smallest
             shard among them; 1 where no difference was seen.
@@ -84,8 +69,7 @@ class CapacityModel:
             nobody else uses, and that run as fast as they can. 1 in runs of versions that did not know it.
     """
 
-    workers: tuple[WorkerPoint, ...]
-    contention: tuple[ContentionPoint, ...]
+    points: tuple[RatePoint, ...]
     shard_ratio: Estimate
     slowest_ratio: float
     host_cpus: int
@@ -96,7 +80,6 @@ class CapacityModel:
     is_sharded: bool
     file_count: int | None
     spread_ratio: float = 0.0
-    shard_replicates: tuple[float, ...] = ()
     ceilings: tuple[Limit, ...] = ()
     host_read_bytes_per_s: float | None = None
     moved_bytes_per_sample: float | None = None
@@ -108,7 +91,7 @@ class CapacityModel:
 
     @property
     def largest_cpus_probed(self) -> int:
-        return self.workers[-1].cpus
+        return max(point.cpus for point in self.points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -234,7 +234,6 @@ def _noise(noise: Noise) -> str:
         "threads waited for a CPU {} of the time they ran": noise.run_queue_wait_ratio,
         "the hypervisor took {}": noise.steal_ratio,
         "others had {} of the worker's CPUs": noise.others_ratio,
-        "its CPUs ran at {} of their full speed": noise.reference_ratio,
     }
     known = [sentence.format(format_ratio(ratio)) for sentence, ratio in parts.items() if ratio is not None]
     return "; ".join(known) or MISSING

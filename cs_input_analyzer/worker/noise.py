@@ -11,21 +11,16 @@ from cs_input_analyzer.records import Noise
 from cs_input_analyzer.worker.journal import Journal
 
 
-def noise_between(begin: Counters, end: Counters, undisturbed_s: float | None) -> Noise:
-    """Waiting and theft between two readings, what others took of the CPUs, and how fast those ran. `undisturbed_s`: a reference
-    loop that nothing slowed down."""
+def noise_between(begin: Counters, end: Counters) -> Noise:
+    """Return waiting and theft between two readings, and the share of the CPUs that others had."""
     queued = grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s)
     preempted = grown_ratio(begin.preempted_switches, end.preempted_switches, begin.switches, end.switches)
-    loop_s = grown_ratio(begin.reference_s, end.reference_s, begin.reference_loops, end.reference_loops)
     busy = grown_ratio(begin.own_cpus_busy_s, end.own_cpus_busy_s, begin.own_cpus_s, end.own_cpus_s)
     own = grown_ratio(begin.cpu_s, end.cpu_s, begin.own_cpus_s, end.own_cpus_s)
     return Noise(
         run_queue_wait_ratio=queued,
         steal_ratio=grown_ratio(begin.host_steal_s, end.host_steal_s, begin.host_cpu_s, end.host_cpu_s),
-        reference_ratio=undisturbed_s / loop_s if loop_s and undisturbed_s else None,
         preempted_ratio=queued * preempted if queued is not None and preempted is not None else None,
-        reference_s=loop_s or None,  # a clock too coarse for the loop says nothing
-        undisturbed_s=undisturbed_s or None,
         others_ratio=None if busy is None or own is None else max(0.0, busy - own),
     )
 

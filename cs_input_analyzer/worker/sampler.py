@@ -12,7 +12,6 @@ from typing import Any
 
 from cs_input_analyzer.host.counters import CounterReader, read_memory
 from cs_input_analyzer.host.raw_reads import Look, look_into
-from cs_input_analyzer.host.reference import SpeedWatch, undisturbed_s
 from cs_input_analyzer.records import Op, SamplesPerElement, StopReason
 from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
 from cs_input_analyzer.worker.failures import element_error
@@ -68,7 +67,6 @@ class _Sampler:
     journal: JournalWriter
     given: Sampling
     loop: SamplingLoop
-    speed: SpeedWatch = field(default_factory=SpeedWatch)
     side: SideThread = field(init=False)
     epochs: int = 0
     pass_began: int = -1
@@ -79,7 +77,7 @@ class _Sampler:
             journal=self.journal,
             loop=self.loop,
             meter=CostMeter(ops=self.given.ops),
-            counters=CounterReader(speed=self.speed),
+            counters=CounterReader(),
             polls_costs=self.given.want_costs,
             min_window_s=self.given.min_window_s,
             window_s=self.given.max_window_s,
@@ -88,7 +86,6 @@ class _Sampler:
         )
 
     def begin(self) -> None:
-        self.speed.start()
         self.until_s = now_s() + self.given.max_window_s
         self.loop.stop_at(self.until_s)
         self.side.start()
@@ -111,10 +108,8 @@ class _Sampler:
         return None
 
     def finish(self, stopped_by: StopReason) -> None:
-        self.speed.stop()
         self.side.end()
         meter = self.side.meter
-        self.journal.event("reference", undisturbed_s=undisturbed_s(self.speed.loops_s()))
         looks = _looks(self.given.dataset, self.given.ops)
         self.journal.event("reads", **asdict(reads_of(self.given.ops, meter.passed, looks)))
         self.journal.event("memory", **asdict(read_memory(self.given.inherited_shared_bytes)))

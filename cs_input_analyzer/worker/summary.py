@@ -11,16 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.host.counters import Counters
-from cs_input_analyzer.model.capacity.quiet import kept_ratio
-from cs_input_analyzer.model.estimates import NORMAL_95, total
-from cs_input_analyzer.model.steady_state import Window, batch_gap, half_width_of_series, rate_of, steady_window
+from cs_input_analyzer.model.estimates import total
+from cs_input_analyzer.model.steady_state import Window, batch_gap, rate_of, steady_window
 from cs_input_analyzer.records import (
     CacheChoice,
     Estimate,
     IgnoredErrors,
     Layout,
     Measurement,
-    Noise,
     PipelineGraph,
     Profile,
     SteadyState,
@@ -34,7 +32,7 @@ from cs_input_analyzer.tfdata.threads import reader_ops
 from cs_input_analyzer.tfdata.visits import OpCounts, per_sample, records_per_sample, visit_ratios, well_seen
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.worker.journal import Journal
-from cs_input_analyzer.worker.noise import epoch_gap_s, grown_ratio, moved_parameters, noise_between
+from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_between
 from cs_input_analyzer.worker.second_look import marginal_costs
 
 # Gaps between batches that are kept of a worker: enough to see how they scatter.
@@ -43,9 +41,6 @@ TRACE = 512
 FEWEST_STAMPS = 3
 # Fewer batches of a filled cache are less certain than those before.
 LEAST_STAMPS = 10
-# Pieces of a window that are corrected by themselves for what others took: shorter ones say too little of it. Of fewer than so many
-# nothing is said.
-PIECE_S, LEAST_PIECES = 0.2, 4
 # The stage of a worker that has written nothing yet.
 IMPORTING = "importing TensorFlow"
 Killed = Literal["start", "deadline", "memory", "storage", "interrupt"]
@@ -122,7 +117,7 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
 
 # What a worker does from these events on; the others, such as what AUTOTUNE changed, come in the midst of something.
 STAGES = dict.fromkeys(("sampling", "chunk", "epoch"), "sampling") | {
-    "reference": "finishing",
+    "memory": "finishing",
     "go": "waiting to sample",
     "first_batch": "waiting to sample",
     "built": "waiting for the first batch",
@@ -279,42 +274,10 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
             is_filling_cache=_is_filling_cache(journal, window),
             pass_elements=next((int(event["batches"]) + 1 for event in journal.events if event["event"] == "epoch"), None),
         ),
-        noise=_noise(journal, window, begin, end),
+        noise=noise_between(begin, end),
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
         batch_gaps_s=tuple(np.round(gaps, 7)[-TRACE:].tolist()),
     )
-
-
-def _noise(journal: Journal, window: Window, begin: Counters, end: Counters) -> Noise:
-    """How quiet the host was in the window, and how sure its rate is once each piece of it is corrected for that."""
-    reference = journal.last("reference")
-    undisturbed_s = reference["undisturbed_s"] if reference else None
-    noise = noise_between(begin, end, undisturbed_s)
-    ends = [window.first, *_pieces(journal, window)]
-    stamps_s, counters = journal.stamps_s[ends], _counters_at(journal, journal.stamps_s[ends])
-    logs: list[float] = []
-    for place in range(1, len(ends)):
-        before, after = counters[place - 1], counters[place]
-        used_ratio = grown_ratio(before.cpu_s, after.cpu_s, before.own_cpus_s, after.own_cpus_s)
-        if used_ratio is not None:
-            kept = kept_ratio(used_ratio, noise_between(before, after, undisturbed_s))
-            gap_s = float(stamps_s[place] - stamps_s[place - 1]) / (ends[place] - ends[place - 1])
-            logs.append(math.log(gap_s * kept))
-    if len(logs) < LEAST_PIECES:
-        return noise
-    return replace(noise, quiet_error_log=half_width_of_series(np.array(logs)) / NORMAL_95)
-
-
-def _pieces(journal: Journal, window: Window) -> list[int]:
-    """Return the places of the last batches before each reading of the counters, which divide the window into pieces."""
-    stamps_s = journal.stamps_s
-    found, last_s = list[int](), float(stamps_s[window.first])
-    for at_s, _ in journal.readings():
-        place = int(np.searchsorted(stamps_s, at_s, side="right")) - 1
-        if window.first < place <= window.first + window.batches and stamps_s[place] - last_s >= PIECE_S:
-            found.append(place)
-            last_s = float(stamps_s[place])
-    return found
 
 
 def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:

@@ -86,17 +86,21 @@ def _measure(request: Request, probing: Probing) -> None:
     """All launches but those of the fixes, in their order; every launch of a plan is chosen by what the ones before it gave."""
     plan: LaunchPlan | None = None
     probing.seconds.keep_for_fixes()
-    probing.measure_first(request.options.probe_layouts or capacity.first_probes(request.cluster, request.host.cpu_budget))
+    probing.measure_first(request.options.probe_layouts or capacity.lone_probes(request.cluster, request.host.cpu_budget))
     request = with_pipelines_batch(request, probing.results.pipeline)
     if not any(finding.edits or finding.after for finding in findings_of(request, probing.results, None).findings):
         probing.seconds.keep_nothing_for_fixes()
     probing.measure_storage()
-    probing.measure_next_probes(request.cluster)
+    if not request.options.probe_layouts:
+        probing.measure_full_node(request.cluster)
+        probing.measure_next_probes(request.cluster)
     for _ in range(MAX_ROUNDS):
         plan = _plan(request, probing)
         if plan is None:
             break
-        if not probing.turn_cold(plan, request.cluster) and (probing.results.has_measured(plan) or not probing.measure_round(plan)):
+        if probing.turn_cold(plan, request.cluster):
+            continue
+        if probing.results.has_measured(plan) or not probing.measure_round(plan, request.cluster):
             break
     if plan is not None:
         probing.measure_nodes(plan)

@@ -244,14 +244,12 @@ def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
 def _model_of(run: Analysis) -> CapacityModel:
     """The run's model, for launches that announce no more workers than they start: what the worker count of the plan does to a
     worker's shard, and how far those shards differ, is not in them. Raises UsageError where there is none."""
-    if run.capacity is None or not run.capacity.workers:
+    if run.capacity is None or not run.capacity.points:
         raise UsageError(
             "this run holds no capacity model, so there is no prediction to compare with: it was written by an older version, or "
             "ended before anything was measured; analyze again, and validate the new run"
         )
-    model, whole = run.capacity, run.capacity.whole_slowest_ratio
-    slowest = model.slowest_ratio if whole is None else whole  # an older version kept the two as one
-    return replace(model, shard_ratio=Estimate.exact(1.0), shard_replicates=(), slowest_ratio=slowest)
+    return capacity.without_shards(run.capacity)
 
 
 def _options(trial: Trial) -> Options:

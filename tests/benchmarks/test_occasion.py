@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from benchmarks.occasion import measuring, report
 from benchmarks.occasion.saved import DATA, add, saved
 
-COLUMNS = (*measuring.COLUMNS, *measuring.HOST_COLUMNS, *measuring.REFERENCE_COLUMNS)
+COLUMNS = (*measuring.COLUMNS, *measuring.HOST_COLUMNS)
 
 
 def row(pipeline: str, rate: float, **values: Any) -> list[Any]:
     usual = {"pipeline": pipeline, "tasks": 1, "cpus": 1, "launch": 0, "task": 0, "slice": 0, "wall_us": 1_000_000}
-    usual |= {"loop_us": None, "undisturbed_us": None}
     given = {"samples": rate, "cpu_us": 900_000, "host_cpu_ms": 1000, **values}
     return [{**dict.fromkeys(COLUMNS, 0), **usual, **given}[name] for name in COLUMNS]
 
@@ -64,16 +63,6 @@ def test_what_two_layouts_share_is_not_in_their_ratio() -> None:
     assert found["a 1x1x2 / 1x1x1"]["ratio"] == pytest.approx(1.8)
     assert found["a 1x1x2 / 1x1x1"]["between"].sd == pytest.approx(0, abs=1e-12)
     assert found["a 1x1x2"]["between"].sd > 0.5
-
-
-def test_what_others_took_is_no_part_of_the_quiet_level() -> None:
-    usual = {"cpu_us": 1_000_000, "loop_us": 80.0, "undisturbed_us": 80.0}
-    busy = usual | {"cpu_us": 400_000, "queue_us": 600_000, "others_ratio": 0.6}
-    waits = usual | {"cpu_us": 100_000, "queue_us": 0, "others_ratio": 0.9}
-    rows = [row("a", 100, **usual), row("a", 40, **busy, slice=1), row("a", 95, **waits, slice=2)]
-    found = report.read(occasion(0, rows)).slices
-    assert [one.samples_per_s for one in found] == [100, 40, 95]
-    assert [one.quiet_samples_per_s for one in found] == [pytest.approx(100), pytest.approx(100), pytest.approx(95, rel=0.11)]
 
 
 def test_tasks_of_a_launch_are_added_and_one_that_lacks_a_task_is_left_out() -> None:

@@ -18,7 +18,6 @@ import pytest
 
 from cs_input_analyzer.host import counters
 from cs_input_analyzer.host.counters import CounterReader, Counters, read_memory
-from cs_input_analyzer.host.reference import SpeedWatch
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -37,7 +36,7 @@ def busy_child(code: str = "") -> Iterator[subprocess.Popen[str]]:
 
 
 def test_what_a_process_does_shows_in_its_totals_and_they_never_fall(tmp_path: Path) -> None:
-    reader, file = CounterReader(speed=SpeedWatch()), tmp_path / "bytes"
+    reader, file = CounterReader(), tmp_path / "bytes"
     file.write_bytes(bytes(3_000_000))
     before, release = reader.read(), threading.Event()
     waiting = [threading.Thread(target=release.wait) for _ in range(5)]

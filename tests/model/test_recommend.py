@@ -19,7 +19,6 @@ from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
     Consumption,
-    ContentionPoint,
     Estimate,
     LaunchPlan,
     Layout,
@@ -27,12 +26,17 @@ from cs_input_analyzer.records import (
     Prediction,
 )
 
+LONE = (make_point(1, 1, 100.0), make_point(1, 2, 180.0), make_point(1, 4, 300.0))
+
+
+# Workers that gain little from a second CPU.
+NARROW = (make_point(1, 1, 100.0), make_point(1, 2, 130.0), make_point(1, 4, 150.0), make_point(4, 1, 95.0))
+
 
 def a_model(**overrides: object) -> CapacityModel:
     """100 samples/s on one CPU, 180 on two, 300 on four; 0.5 GiB each."""
     plain: dict[str, object] = {
-        "workers": (make_point(1, 100.0), make_point(2, 180.0), make_point(4, 300.0)),
-        "contention": (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.9)),),
+        "points": (*LONE, make_point(4, 1, 90.0)),
         "slowest_ratio": 0.98,
         "host_cpus": 4,
         "private_bytes": GIB // 2,
@@ -92,7 +96,7 @@ problems = st.fixed_dictionaries(
             slowest_ratio=st.sampled_from([1.0, 0.95, 0.6, 0.2]),
             spread_ratio=st.sampled_from([0.0, 0.02, 0.1]),
             host_read_bytes_per_s=st.sampled_from([None, 2e7]),
-            contention=st.sampled_from([(), (ContentionPoint(tasks=4, cpus=1, busy_ratio=1.0, kept_ratio=make_estimate(0.7)),)]),
+            points=st.sampled_from([LONE, (*LONE, make_point(4, 1, 70.0))]),
             private_bytes=st.sampled_from([None, GIB // 2, 3 * GIB]),
             is_sharded=st.booleans(),
             file_count=st.sampled_from([None, 3, 20, 500]),
@@ -187,8 +191,8 @@ def test_no_launch_of_all_is_better_than_the_plan(problem: dict[str, object], de
 
 
 def test_threads_that_share_a_lock_get_no_cpus_that_slow_them_down() -> None:
-    slower = (make_point(1, 100.0), make_point(2, 75.0))
-    assert plan(80, a_model(workers=slower, contention=())).cpus_per_task == 1
+    slower = (make_point(1, 1, 100.0), make_point(1, 2, 75.0))
+    assert plan(80, a_model(points=slower)).cpus_per_task == 1
     assert plan(80, a_model()).cpus_per_task == 4
 
 
@@ -259,7 +263,7 @@ def test_one_worker_that_waits_for_no_other_is_found_where_more_of_them_deliver_
 
 def test_without_a_demand_the_rate_per_node_decides_and_nothing_is_judged() -> None:
     # Two CPUs: one node holds the chief and one worker; eight hold it and fourteen.
-    found = plan(None, cluster=a_cluster(cpus_per_node=2))
+    found = plan(None, a_model(points=NARROW), cluster=a_cluster(cpus_per_node=2))
     assert (found.nodes, found.input_workers) == (8, 14)
     assert "No demand" in found.why
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union
 
 from hypothesis import strategies as st
 
-from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Cluster, Estimate, LaunchPlan, Layout, Noise, Op, Options, QuietLoop
+from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Cluster, Estimate, LaunchPlan, Layout, Op, Options
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(max_size=12)
@@ -51,15 +51,12 @@ def values_of(annotation: Any) -> st.SearchStrategy[Any]:
 
 # Fields of which a record refuses some values.
 COUNTS = {name: st.integers(1, 10**6) for name in ("nodes", "tasks_per_node", "cpus_per_task")}
-LOOPS_S = st.floats(0, 60, exclude_min=True, exclude_max=True)
 LIMITED: dict[Any, dict[str, st.SearchStrategy[Any]]] = {
     Layout: COUNTS,
     LaunchPlan: COUNTS,
     # A circle of ops, and params that are none, are refused when a run is read.
     Op: {"inputs": st.just(()), "within": st.none()},
     Options: {"params_json": st.none() | st.just('{"batch_size": 256}')},
-    QuietLoop: {"cpu_s": LOOPS_S},
-    Noise: {"reference_s": st.none() | LOOPS_S, "undisturbed_s": st.none() | LOOPS_S},
 }
 
 

@@ -86,7 +86,6 @@ def test_each_sign_of_noise_is_said_alone() -> None:
     signs = {
         "run_queue_wait_ratio": "threads waited for a CPU 12.3 % of the time they ran",
         "steal_ratio": "the hypervisor took 12.3 %",
-        "reference_ratio": "its CPUs ran at 12.3 % of their full speed",
         "others_ratio": "others had 12.3 % of the worker's CPUs",
     }
     assert {field: noise(Noise(**(unread | {field: 0.123}))) for field in signs} == signs

@@ -105,5 +105,5 @@ def test_memory_stands_beside_its_limit() -> None:
 
 def test_a_model_of_nonsense_draws_nothing() -> None:
     plan = make_plan(predicted_samples_per_s=make_estimate(1e308))
-    nonsense = usual_run(capacity=make_capacity_model(workers=(), contention=()), recommendation=plan)
+    nonsense = usual_run(capacity=make_capacity_model(points=()), recommendation=plan)
     assert {"supply-demand", "rate-over-time"} & set(pictures_of(nonsense)) == {"rate-over-time"}

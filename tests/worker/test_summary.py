@@ -90,39 +90,6 @@ def test_cpu_time_and_rate_are_of_the_same_batches(
     assert found.bytes_read_per_sample == pytest.approx(0.7)
 
 
-def in_pieces(folder: Path, left: Sequence[float], piece_s: float = 0.5) -> WorkerResult:
-    """A worker that gets this share of its one CPU in each piece of half a second, 1,000 batches of 10 samples a CPU second."""
-    writer = JournalWriter(folder)
-    writer.event("first_batch", first_batch_s=0.5, bytes=400, samples=10)
-    known = replace(ZERO, own_cpus_s=0.0, own_cpus_busy_s=0.0)
-    writer.event("sampling", counters=asdict(known), at_s=1000.0)
-    for number, share in enumerate(left):
-        begin_s, batches = 1000.0 + number * piece_s, round(1000 * share * piece_s)
-        ran_s, waited_s = piece_s * share, piece_s * (1 - share)
-        known = replace(
-            known,
-            cpu_s=known.cpu_s + ran_s,
-            run_s=known.run_s + ran_s,
-            queued_s=known.queued_s + waited_s,
-            own_cpus_s=known.own_cpus_s + piece_s,
-            own_cpus_busy_s=known.own_cpus_busy_s + piece_s,
-        )
-        writer.chunk(begin_s + np.arange(1, batches + 1) * piece_s / batches, None, known, begin_s + piece_s)
-    writer.event("done", stopped_by="budget", epochs=0)
-    return worker_result(read_journal(folder), CLEAN, index=0, node="n")
-
-
-def test_a_rate_that_others_made_uneven_is_sure_at_the_quiet_level(tmp_path: Path) -> None:
-    rate = (found := in_pieces(tmp_path, [0.9, 0.4, 0.8, 0.5, 0.7, 0.9, 0.4, 0.8, 0.6, 0.7])).samples_per_s
-    assert rate.high / rate.low > 1.15
-    assert found.noise.quiet_error_log < 0.005
-
-
-@pytest.mark.parametrize(("pieces", "piece_s"), [(3, 0.5), (8, 0.1)])
-def test_few_pieces_say_nothing_of_the_quiet_level(tmp_path: Path, pieces: int, piece_s: float) -> None:
-    assert in_pieces(tmp_path, [0.5] * pieces, piece_s).noise.quiet_error_log is None
-
-
 @pytest.mark.parametrize(
     ("until", "returncode", "killed_for", "status", "words"),
     [
@@ -149,7 +116,7 @@ WHILE_SAMPLING = ("epoch", "cache_filling", "cache_filled", "costs", "reads", "t
 
 
 @pytest.mark.parametrize(
-    ("last", "stage"), [*((kind, "sampling") for kind in WHILE_SAMPLING), ("reference", "finishing"), ("nobody knows", "sampling")]
+    ("last", "stage"), [*((kind, "sampling") for kind in WHILE_SAMPLING), ("memory", "finishing"), ("nobody knows", "sampling")]
 )
 def test_what_it_did_is_known_whatever_it_wrote_last(tmp_path: Path, last: str, stage: str) -> None:
     written(tmp_path, until="chunk")
@@ -217,7 +184,6 @@ def lived(
         writer.chunk(stamps[done - 10 : done], None, counters(done), float(stamps[done - 1]))
         for _ in range(ends.count(done)):
             writer.event("epoch", batches=done)
-    writer.event("reference", undisturbed_s=1e-4)
     writer.event("done", stopped_by="budget", epochs=0)
     return worker_result(read_journal(folder), CLEAN, index=0, node="n")
 
@@ -274,20 +240,6 @@ def test_gaps_between_passes(
 
 
 # --- noise ---------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("loop_s", "ratio"), [(1e-4, 1.0), (2e-4, 0.5)])
-def test_the_reference_is_the_loop_beside_the_window_and_never_touches_the_rate(
-    tmp_path: Path, loop_s: float, ratio: float
-) -> None:
-    def beside(batches: int) -> Counters:
-        return replace(ZERO, reference_s=loop_s * batches, reference_loops=batches)
-
-    found = lived(tmp_path, CONSTANT, counters=beside)
-    assert found.noise.reference_s == pytest.approx(loop_s)
-    assert found.noise.reference_ratio == pytest.approx(ratio)
-    (tmp_path / "alone").mkdir()
-    assert found.samples_per_s == lived(tmp_path / "alone", CONSTANT).samples_per_s
 
 
 @pytest.mark.parametrize(("busy_s", "own_s", "others"), [(0.01, 0.01, 0.0), (0.01, 0.004, 0.6), (0.004, 0.006, 0.0)])

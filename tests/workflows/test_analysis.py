@@ -103,12 +103,11 @@ def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan(unhurr
     assert found.verdict == "accelerator_bound"
     assert not found.budget.not_measured
     assert all(measurement.why for measurement in found.measurements)
-    # The planned size is seen in three fresh processes, and profiled alone.
+    # The planned size is launched again, and profiled alone.
     deciding = [m for m in found.measurements if m.layout.cpus_per_task == plan.cpus_per_task]
-    assert sum(len(m.measured_workers) for m in deciding) >= 3
+    assert len(deciding) >= 2
     assert (found.profile.layout.tasks_per_node, found.profile.layout.cpus_per_task) == (1, plan.cpus_per_task)
-    assert [point.cpus for point in found.capacity.workers] == [1, 2]
-    assert found.capacity.contention
+    assert [point.cpus for point in found.capacity.points if point.tasks == 1] == [1, 2]
     # Later rounds run the plan among the layouts that it is compared with, on other files.
     later = [work for _, work in works[3:]]
     assert any(work.num_workers > 2 for work in later)
@@ -321,15 +320,6 @@ def test_shard_indices_are_distinct_workers_with_the_largest_and_the_smallest(
         sums = [sum(sizes[index::workers]) for index in range(workers)]
         assert max(sums) in {sums[index] for index in indices}
         assert min(sums) in {sums[index] for index in indices}
-
-
-def test_rounds_differ_in_order_by_their_seed() -> None:
-    orders = set()
-    for seed in range(4):
-        launcher = FakeLauncher(linear, import_s=1.0)
-        analyzed(launcher, job(demand=30_000, max_seconds=300, seed=seed))
-        orders.add(tuple(layout for layout, _ in launcher.ran))
-    assert len(orders) > 1
 
 
 def big(gib: float) -> FakeLauncher:

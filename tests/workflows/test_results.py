@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.model import recommend
-from cs_input_analyzer.model.capacity.quiet import at_quiet_level
+from cs_input_analyzer.model.capacity import on_idle_cpus
 from cs_input_analyzer.records import Measurement, Noise, Options, Profile
 from cs_input_analyzer.workflows.probing.results import Results
 from tests.builders import (
@@ -84,7 +84,7 @@ def python_launch(layout: str, rate: float, others: float) -> LaunchResult:
     """One worker of it: a sample takes the lock for so long, whatever the CPUs."""
     cost = make_op_cost("map", self_cpu_s_per_sample=SAMPLE_S, wait_s_per_sample=SAMPLE_S, parallelism=2.0)
     profile = Profile(layout=make_layout(layout), harness_us_per_batch=None, cpu_s_per_sample=1.1 * SAMPLE_S, ops=(cost,))
-    noise = Noise(run_queue_wait_ratio=1.6, steal_ratio=0.0, others_ratio=others, reference_s=6e-5, undisturbed_s=6e-5)
+    noise = Noise(run_queue_wait_ratio=1.6, steal_ratio=0.0, others_ratio=others)
     worker = make_worker(rate, cpu_s_per_sample=1.1 * SAMPLE_S, noise=noise, steady_state=make_steady_state())
     return LaunchResult(
         measurement=make_measurement(layout, workers=(worker,), noise=noise),
@@ -120,7 +120,7 @@ def test_the_plan_of_such_a_pipeline_names_the_lock() -> None:
     results = Results(Options(), make_host(cpu_budget=2))
     results.keep(python_launch("1x1x1", 4_000.0, 0.5))
     results.keep(python_launch("1x1x2", 10_000.0, 0.5))
-    free = at_quiet_level(results.measurements)[1].samples_per_s
+    free = on_idle_cpus(results.measurements[1]).samples_per_s
     assert free is not None
     assert free.estimate > 1.2 / SAMPLE_S
     layout, cluster = make_layout("2x8x2"), make_cluster(cpus_per_node=16, network_bytes_per_s_per_node=None)

@@ -142,6 +142,9 @@ class SlurmLauncher:
     def now_s(self) -> float:
         return time.monotonic()
 
+    def free_bytes(self) -> int:
+        return self.host.memory_bytes
+
     def starting_s(self, workers: int) -> float:
         seen_s = [each.starting_s for each in self._started if each.starting_s is not None]
         return min(seen_s, default=STARTING_S)  # launches that import side by side take longer than one

@@ -11,37 +11,28 @@ ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station
 
 and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
 
-`quiet` takes away what others on the host did to the measurements, `fitting` makes the model from them, `worker` and `prediction`
-predict from it, `probes` names the layouts to measure, `scaling` finds the ceiling of a storage that several nodes share, and
-`assumptions` holds the names of limits and all numbers that were not measured.
+`idle` takes away what others on the host did to the measurements, `fitting` makes the model from them, `rates`, `worker` and
+`prediction` predict from it, `probes` names the layouts to measure, `scaling` finds the ceiling of a storage that several nodes
+share, and `assumptions` holds the names of limits and all numbers that were not measured.
 """
 
 from __future__ import annotations
 
-from cs_input_analyzer.model.capacity.fitting import fit
+from cs_input_analyzer.model.capacity.fitting import fit, without_shards
+from cs_input_analyzer.model.capacity.idle import kept_logs, on_idle_cpus
 from cs_input_analyzer.model.capacity.prediction import dataset_bytes_per_node, predict
-from cs_input_analyzer.model.capacity.probes import first_probes, next_probe
-from cs_input_analyzer.model.capacity.quiet import (
-    OTHERS_ERROR_RATIO,
-    at_other_hours,
-    at_quiet_level,
-    fastest_loops_s,
-    slowed_log,
-    with_known_loops,
-)
+from cs_input_analyzer.model.capacity.probes import full_probes, lone_probes, next_probe
 from cs_input_analyzer.model.capacity.scaling import scaling_of
 
 __all__ = [
-    "OTHERS_ERROR_RATIO",
-    "at_other_hours",
-    "at_quiet_level",
     "dataset_bytes_per_node",
-    "fastest_loops_s",
-    "first_probes",
     "fit",
+    "full_probes",
+    "kept_logs",
+    "lone_probes",
     "next_probe",
+    "on_idle_cpus",
     "predict",
     "scaling_of",
-    "slowed_log",
-    "with_known_loops",
+    "without_shards",
 ]

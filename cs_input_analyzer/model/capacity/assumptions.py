@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from cs_input_analyzer.records.machine import THIS_HOST as THIS_HOST
 
@@ -23,30 +24,39 @@ MEMORY = "memory per node"
 FILES = "files"
 INPUT_WORKERS = "input workers"
 
-# Assumption: fresh processes of one pipeline differ by 3 % (one standard deviation) until they are seen to differ by more. It is
-# worth as much as four observed differences. Without it two processes that happen to agree would claim to be exact.
-PROCESS_SPREAD_RATIO = 0.03
-PROCESS_SPREAD_WEIGHT = 4
 
-# At the quiet level fresh launches of one layout differ by so much (one standard deviation): in ten occasions it was 2 % over
-# all of four pipelines, and 5 % at most (`benchmarks/occasion`). It is worth as much as four observed differences.
-LAUNCH_SPREAD_RATIO = 0.05
-LAUNCH_SPREAD_WEIGHT = 4
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """What is assumed until a host shows it: standard deviations of the natural logarithm of a rate.
 
-# What runs at different hours say of the quiet level of one host differs by so much (one standard deviation): all occasions but one
-# (`benchmarks.other_hours --most-others 0.5`). In that one others used 73 % of the CPUs, and the quiet level was seen a fifth too
-# low.
-RUN_SPREAD_RATIO = 0.06
+    Attributes:
+        process: of fresh processes of one launch.
+        launch, host: of fresh launches, and of one host from hour to hour, on CPUs that nobody else uses. Where others take a share
+            of the CPUs, `assumed_spread` adds what that disturbs.
+        virtual_host: of a virtual machine from hour to hour: neighbours on the same cores are in no counter. On one shared machine,
+            hours in which others had at most 5 % of the CPUs differed by 10 % (`benchmarks/quiet_hours`).
+        shape: of a size between two probed ones, for each root of a doubling. It is 11 % in the middle of three doublings in 44
+            published curves (`benchmarks/published_scaling`).
+        node: of the speed of a node, CPU for CPU, that was neither stated nor measured.
+    """
 
-# The model's own error, natural logarithm, for each doubling of the size beyond twice what was probed: no launch so far outside was
-# measured. What is known to change with the CPUs in use is their clock: from two busy cores to all of eight it falls by 4 % each
-# doubling (Intel Xeon E5-2667 v2, whose steps of turbo are published). Nearer, 454 launches of 14 pipelines that had no part in the
-# model lay outside of its intervals by 0.001 inside what was probed, and by 0.013 for a doubling (`benchmarks/prediction_error`).
-FAR_ERROR_LOG_PER_DOUBLING = 0.05
-SHAPE_ERROR_LOG = 0.06
+    process: float = 0.03
+    launch: float = 0.03
+    host: float = 0.01
+    virtual_host: float = 0.11
+    shape: float = 0.15
+    node: float = 0.085
 
-# Assumption: a node whose speed was neither stated nor measured is up to so much slower or faster, CPU for CPU, than this host.
-UNKNOWN_SPEED_RATIO = 1.15
+
+ASSUMED = Assumed()
+OTHERS_SHARE = 0.4
+"""Of the share of the CPUs that others had, so much is the standard deviation of what a rate lost to them."""
+
+
+def assumed_spread(quiet: float, others_ratio: float) -> float:
+    """Return an assumed spread on a host of whose CPUs others had a share."""
+    return math.hypot(quiet, OTHERS_SHARE * others_ratio)
+
 
 # The second hardware thread of a core adds so much of the core's rate: median of 31 CPU models whose servers were scored with and
 # without it (HEPscore23, file of 2026-08-20; the middle 90 % are 14 to 33 %).

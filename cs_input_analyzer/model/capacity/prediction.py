@@ -143,7 +143,7 @@ def predict(
         middle, low, high = map(float, supply(model, cluster, launch, Rates.of(worker), feed))
         rate = Estimate(estimate=middle, low=low, high=high, count=worker.count)
         hard = [Limit(name=name, samples_per_s=float(most.estimate)) for name, most in _hard_limits(model, cluster, launch)]
-        slowest = float(slowest_ratio(model, workers)) if feed == "round-robin" else 1.0
+        slowest = float(slowest_ratio(model, int(launch.streaming_nodes), workers)) if feed == "round-robin" else 1.0
         lasting = worker_ceilings(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
         binding = next((limit for limit in lasting if limit.samples_per_s <= worker.estimate), None)
         name = _worker_limit_name(model, layout.cpus_per_task) if binding is None else binding.name
@@ -166,7 +166,7 @@ def predict(
 def supply(model: CapacityModel, cluster: Cluster, launches: Launches, worker: Rates, feed: Feed) -> Rates:
     """What launches that can run deliver; `worker`: the rate of one of their workers, by `worker_rate`."""
     workers = launches.input_workers
-    slowest = slowest_ratio(model, workers) if feed == "round-robin" else 1.0
+    slowest = slowest_ratio(model, launches.streaming_nodes, workers) if feed == "round-robin" else 1.0
     rate = _with_launch_noise(worker, model, launches.streaming_nodes, workers).scaled(workers * slowest)
     for _, most in _hard_limits(model, cluster, launches):
         rate = rate.capped(most)
@@ -180,7 +180,7 @@ def memory_bytes(model: CapacityModel, tasks: int) -> int | None:
 
 def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
     """Whether more CPUs would speed a worker up: by the slope of the measured curve, or by utilization where there is no curve."""
-    points = model.workers
+    points = [point for point in model.points if point.tasks == 1]
     if len(points) == 1:
         cost = points[0].cpu_s_per_sample
         # Utilization law: U = X · D / m.
@@ -192,17 +192,21 @@ def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
     return WORKER_CPU if elasticity >= SCALING_ELASTICITY else WORKER_SERIAL
 
 
-def slowest_ratio(model: CapacityModel, workers: Ints | int) -> Floats:
-    """Slowest over mean of the persistent rates of `workers` workers, as expected: what a feed in strict turns is left with. One
-    waits for no other: 1. So two may deliver less than one, where the slowest stays behind by more than half.
+def slowest_ratio(model: CapacityModel, nodes: Ints | int, workers: Ints | int) -> Floats:
+    """Return the slowest over the mean of `workers` workers on `nodes` nodes: what a feed in strict turns is left with.
 
-    Of workers alike that is the expected minimum of so many draws of one log-normal (Blom, "Statistical Estimates and Transformed
-    Beta Variables", 1958, for its order statistic); where the largest and the smallest shard ran together, not above what they
-    showed.
+    One waits for no other: 1. Of workers alike it is the expected minimum of so many draws of processes, and of as many draws of
+    nodes (Blom, "Statistical Estimates and Transformed Beta Variables", 1958). Where the largest and the smallest shard ran
+    together, it is not above what they showed.
     """
-    count = np.maximum(workers, 1)
-    expected = np.exp(-model.spread_ratio * _normal_quantile((count - 0.375) / (count + 0.25)))
-    return np.where(count == 1, 1.0, np.minimum(model.slowest_ratio, expected))
+    logs = np.hypot(_expected_least(model.spread_ratio, workers), _expected_least(model.launch_spread_ratio, nodes))
+    return np.where(np.asarray(workers) <= 1, 1.0, np.minimum(model.slowest_ratio, np.exp(-logs)))
+
+
+def _expected_least(spread: float, count: Ints | int) -> Floats:
+    """Return how far the least of so many normal draws lies below their mean."""
+    several = np.maximum(count, 1)
+    return np.where(several == 1, 0.0, spread * _normal_quantile((several - 0.375) / (several + 0.25)))
 
 
 def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Ints, workers: Ints) -> Rates:

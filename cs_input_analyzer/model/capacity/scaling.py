@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from cs_input_analyzer.model.capacity.assumptions import PROCESS_SPREAD_RATIO
+from cs_input_analyzer.model.capacity.assumptions import ASSUMED
 from cs_input_analyzer.model.estimates import NORMAL_95, mean_of, product, quotient
 from cs_input_analyzer.records import CacheChoice, Estimate, Measurement, Scaling, ScalingPoint, WorkerResult
 from cs_input_analyzer.units import format_bytes_per_s, format_ratio
@@ -61,7 +61,7 @@ def _widest_shape(measurements: Sequence[Measurement]) -> list[Measurement] | No
 
 def _point(nodes: int, launches: Sequence[Measurement]) -> ScalingPoint:
     rates = [m.samples_per_s for m in launches if m.samples_per_s is not None]
-    between = NORMAL_95 * PROCESS_SPREAD_RATIO / math.sqrt(len(rates))
+    between = NORMAL_95 * ASSUMED.process / math.sqrt(len(rates))
     fresh_launches = Estimate(estimate=1.0, low=1 - between, high=1 + between)
     rate = replace(product(mean_of(rates), fresh_launches), count=len(rates))
     workers = [worker for m in launches for worker in m.measured_workers]

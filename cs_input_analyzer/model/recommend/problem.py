@@ -12,7 +12,7 @@ from cs_input_analyzer.model import capacity
 from cs_input_analyzer.model.capacity.prediction import Launches, Rates, memory_bytes
 from cs_input_analyzer.model.capacity.worker import worker_rate
 from cs_input_analyzer.model.recommend.verdict import needed_per_s
-from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, Estimate, Layout, Options, Prediction, WorkerPoint
+from cs_input_analyzer.records import CapacityModel, Cluster, Consumption, Estimate, Layout, Options, Prediction
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -66,13 +66,10 @@ class PlanningProblem:
 
     def _cpus_of(self, tasks: int, whole: int) -> int:
         """All CPUs that a node has for each of its tasks, but where a worker of fewer that was probed is clearly faster."""
-        rates = {point.cpus: self._rate(tasks, point.cpus).estimate for point in self._workers if point.cpus < whole}
+        probed = {point.cpus for point in self.model.points if self.least_cpus <= point.cpus < whole}
+        rates = {cpus: self._rate(tasks, cpus).estimate for cpus in sorted(probed)}
         faster = max(rates, key=lambda cpus: rates[cpus], default=whole)
         return faster if faster < whole and rates[faster] > FASTER_RATIO * self._rate(tasks, whole).estimate else whole
-
-    @property
-    def _workers(self) -> list[WorkerPoint]:
-        return [point for point in self.model.workers if point.cpus >= self.least_cpus]
 
     @property
     def tasks(self) -> Ints:

@@ -57,7 +57,7 @@ def _with_fixes(problem: PlanningProblem, choice: Choice, gain: Estimate, cpus: 
     model, planned = problem.model, choice.best.layout.cpus_per_task
     # The ratio for shards is where a factor on all workers goes.
     lifted = tuple(limit.scaled(gain.estimate) for limit in model.ceilings)
-    faster = replace(model, shard_ratio=product(model.shard_ratio, gain), shard_replicates=(), ceilings=lifted)
+    faster = replace(model, shard_ratio=product(model.shard_ratio, gain), ceilings=lifted)
     is_wider = cpus > planned
     found = choose(replace(problem, model=faster, worker_rates={}, least_cpus=cpus if is_wider else 1))
     return max((found, choice), key=_merit) if found is not None and is_wider else found

@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Sequence
 
-from cs_input_analyzer.model.capacity import slowed_log
+from cs_input_analyzer.model.capacity import kept_logs
 from cs_input_analyzer.records import OTHER_CACHE_RATIO, Analysis, Difference, Host, Tool
 from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import format_count, format_ratio
-from cs_input_analyzer.workflows.changes.rates import Pair, disturbance_log
+from cs_input_analyzer.workflows.changes.rates import Pair, disturbance_log, mean
 
 # Of a disturbance that makes a comparison less sure by less, nothing is said.
 SAID_LOG = 0.02
@@ -29,13 +29,13 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
     if one is not None and other is not None and abs(one - other) > OTHER_CACHE_RATIO:
         found.append(Difference(name="cached share of the files", old=format_ratio(one), new=format_ratio(other)))
     sides = ([m for pair in pairs for m in pair.old], [m for pair in pairs for m in pair.new])
-    is_known = [slowed_log(side) is not None for side in sides]
+    is_known = [bool(kept_logs(side)) for side in sides]
     if is_known[0] != is_known[1]:
         found += _unusual("what others had of the CPUs", [None if known else "not recorded" for known in is_known], "recorded")
     for pair in pairs:
         if disturbance_log(pair) > SAID_LOG:
-            slowed = [format_ratio(1 - math.exp(slowed_log(side) or 0.0)) for side in (pair.old, pair.new)]
-            before, after = (f"others and slower CPUs took {ratio} of the rate" for ratio in slowed)
+            slowed = [format_ratio(1 - math.exp(mean(kept_logs(side)))) for side in (pair.old, pair.new)]
+            before, after = (f"others took {ratio} of the rate" for ratio in slowed)
             found.append(Difference(name=f"host beside {pair.layout}", old=before, new=after))
     found += _unusual("launches that lost workers", [sum(not launch.is_whole for launch in side) for side in sides], "0")
     found += _unusual("interrupted", ["yes" if run.interrupted else None for run in (old, new)], "no")

@@ -8,8 +8,8 @@ where w is how differently the hosts were busy with other work (`disturbance_log
 of comparisons of equal runs one in ten, at most, names a change in any row. A rate that was measured once has n = 1, and the same
 law.
 
-Rates are those at the hosts' quiet level (`planning.capacity.quiet`), so that what others did in one of the runs is no change; how
-far the two were disturbed differently widens the interval. v is pooled over all groups of launches alike that both runs hold. For
+Rates are those of idle hosts (`model.capacity.idle`), so that what others did in one of the runs is no change; how far the two were
+disturbed differently widens the interval. v is pooled over all groups of launches alike that both runs hold. For
 when few were seen, the error of each and an assumption are mixed in; that may only widen. Runs of release 0.1 do not hold what
 others had of the CPUs: `circumstances` names that.
 """
@@ -20,7 +20,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cs_input_analyzer.model.capacity import OTHERS_ERROR_RATIO, at_quiet_level, slowed_log, with_known_loops
+from cs_input_analyzer.model.capacity import kept_logs, on_idle_cpus
+from cs_input_analyzer.model.capacity.assumptions import OTHERS_SHARE
 from cs_input_analyzer.model.estimates import from_log, log_error, student_t
 from cs_input_analyzer.records import Analysis, CacheChoice, Estimate, Layout, Measurement, RateChange, RateDirection
 from cs_input_analyzer.units import counted
@@ -50,17 +51,17 @@ def pairs_of(old: Analysis, new: Analysis) -> tuple[Pair, ...]:
         common = sorted({launch.cache_state for launch in one} & {launch.cache_state for launch in other})
         states = [(state, state) for state in common] or [(one[0].cache_state, other[0].cache_state)]
         found += [
-            _at_quiet_level(Pair(layout=layout, num_workers=workers, old=_in_state(one, mine), new=_in_state(other, theirs)))
+            _on_idle_cpus(Pair(layout=layout, num_workers=workers, old=_in_state(one, mine), new=_in_state(other, theirs)))
             for mine, theirs in states
         ]
     return tuple(found)
 
 
-def _at_quiet_level(pair: Pair) -> Pair:
-    """As it is where one of the runs does not hold what its host was disturbed by: then both rates are of busy hosts, or none."""
-    if slowed_log(pair.old) is None or slowed_log(pair.new) is None:
+def _on_idle_cpus(pair: Pair) -> Pair:
+    """Return both sides at the rates of an idle host; as they are if one of the runs does not hold what others had."""
+    if not kept_logs(pair.old) or not kept_logs(pair.new):
         return pair
-    return replace(pair, old=at_quiet_level(pair.old, is_compared=True), new=at_quiet_level(pair.new, is_compared=True))
+    return replace(pair, old=tuple(map(on_idle_cpus, pair.old)), new=tuple(map(on_idle_cpus, pair.new)))
 
 
 def not_compared(old: Analysis, new: Analysis) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ def rate_of(launch: Measurement) -> Estimate | None:
 def _by_key(run: Analysis) -> dict[Key, list[Measurement]]:
     """Those that delivered; launches that lost a worker only where there is no whole one."""
     found: dict[Key, list[Measurement]] = {}
-    for launch in (with_known_loops(launch, run.host.quiet_loops) for launch in run.measurements):
+    for launch in run.measurements:
         if rate_of(launch) is not None and launch.isolation == "process":
             found.setdefault((launch.layout, launch.num_workers), []).append(launch)
     return {key: [launch for launch in launches if launch.is_whole] or launches for key, launches in found.items()}
@@ -145,9 +146,9 @@ def mean(values: Sequence[float]) -> float:
 
 
 def disturbance_log(pair: Pair) -> float:
-    """Standard deviation that it adds to the logarithm of the ratio; 0 where both hosts were alike, or it was not recorded."""
-    old, new = (slowed_log(side) for side in (pair.old, pair.new))
-    return 0.0 if old is None or new is None else OTHERS_ERROR_RATIO * abs(old - new)
+    """Return the standard deviation that others add to the logarithm of the ratio; 0 if it was not recorded."""
+    old, new = (kept_logs(side) for side in (pair.old, pair.new))
+    return OTHERS_SHARE * abs(mean(old) - mean(new)) if old and new else 0.0
 
 
 # --- rates -----------------------------------------------------------------------------------------------------------

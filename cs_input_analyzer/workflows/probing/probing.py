@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, WorkPlan
-from cs_input_analyzer.host.machine import memory_here
 from cs_input_analyzer.host.storage import STREAMS, probe_storage
 from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Cluster, Host, LaunchPlan, Layout, Options, Storage
@@ -19,7 +18,7 @@ from cs_input_analyzer.worker.capture import is_script
 from cs_input_analyzer.worker.journal import Candidate
 from cs_input_analyzer.workflows.probing.failures import failure_of
 from cs_input_analyzer.workflows.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
-from cs_input_analyzer.workflows.probing.results import DECIDING_PROCESSES, Results
+from cs_input_analyzer.workflows.probing.results import Results
 from cs_input_analyzer.workflows.probing.seconds import (
     FIXES_WINDOW_S,
     LAUNCH_OVERHEAD_S,
@@ -32,7 +31,6 @@ from cs_input_analyzer.workflows.probing.seconds import (
 # A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
 WORKER_RSS_BYTES = 600 * 2**20
 WAITING_SHARE_RATIO = 0.6
-MAX_CONFIRMING_TASKS = 4
 # Launches that are only there because they may beat the ones that were measured.
 MOST_NEXT_PROBES = 3
 
@@ -103,11 +101,30 @@ class Probing:
                 side._run_all([replace(one, round_number=done) for one in wanted], longest_s)
         return rounds
 
+    def measure_full_node(self, cluster: Cluster) -> None:
+        """Measures the launches that fill a node: with workers of one CPU, and with wide ones."""
+        layouts = capacity.full_probes(cluster, self.results.cpu_budget, self._most_tasks(cluster))
+        wanted = [layout for layout in layouts if not self.results.launches_of(layout.tasks, layout.cpus_per_task)]
+        self._first = (*self._first, *wanted)
+        self._random.shuffle(wanted)
+        self._run_all([probe_of(layout) for layout in wanted], ROUND_WINDOW_S)
+
+    def _most_tasks(self, cluster: Cluster) -> int:
+        """Workers that this host can start at once, and that the planned nodes can hold: as memory and files allow."""
+        model = self.results.fit()
+        most = self.results.cpu_budget
+        if model.private_bytes:
+            room = min(self._launcher.free_bytes() * WAITING_SHARE_RATIO, float(cluster.memory_bytes_per_node))
+            most = min(most, int((room - (model.shared_bytes or 0)) / model.private_bytes))
+        if model.is_sharded and model.file_count is not None:
+            most = min(most, model.file_count)
+        return max(1, most)
+
     def measure_next_probes(self, cluster: Cluster) -> None:
         """One after the other, the layouts that may be faster than all that were measured, as far as the model predicts."""
         for _ in range(MOST_NEXT_PROBES):
-            layout = capacity.next_probe(self.results.fit(), cluster, self.results.cpu_budget)
-            if layout is None or self._options.probe_layouts:
+            layout = capacity.next_probe(self.results.fit(), cluster, self.results.cpu_budget, self._most_tasks(cluster))
+            if layout is None:
                 return
             if not self.seconds.suffice_for(f"{layout}, which may be the fastest of this host"):
                 return
@@ -176,30 +193,22 @@ class Probing:
             source = self.results.source_samples_per_s
             self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source)
 
-    def measure_round(self, plan: LaunchPlan) -> bool:
-        """One more round, in random order, on other files: the plan, and again the layouts it was compared with; False when time is
-        up.
-
-        Of the plan as many workers as fit this host run, each with the planned worker count announced.
-        """
-        fit_here = self.results.cpu_budget // plan.cpus_per_task
-        tasks = max(1, min(plan.input_workers, plan.tasks_per_node, fit_here, MAX_CONFIRMING_TASKS))
-        what = f"the plan {plan.layout} with its {plan.input_workers} workers announced"
-        if self.results.confirmation(plan) is not None:
-            missing = self.results.missing_processes(plan)
-            what = f"{missing} more process(es) of {plan.cpus_per_task} CPUs, to see how far fresh ones differ"
-        if not self.seconds.suffice_for(what):
+    def measure_round(self, plan: LaunchPlan, cluster: Cluster) -> bool:
+        """Measures a node of the plan once more, on other files, with the planned worker count announced. Returns False if there is
+        no time."""
+        tasks = max(
+            1,
+            min(plan.input_workers, plan.tasks_per_node, self.results.cpu_budget // plan.cpus_per_task, self._most_tasks(cluster)),
+        )
+        if not self.seconds.suffice_for(
+            f"the plan {plan.layout} with its {plan.input_workers} workers announced", self._launcher.starting_s(tasks)
+        ):
             return False
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
         indices = shard_indices([size for _, size in self.results.files], plan.input_workers, tasks, self._random)
-        wanted = [LaunchRequest(layout, plan.input_workers, indices, "workers of the plan, with its worker count announced")]
-        others = [other for other in self._first if self.results.processes_of(other) < DECIDING_PROCESSES and other != layout]
-        room = int((self.seconds.left_s - self._launcher.starting_s(tasks)) / (LAUNCH_OVERHEAD_S + ROUND_WINDOW_S)) - 1
-        self._random.shuffle(others)
-        wanted += [probe_of(other, "again: how far fresh processes and other files differ") for other in others[: max(0, room)]]
-        self._random.shuffle(wanted)
         self._rounds += 1
-        return self._run_all([replace(one, round_number=self._rounds) for one in wanted])
+        why = "workers of the plan, with its worker count announced"
+        return self._run_all([LaunchRequest(layout, plan.input_workers, indices, why, self._rounds)])
 
     def measure_nodes(self, plan: LaunchPlan) -> None:
         """The plan's workers on all nodes that there are, on one, and then on numbers between: what shared storage gives each.
@@ -256,7 +265,7 @@ class Probing:
         began_s = self._launcher.now_s()
         for position, wanted in enumerate(order):
             workers += wanted.layout.tasks
-            if not waiting or workers * WORKER_RSS_BYTES < memory_here().free_bytes * WAITING_SHARE_RATIO:
+            if not waiting or workers * WORKER_RSS_BYTES < self._launcher.free_bytes() * WAITING_SHARE_RATIO:
                 waiting[position] = self._launcher.start(wanted.layout)
         if not self.results.measurements:
             self.seconds.has_started(self._launcher.now_s() - began_s)  # an engine may import before it forks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.engines import LaunchResult
@@ -15,7 +14,6 @@ from cs_input_analyzer.records import (
     Estimate,
     Host,
     LaunchPlan,
-    Layout,
     Limit,
     Measurement,
     Options,
@@ -28,8 +26,8 @@ from cs_input_analyzer.records import (
 from cs_input_analyzer.tfdata.lineage import deals_out_files
 
 NEAR_COUNT_RATIO = 1.1
-# The largest differences are between processes (where AUTOTUNE lands, which CPU): a size that decides the plan is seen so often.
-DECIDING_PROCESSES = 3
+# The launch that was the fastest of several owes a part of that to chance: a plan is measured again.
+DECIDING_LAUNCHES = 2
 
 
 class Results:
@@ -131,14 +129,10 @@ class Results:
         found = self.widest()
         if found is None or self.pipeline is None:
             return ()
-        at_idle = capacity.at_quiet_level(self._compared(self.measurements))
-        idle = next(iter(at_idle[self.measurements.index(found[1])].workers), None)
+        idle = next(iter(capacity.on_idle_cpus(found[1]).workers), None)
         if idle is None:
             return ()
         return bottlenecks.ceilings(self.pipeline, *found, idle, storage=self.storage, measurements=self.alike)
-
-    def _compared(self, measurements: Sequence[Measurement]) -> list[Measurement]:
-        return [capacity.with_known_loops(measurement, self.host.quiet_loops) for measurement in measurements]
 
     def stations(self) -> tuple[Station, ...]:
         """What limits a lone worker of the most CPUs; empty where none was measured."""
@@ -158,12 +152,17 @@ class Results:
 
     def _fit(self) -> CapacityModel:
         assert self.pipeline is not None
-        model = capacity.fit(self.pipeline, self._compared(self.alike), self.cpu_budget)
+        model = capacity.fit(
+            self.pipeline,
+            self.alike,
+            self.cpu_budget,
+            earlier=self.host.kept_ratios,
+            is_virtual=bool(self.host.is_virtual),
+        )
         profile = self.profile_of(None)
         moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
         return replace(
             model,
-            host_ratio=capacity.at_other_hours(model.host_ratio, self.host.kept_ratios),
             is_sharded=model.is_sharded or self.is_sharded,
             host_read_bytes_per_s=self._host_read_bytes_per_s(),
             moved_bytes_per_sample=2 * sum(moved) if moved else None,  # written by one op, read by the next
@@ -186,17 +185,16 @@ class Results:
     # --- a plan ---------------------------------------------------------------------------------------------------------------
 
     def has_measured(self, plan: LaunchPlan) -> bool:
-        """The planned worker count was announced to workers of the planned size, and enough fresh processes of that size ran."""
-        return self.confirmation(plan) is not None and self.missing_processes(plan) <= 0
+        """Return whether the planned worker count was announced, and a node of the plan was launched often enough."""
+        return (
+            self.confirmation(plan) is not None and self.launches_of(plan.tasks_per_node, plan.cpus_per_task) >= DECIDING_LAUNCHES
+        )
 
-    def missing_processes(self, plan: LaunchPlan) -> int:
-        """Fresh processes of the planned size that would have to deliver a rate, too, before it decides."""
-        alike = [m for m in self.alike if m.layout.cpus_per_task == plan.cpus_per_task]
-        return DECIDING_PROCESSES - sum(len(m.measured_workers) for m in alike)
-
-    def processes_of(self, layout: Layout) -> int:
-        """Fresh processes of this layout that delivered a rate."""
-        return sum(len(m.measured_workers) for m in self.alike if m.layout == layout)
+    def launches_of(self, tasks: int, cpus: int) -> int:
+        """Return how many launches of this shape on one node delivered a rate, of as many of its tasks as fit here."""
+        tasks = min(tasks, self.cpu_budget // cpus)
+        shapes = [(m.layout.tasks, m.layout.cpus_per_task) for m in self.alike if m.measured_workers]
+        return shapes.count((tasks, cpus))
 
     def confirmation(self, plan: LaunchPlan) -> int | None:
         """The measurement of planned workers whose announced count is the plan's, or the nearest within a tenth of it: the last

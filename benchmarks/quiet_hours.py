@@ -1,0 +1,187 @@
+"""Does a run of one hour foretell what undisturbed hours deliver? The saved occasions, judged by rates as they were measured.
+
+    python -m benchmarks.quiet_hours [--json OUT]
+
+The truth of a launch is what other quiet hours of the same host delivered, between two of its starts. In a quiet hour others had at
+most 5 % of the CPUs, by the kernel's account. No correction is part of the truth. Each hour, busy ones too, is fitted by the model
+as it is now, and predicts launches of an idle host. Plans are for 20 demands, from half a worker's worth to twenty, on 16 nodes of
+64 CPUs. A plan holds if its supply by the truth, in proportion to its workers, reaches the demand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.occasion.report import around, worker_of
+from benchmarks.occasion.saved import saved
+from benchmarks.paired import arguments, save, show
+from cs_input_analyzer.model import capacity
+from cs_input_analyzer.model.estimates import NORMAL_95
+from cs_input_analyzer.model.recommend import recommend
+from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Measurement, Options, PipelineGraph
+from cs_input_analyzer.worker.summary import measurement_of
+
+MOST_OTHERS_RATIO = 0.05
+LEAST_QUIET_HOURS = 10
+NODES = Cluster(
+    nodes=16, cpus_per_node=64, memory_bytes_per_node=2**38, threads_per_core=1, speed_ratio=Estimate.exact(1.0), source="declared"
+)
+DEMANDS = np.geomspace(0.5, 20, 20)
+NEAR_SUPPLY_RATIO = 0.03
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hour:
+    """One pipeline at one hour. `rates`: by layout, of each launch."""
+
+    others_ratio: float
+    is_told: bool  # what others had is known of each launch
+    launches: tuple[Measurement, ...]
+    rates: dict[Layout, list[float]]
+    cpus: int
+
+    @property
+    def is_quiet(self) -> bool:
+        return self.others_ratio <= MOST_OTHERS_RATIO
+
+
+def hours() -> dict[tuple[str, str], list[Hour]]:
+    """Return the hours of each start of a host, and pipeline."""
+    found: dict[tuple[str, str], list[Hour]] = defaultdict(list)
+    for data in saved():
+        at = {name: number for number, name in enumerate(data["columns"])}
+        start = f"{data['cpu_model']}, started as {data['boot_id'][:4]}"
+        for pipeline in dict.fromkeys(row[at["pipeline"]] for row in data["rows"]):
+            launches = tuple(_launches([row for row in data["rows"] if row[at["pipeline"]] == pipeline], at))
+            rates: dict[Layout, list[float]] = defaultdict(list)
+            for launch in launches:
+                if launch.samples_per_s is not None:
+                    rates[launch.layout].append(launch.samples_per_s.estimate)
+            if any(layout.tasks == 1 for layout in rates):
+                hour = Hour(
+                    others_ratio=data["others_ratio"] or 0.0,
+                    is_told="others_ratio" in at,
+                    launches=launches,
+                    rates=rates,
+                    cpus=data["cpus"],
+                )
+                found[start, pipeline].append(hour)
+    return found
+
+
+def _launches(rows: Sequence[Sequence[Any]], at: dict[str, int]) -> Iterator[Measurement]:
+    """Yield each launch whose tasks all delivered, with the mean of its slices and how far they lie apart."""
+    tasks: dict[tuple[int, int, int, int], list[Any]] = defaultdict(list)
+    for row in rows:
+        if row[at["samples"]] > 0:
+            tasks[tuple(row[at[name]] for name in ("tasks", "cpus", "launch", "task"))].append(row)  # type: ignore[index]
+    logs = {key: [math.log(row[at["samples"]] / row[at["wall_us"]]) for row in own] for key, own in tasks.items()}
+    launches: dict[tuple[int, int, int], list[Any]] = defaultdict(list)
+    for key, own in tasks.items():
+        apart = around(values for other, values in logs.items() if other[:2] == key[:2]).sd or 0.0
+        launches[key[:3]].append(worker_of(own, at, NORMAL_95 * apart / math.sqrt(len(own))))
+    for (count, cpus, _), workers in launches.items():
+        if len(workers) == count:
+            yield measurement_of(Layout(nodes=1, tasks_per_node=count, cpus_per_task=cpus), count, workers)
+
+
+def judged(several: Sequence[Hour]) -> dict[str, list[Any]]:
+    """Return, for all hours of one start and pipeline, how each agrees with the quiet ones among the others."""
+    graph = PipelineGraph(target="", batch_size=1, element_spec=(), ops=(), files=None)
+    models = [capacity.fit(graph, hour.launches, hour.cpus, is_virtual=True) for hour in several]
+    found: dict[str, list[Any]] = defaultdict(list)
+    for number, (hour, model) in enumerate(zip(several, models, strict=True)):
+        others = [other for place, other in enumerate(several) if other.is_quiet and place != number]
+        if len(others) < 2 or not (hour.is_quiet or hour.is_told):
+            continue
+        truth: dict[Layout, list[float]] = defaultdict(list)
+        for other in others:
+            for layout, rates in other.rates.items():
+                truth[layout] += rates
+        kind = "quiet" if hour.is_quiet else "busy"
+        idle = Cluster(
+            nodes=1,
+            cpus_per_node=hour.cpus,
+            memory_bytes_per_node=1 << 40,
+            threads_per_core=1,
+            speed_ratio=Estimate.exact(1.0),
+            source="declared",
+        )
+        for layout in hour.rates.keys() & truth.keys():
+            said = capacity.predict(model, idle, layout, single_task_nodes=0, feed="first-come", has_chief=False).samples_per_s
+            true = median(truth[layout])
+            found[f"{kind} error"].append(math.log(said.estimate / true))
+            found[f"{kind} inside"].append(np.mean([said.low <= rate <= said.high for rate in truth[layout]]))
+            found[f"{kind} width"].append(math.log(said.high / said.low) / 2)
+        worker = median(truth[Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)] or [0.0])
+        for demand in DEMANDS * worker:
+            consumption = Consumption(samples_per_s=Estimate.exact(float(demand)), source="number")
+            plan = recommend(model, consumption, NODES, Options())
+            ran = [rates for layout, rates in truth.items() if layout.cpus_per_task == plan.cpus_per_task and layout.tasks > 1]
+            ran = ran or [truth[Layout(nodes=1, tasks_per_node=1, cpus_per_task=plan.cpus_per_task)]]
+            one = median(ran[0]) / (2 if plan.cpus_per_task == 1 else 1)
+            found[f"{kind} holds"].append(plan.input_workers * one >= demand)
+            found["plans"].append((demand / worker, plan.layout, plan.predicted_samples_per_s.estimate))
+    return found
+
+
+def agreement(plans: Sequence[tuple[float, Layout, float]]) -> list[tuple[bool, bool]]:
+    """Return of each two hours' plans for one demand whether they are the same, and whether they are or their supply is near."""
+    by_demand: dict[float, list[tuple[Layout, float]]] = defaultdict(list)
+    for demand, layout, supply in plans:
+        by_demand[round(demand, 6)].append((layout, supply))
+    pairs = [(one, other) for several in by_demand.values() for place, one in enumerate(several) for other in several[:place]]
+    return [
+        (one[0] == other[0], one[0] == other[0] or abs(math.log(one[1] / other[1])) <= NEAR_SUPPLY_RATIO) for one, other in pairs
+    ]
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    groups = hours()
+    quiet = {start: sum(hour.is_quiet for hour in several) for (start, pipeline), several in groups.items()}
+    rows, all_found = [], defaultdict(list)
+    for (start, pipeline), several in groups.items():
+        found = judged(several)
+        found["pairs"] = agreement(found["plans"])
+        if found["quiet error"]:
+            rows.append(_row(f"{pipeline} ({start})", found))
+        for name, values in found.items():
+            all_found[name] += values
+    rows.append(_row("all", all_found))
+    columns = ("", "level", "error", "inside", "width", "busy: level", "inside", "holds", "busy", "same", "or near")
+    show(f"{sum(quiet.values())} quiet hours of {len(quiet)} starts", columns, rows)
+    if sum(quiet.values()) < LEAST_QUIET_HOURS:
+        print(f"fewer than {LEAST_QUIET_HOURS} quiet hours: no gate")
+    save(options.json, {"rows": rows})
+
+
+def _row(name: str, found: dict[str, list[Any]]) -> tuple[str, ...]:
+    def mean(key: str) -> str:
+        return f"{np.mean(found[key]):.0%}" if found.get(key) else "–"
+
+    pairs = found["pairs"]
+    return (
+        name,
+        f"{np.mean(found['quiet error']):+.1%}",
+        f"{np.median(np.abs(found['quiet error'])):.1%}",
+        mean("quiet inside"),
+        f"±{np.median(found['quiet width']):.0%}",
+        f"{np.mean(found['busy error']):+.0%}" if found.get("busy error") else "–",
+        mean("busy inside"),
+        mean("quiet holds"),
+        mean("busy holds"),
+        f"{np.mean([same for same, _ in pairs]):.0%}",
+        f"{np.mean([near for _, near in pairs]):.0%}",
+    )
+
+
+if __name__ == "__main__":
+    main()

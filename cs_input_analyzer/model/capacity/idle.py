@@ -1,0 +1,76 @@
+"""What workers would have delivered on CPUs that nobody else uses: the level that plans for exclusive nodes rest on. Pure.
+
+Others had a share of a worker's CPUs (the kernel's own account). A worker that waits for its storage leaves others all they want,
+and loses nothing to them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cs_input_analyzer.model.capacity.assumptions import ASSUMED, assumed_spread
+from cs_input_analyzer.model.estimates import NORMAL_95, from_log, total
+from cs_input_analyzer.records import Estimate, Layout, Measurement, WorkerResult, others_ratio
+
+MOST_TAKEN_RATIO = 0.9
+"""A worker that was left less says nothing of an idle host."""
+
+
+def on_idle_cpus(launch: Measurement) -> Measurement:
+    """Return the launch at the rates that its workers would have had; as it is if nothing was seen."""
+    workers = tuple(_worker(worker, launch.layout) for worker in launch.workers)
+    rates = [worker.samples_per_s for worker in workers if worker.samples_per_s is not None]
+    return launch if workers == launch.workers or not rates else replace(launch, workers=workers, samples_per_s=total(rates))
+
+
+def _worker(worker: WorkerResult, layout: Layout) -> WorkerResult:
+    kept = kept_ratio(worker, layout)
+    if kept == 1 or worker.samples_per_s is None:
+        return worker
+    return replace(worker, samples_per_s=worker.samples_per_s.scaled(1 / kept))
+
+
+def kept_ratio(worker: WorkerResult, layout: Layout) -> float:
+    """Return the rate of a worker over that on idle CPUs (Amdahl's law).
+
+    The CPUs had to do with as much of its time as it used of what others left, and with no more than it ran, queued for a CPU, or
+    had one taken by the hypervisor.
+    """
+    rate, noise = worker.samples_per_s, worker.noise
+    if rate is None or rate.estimate <= 0 or noise is None or not noise.others_ratio:
+        return 1.0
+    used = 1.0 if worker.cpu_s_per_sample is None else rate.estimate * worker.cpu_s_per_sample / layout.cpus_per_task
+    left = 1 - min(noise.others_ratio, MOST_TAKEN_RATIO)
+    queued = math.inf if noise.run_queue_wait_ratio is None else noise.run_queue_wait_ratio
+    busy = min(1.0, used / left, used * (1 + queued) + (noise.steal_ratio or 0.0))
+    return 1 - busy + busy * left
+
+
+def kept_logs(launches: Sequence[Measurement]) -> list[float]:
+    """Return the logarithms of what workers got of an idle host; empty if what others had was not recorded."""
+    return [
+        math.log(kept_ratio(worker, launch.layout))
+        for launch in launches
+        for worker in launch.measured_workers
+        if worker.noise is not None and worker.noise.others_ratio is not None
+    ]
+
+
+def host_ratio(measured: Sequence[Measurement], earlier: Sequence[float]) -> Estimate:
+    """Return what launches on this host get of an idle one, now and at another hour; exactly 1 if nothing was seen.
+
+    Args:
+        earlier: what the launches of earlier runs got. A host that is quiet now may have been busy all day.
+    """
+    logs = kept_logs(measured)
+    if not logs:
+        return Estimate.exact(1.0)
+    mean = math.fsum(logs) / len(logs)
+    before = [math.log(ratio) - mean for ratio in earlier if 0 < ratio <= 1]
+    apart = [log - mean for log in logs] + before
+    spread = math.sqrt(math.fsum(log**2 for log in apart) / len(apart))
+    error = math.hypot(spread, assumed_spread(ASSUMED.host, others_ratio(measured, None) or 0.0))
+    found = from_log(mean, NORMAL_95 * error, len(logs))
+    return replace(found, high=max(found.estimate, min(found.high, 1.0)))  # no host gives more than an idle one
