@@ -28,7 +28,7 @@ from cs_input_analyzer.runs.in_process import recommend_for as measured_here
 from cs_input_analyzer.units import format_seconds
 from cs_input_analyzer.worker import capture
 from cs_input_analyzer.workflows import analyze as analysis
-from cs_input_analyzer.workflows import replan
+from cs_input_analyzer.workflows import kept, replan
 from cs_input_analyzer.workflows import tune as tuning_here
 from cs_input_analyzer.workflows.compare import compare as compare_runs
 from cs_input_analyzer.workflows.remeasure import measured_in_turns
@@ -226,6 +226,7 @@ def run(
         pickled = None if function is None else str(pickled_into(opened.launcher.folder, function))
         complete = replace(request, pickled=pickled, host=opened.host, cluster=opened.cluster)
         found = analysis.analyze(complete, opened.launcher, progress)
+    kept.remember(found)
     if options.launcher == "local" and found.capacity is not None:
         with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
             history.remember(opened.host, found.capacity.host_ratio.estimate)

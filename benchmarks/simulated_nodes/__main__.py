@@ -131,7 +131,7 @@ def _request(truth: Truth, cluster: Cluster) -> Request:
         tensorflow_version=None,
         threads_per_core=truth.node.threads_per_core,
     )
-    options = Options(single_task_nodes=0, feed=truth.feed, measure_fixes=False)
+    options = Options(single_task_nodes=0, feed=truth.feed, measure_fixes=False, fresh=True)
     return Request(
         target="simulated",
         options=options,

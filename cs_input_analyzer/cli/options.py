@@ -171,8 +171,8 @@ CLUSTER = (
         metavar="NxTxC",
         help="The launch in use today, to be judged; by default DEF_NODES, DEF_TASKS and DEF_CPUS, if set.",
     ),
-    value(
-        "--previous", metavar="RUN.json", help="Keep the launch that this run planned while it will do, at a probability of 0.8."
+    click.option(
+        "--fresh", is_flag=True, help="Look at no earlier run: not at the plan made for the same, nor at how busy this host was."
     ),
     switch("--shared-nodes", help="Other jobs share the nodes: save CPUs, and do not ask for nodes alone."),
     click.option(

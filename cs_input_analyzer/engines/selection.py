@@ -51,7 +51,8 @@ def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = 
         return None if mistakes else Place(host=this_host, cluster=cluster.named_host(this_host))
     this_host = machine.read_host()
     with mistakes:
-        this_host = history.known(machine.read_host(options.cpus))
+        this_host = machine.read_host(options.cpus)
+        this_host = this_host if options.fresh else history.known(this_host)
     with mistakes:
         _check_probes(options, this_host)
     if mistakes and options.cluster == cluster.SLURM:

@@ -1,29 +1,36 @@
-"""Keep what launches of earlier runs got of this host, in a small file of the user's cache folder.
+"""Keep what earlier runs saw and planned, in two small files of the user's cache folder.
 
-A host may be busy for a whole run, and quiet for the next. No look within one run shows it. The file holds one ratio for each of
-the last runs, and no rates or plans. Two runs that end together may lose one of their entries; the next adds it.
+A host may be busy for a whole run, and quiet for the next. No look within one run shows it, so a file holds what the launches of
+each of the last runs got of an idle host. The other holds the launch that was planned last for the same pipeline, files, cluster
+and demand. Two runs that end together may lose one of their entries; the next adds it.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.files import write_text_atomically
-from cs_input_analyzer.records import Host
+from cs_input_analyzer.records import Host, KeptPlan
+
+Value = TypeVar("Value")
 
 # As many runs as tell a quiet moment from none.
 RUNS = 20
 FILE = "host_ratios.json"
+PLANS, PLANS_FILE = 200, "plans.json"
 
 _HOSTS: TypeAdapter[dict[str, list[float]]] = TypeAdapter(dict[str, list[float]])
+_PLANS: TypeAdapter[dict[str, KeptPlan]] = TypeAdapter(dict[str, KeptPlan])
 
 
 def known(host: Host) -> Host:
     """Return the host with what launches of earlier runs got of it; as it is if nothing can be read."""
-    return replace(host, kept_ratios=tuple(_read(_folder()).get(_name(host), ())))
+    return replace(host, kept_ratios=tuple(_read(_HOSTS, FILE).get(_name(host), ())))
 
 
 def remember(host: Host, kept_ratio: float) -> None:
@@ -32,19 +39,40 @@ def remember(host: Host, kept_ratio: float) -> None:
     Raises:
         OSError, LaunchError: the file cannot be written.
     """
-    folder = _folder()
-    hosts = _read(folder)
+    hosts = _read(_HOSTS, FILE)
     hosts[_name(host)] = [*hosts.get(_name(host), []), kept_ratio][-RUNS:]
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text_atomically(folder / FILE, _HOSTS.dump_json(hosts).decode())
+    _write(FILE, _HOSTS.dump_json(hosts))
 
 
-def _read(folder: Path) -> dict[str, list[float]]:
-    """Return the ratios by host. A file that is not there, or was damaged, is as good as none."""
+def kept_plan(key: str) -> KeptPlan | None:
+    """Return the plan that was remembered last under this key; None if there is none."""
+    return _read(_PLANS, PLANS_FILE).get(key)
+
+
+def remember_plan(key: str, plan: KeptPlan) -> None:
+    """Remember a plan under a key. A plan that was kept stays as old as it is.
+
+    Raises:
+        OSError, LaunchError: the file cannot be written.
+    """
+    plans = _read(_PLANS, PLANS_FILE)
+    plans.pop(key, None)
+    newest = [*plans.items(), (key, plan)][-PLANS:]
+    _write(PLANS_FILE, _PLANS.dump_json(dict(newest)))
+
+
+def _read(kind: TypeAdapter[dict[str, Value]], name: str) -> dict[str, Value]:
+    """Return what a file holds. One that is not there, or was damaged, is as good as an empty one."""
     try:
-        return _HOSTS.validate_json((folder / FILE).read_bytes())
-    except (OSError, ValidationError):
+        return kind.validate_json((_folder() / name).read_bytes())
+    except (OSError, ValidationError, UsageError):  # the last of a record that cannot be made of its numbers
         return {}
+
+
+def _write(name: str, text: bytes) -> None:
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text_atomically(folder / name, text.decode())
 
 
 def _name(host: Host) -> str:

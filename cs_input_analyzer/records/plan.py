@@ -35,6 +35,25 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Surer:
+    """The half-width of the plan's interval, relative, without one of its terms.
+
+    `how` names the term: `node` (measure on a quiet node of the cluster), `node speed`, `threads per core`, `launches`.
+    """
+
+    how: str
+    half_width_ratio: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPlan:
+    """The launch that an earlier run recommended for the same pipeline, files, cluster and demand, and when that was."""
+
+    layout: Layout
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
     """The launch that would be recommended if one thing, `name`, were different. `note`: what that changes."""
 
@@ -77,6 +96,10 @@ class LaunchPlan:
         why: one or two sentences: what decided, and why not one node fewer.
         what_if: the plans under one change each.
         launch_note: of a run that was read: that its file held other launch lines, or why it has none; else empty.
+        fewest_tasks, most_tasks: tasks on each of its nodes that feed the accelerator; None if none does.
+        kept_from: the plan of an earlier run that this is, as it still feeds the accelerator; None of a fresh one.
+        fresh: the launch that would be recommended without that plan.
+        surer: what would narrow its interval, most first.
         confirmed_by: index in `Analysis.measurements` of the run that announced the planned workers, within a tenth; None if none.
     """
 
@@ -102,6 +125,11 @@ class LaunchPlan:
     what_if: tuple[WhatIf, ...] = ()
     probability: float | None = None
     quiet_samples_per_s: Estimate | None = None
+    fewest_tasks: int | None = None
+    most_tasks: int | None = None
+    kept_from: KeptPlan | None = None
+    fresh: Layout | None = None
+    surer: tuple[Surer, ...] = ()
 
     def __post_init__(self) -> None:
         """Raises UsageError where it is of no launch, as that of an edited run may be."""

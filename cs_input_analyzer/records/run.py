@@ -102,7 +102,7 @@ class Options:
     storage_bytes_per_s: float | None = None
     node_speed_ratio: Estimate | None = None
     current: Layout | None = None
-    previous: Layout | None = None
+    fresh: bool = False
     shared_nodes: bool = False
     single_task_nodes: int | None = None
     cyclic: bool = False

@@ -36,6 +36,12 @@ SPEED_BASES = {
     "reference loop": "by the reference loop",
     "CPU models": "by published scores of both CPU models",
 }
+SURER = {
+    "node": "srun -N1 --exclusive cs_input_analyzer analyze …",
+    "node speed": "--node-speed R",
+    "threads per core": "--cluster FILE with threads_per_core",
+    "launches": "--max-seconds 180",
+}
 ON_A_NODE = "measure on a node: srun -N1 --exclusive cs_input_analyzer analyze …"
 IN_FILE = "in the --cluster file"
 # An extrapolation up to this far adds little to the interval.
@@ -206,9 +212,18 @@ def _bandwidth(bytes_per_s: float | None, of_what: str, said_by: str) -> str:
     return f"{format_bytes_per_s(bytes_per_s)} {of_what}"
 
 
+def surer_facts(analysis: Analysis) -> Pairs:
+    """Return what would make the plan surer, with the interval that it would then have; nothing that changes little."""
+    plan = analysis.recommendation
+    if plan is None:
+        return ()
+    now = format_ratio(plan.predicted_samples_per_s.relative_half_width_ratio)
+    return pairs((SURER[row.how], f"±{now} -> ±{format_ratio(row.half_width_ratio)}") for row in plan.surer if row.how in SURER)
+
+
 def unknowns(analysis: Analysis, run_file: str) -> Pairs:
-    """What is not known and widens the interval of the plan, behind the option that closes the gap: the widest first."""
-    plan, cluster, consumption = analysis.recommendation, analysis.cluster, analysis.consumption
+    """Return what is not known, behind the option that closes the gap."""
+    plan, consumption = analysis.recommendation, analysis.consumption
     samples = analysis.pipeline.samples_per_element
     beyond = plan.extrapolation_ratio if plan is not None else 0.0
     found: list[tuple[str, str]] = []
@@ -224,8 +239,4 @@ def unknowns(analysis: Analysis, run_file: str) -> Pairs:
         found.append((f"validate {run_file}", f"the launch: it lies {format_rate(beyond, 'times')} beyond what was measured"))
     if plan is not None and plan.storage == "unverified":
         found.append(("--storage-bandwidth B/s", "what the storage gives to all nodes together"))
-    if cluster.speed_ratio is None and not cluster.is_measured:
-        found.append(("--node-speed R", f"how fast a CPU of a node is beside one of this host; or {ON_A_NODE}"))
-    if cluster.threads_per_core is None:
-        found.append(("--cluster FILE", "threads_per_core: whether two CPUs of a node share one core"))
-    return pairs(found)
+    return (*surer_facts(analysis), *pairs(found))

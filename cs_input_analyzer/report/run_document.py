@@ -102,7 +102,7 @@ def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[s
         section("launch", "Launch", *_brief_launch(analysis), level="both"),
         section("first", f"Findings ({len(others_found)})", *findings.brief_cards(others_found, none), level="brief"),
         section("supply", "Supply against demand", charts.get("supply-demand")),
-        section("unknown", "What would narrow the interval", missing, level="brief"),
+        section("unknown", "For a surer answer", missing, level="brief"),
     )
 
 

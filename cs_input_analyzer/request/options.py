@@ -21,7 +21,7 @@ from cs_input_analyzer.host import cluster as clusters
 from cs_input_analyzer.host.cluster.file import LAUNCH_FIELDS
 from cs_input_analyzer.model.launch_lines import check_lines
 from cs_input_analyzer.model.node_list import expand_nodelist
-from cs_input_analyzer.records import Analysis, Cluster, Layout, Options
+from cs_input_analyzer.records import Cluster, Layout, Options
 from cs_input_analyzer.request.checks import contradictions, problems
 from cs_input_analyzer.rules import check_codes
 from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
@@ -75,7 +75,6 @@ def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
         "stand_ins": _packages,
         "exclude_nodes": as_node_names,
         "current": _layout,
-        "previous": _previous,
         "probe_layouts": functools.partial(as_layouts, "probe_layouts"),
     }
     read: dict[str, Any] = {}
@@ -136,19 +135,6 @@ def as_node_names(nodes: Any) -> tuple[str, ...]:
 
 def _layout(layout: Any) -> Layout | None:
     return None if layout is None else Layout.parse(str(layout))
-
-
-def _previous(launch: Any) -> Layout | None:
-    """The launch that a run planned before: the run, its saved file, or the launch itself."""
-    from cs_input_analyzer import report
-
-    if isinstance(launch, os.PathLike) or (isinstance(launch, str) and launch.endswith((".json", ".html"))):
-        launch = report.load(os.fspath(launch))
-    if isinstance(launch, Analysis):
-        if launch.recommendation is None:
-            raise UsageError("the run given as --previous planned no launch")
-        return launch.recommendation.layout
-    return _layout(launch)
 
 
 def _packages(names: Any) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from cs_input_analyzer import __version__
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import Mistakes
 from cs_input_analyzer.host import machine
-from cs_input_analyzer.records import Cluster, Consumption, Host, Options, PipelineGraph, Tool
+from cs_input_analyzer.records import Cluster, Consumption, Host, KeptPlan, Options, PipelineGraph, Tool
 from cs_input_analyzer.request import demand
 from cs_input_analyzer.request.options import read_options, with_cluster_file
 from cs_input_analyzer.request.target import Target, check_target, name_of, script_words
@@ -30,6 +30,7 @@ class Request:
         declared: a cluster that was given as such, not by its name.
         consumption: the demand; None without one, or until the pipeline gives the batch size of a `--wafer` model.
         is_tuning: whether fixes are the aim, so that they get more of the time.
+        kept: the plan of an earlier run of the same; None if there was none, or is not known yet.
     """
 
     target: str
@@ -43,6 +44,7 @@ class Request:
     command: str
     created_at: str
     is_tuning: bool = False
+    kept: KeptPlan | None = None
 
     @property
     def step(self) -> int | None:

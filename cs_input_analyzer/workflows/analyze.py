@@ -37,6 +37,7 @@ from cs_input_analyzer.records import (
 from cs_input_analyzer.request.request import Request, with_pipelines_batch
 from cs_input_analyzer.units import counted
 from cs_input_analyzer.workflows import prove
+from cs_input_analyzer.workflows.kept import with_kept_plan
 from cs_input_analyzer.workflows.probing.probing import Probing
 from cs_input_analyzer.workflows.probing.results import Results
 
@@ -64,7 +65,7 @@ def analyze(request: Request, launcher: Launcher, progress: Progress) -> Analysi
         is_interrupted = True
         if not probing.results.has_rate or probing.results.pipeline is None:
             raise Interrupted("interrupted before anything was measured") from None
-    request = _with_shared_storage(with_pipelines_batch(request, probing.results.pipeline), probing.results)
+    request = _with_shared_storage(_complete(request, probing.results), probing.results)
     plan = _plan(request, probing)
     sifted = findings_of(request, probing.results, plan)
     if is_interrupted:
@@ -87,7 +88,7 @@ def _measure(request: Request, probing: Probing) -> None:
     plan: LaunchPlan | None = None
     probing.seconds.keep_for_fixes()
     probing.measure_first(request.options.probe_layouts or capacity.lone_probes(request.cluster, request.host.cpu_budget))
-    request = with_pipelines_batch(request, probing.results.pipeline)
+    request = _complete(request, probing.results)
     if not any(finding.edits or finding.after for finding in findings_of(request, probing.results, None).findings):
         probing.seconds.keep_nothing_for_fixes()
     probing.measure_storage()
@@ -104,6 +105,11 @@ def _measure(request: Request, probing: Probing) -> None:
             break
     if plan is not None:
         probing.measure_nodes(plan)
+
+
+def _complete(request: Request, results: Results) -> Request:
+    """Return the request with what only the pipeline tells: the demand for its batch size, and the plan of an earlier run."""
+    return with_kept_plan(with_pipelines_batch(request, results.pipeline), results.pipeline)
 
 
 def _plan(request: Request, probing: Probing, fixes: Fixes | None = None) -> LaunchPlan | None:
@@ -128,7 +134,14 @@ def plan_or_why(request: Request, results: Results, fixes: Fixes | None = None) 
     gain, gain_cpus = (fixes.measured_gain, fixes.layout.cpus_per_task) if fixes is not None else (None, 1)
     try:
         plan = recommend.recommend(
-            results.model(), request.consumption, cluster, options, storage=storage, gain=gain, gain_cpus=gain_cpus
+            results.model(),
+            request.consumption,
+            cluster,
+            options,
+            storage=storage,
+            gain=gain,
+            gain_cpus=gain_cpus,
+            kept=request.kept,
         )
         lines = launch_lines(plan, cluster, options, request.target)
     except UsageError as error:

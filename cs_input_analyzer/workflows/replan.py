@@ -31,7 +31,7 @@ OF_DEMAND = (
     *("batch_size", "system", "wafer_mode", "sequence_length"),
 )
 OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclude_nodes")
-OF_LAUNCH = ("current", "previous", "shared_nodes", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
+OF_LAUNCH = ("current", "fresh", "shared_nodes", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
 OF_LINES = ("train_command", "srun_args", "sbatch_args", "container", "mount_dirs")
 CHOICES = (*OF_DEMAND, *OF_CLUSTER, *OF_LAUNCH, *OF_LINES)
 NOT_TRIED = f"{UNTRIED}: this run was planned from a saved one"

@@ -326,19 +326,6 @@ def test_a_pipeline_that_reads_cold_files_keeps_its_plan() -> None:
     assert again(replace(run, storage=run.storage or make_storage())).recommendation == run.recommendation
 
 
-def test_the_plan_of_before_is_a_run_its_file_or_a_launch(tmp_path: Path) -> None:
-    path, layout = tmp_path / "run.json", RUN.recommendation.layout
-    path.write_text(render(RUN, "json"))
-    for given_as in (RUN, path, str(path), str(layout)):
-        again = api.plan(RUN, demand="31k", previous=given_as)
-        assert again.options.previous == layout
-        assert again.recommendation.layout == layout
-    with pytest.raises(UsageError, match="planned no launch"):
-        api.plan(RUN, previous=replace(RUN, recommendation=None))
-    with pytest.raises(UsageError, match=r"none\.json"):
-        api.plan(RUN, previous=tmp_path / "none.json")
-
-
 def test_on_shared_nodes_the_launch_lines_do_not_ask_for_nodes_alone() -> None:
     alone, shared = (api.plan(RUN, shared_nodes=is_shared).recommendation.launch for is_shared in (False, True))
     assert ("--exclusive" in alone.srun, "--exclusive" in shared.sbatch) == (True, False)

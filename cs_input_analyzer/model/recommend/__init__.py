@@ -1,7 +1,7 @@
 """The launch to use: the fewest nodes that feed the accelerator, or the best there is. Pure.
 
-A launch feeds the accelerator where its supply reaches the demand with headroom at a probability of 0.9 (`verdict.ENOUGH`). On its
-nodes, tasks are added up to a probability of 0.99, at most twice what would do.
+A launch feeds the accelerator if its supply reaches the demand with headroom at a probability of 0.9 (`verdict.ENOUGH`). Nodes are
+the price, so they are the fewest that feed it. Tasks on them are a range; recommended is its middle.
 
 `problem` says what is planned for, `launches` is the table of all launches and takes one of them; `alternatives` and `whatif` are
 the plan's tables and reasons, `verdict` judges a supply.
@@ -10,11 +10,12 @@ the plan's tables and reasons, `verdict` judges a supply.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model.capacity.assumptions import THIS_HOST
 from cs_input_analyzer.model.recommend.alternatives import alternatives, why
-from cs_input_analyzer.model.recommend.launches import choose
+from cs_input_analyzer.model.recommend.launches import Choice, choose, tasks_that_feed
 from cs_input_analyzer.model.recommend.problem import (
     STREAMING_SINGLE_TASK_NODES,
     PlanningProblem,
@@ -23,6 +24,7 @@ from cs_input_analyzer.model.recommend.problem import (
     single_task_nodes,
     streams_weights,
 )
+from cs_input_analyzer.model.recommend.surer import surer
 from cs_input_analyzer.model.recommend.verdict import ENOUGH, capped, feeds, judge, needed_per_s, utilization
 from cs_input_analyzer.model.recommend.whatif import what_if
 from cs_input_analyzer.records import (
@@ -30,6 +32,7 @@ from cs_input_analyzer.records import (
     Cluster,
     Consumption,
     Estimate,
+    KeptPlan,
     LaunchPlan,
     Layout,
     Options,
@@ -66,17 +69,19 @@ def recommend(
     storage: StorageBasis | None = None,
     gain: Estimate | None = None,
     gain_cpus: int = 1,
+    kept: KeptPlan | None = None,
 ) -> LaunchPlan:
-    """The launch of the fewest nodes that reaches the demand × (1 + headroom); without a demand, the highest rate per node.
+    """Return the launch of the fewest nodes that reaches the demand × (1 + headroom); without a demand, the highest rate per node.
 
-    Where none reaches it: the one with the highest low end, `meets_demand` False, and `limited_by` names what to add. Never uses
-    more CPUs per task than were probed: a plan grows by tasks and nodes. With `Options.previous`, the plan of before, while it will
-    do.
+    If none reaches it: the one with the highest low end, `meets_demand` False, and `limited_by` names what to add. It never uses
+    more CPUs per task than were probed: a plan grows by tasks and nodes. The plan of an earlier run stays while it feeds the
+    accelerator.
 
     Args:
         storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
             node that is the measuring host itself (its probes read the same files), else `unverified`.
         gain, gain_cpus: for the what-if rows; as in `whatif.what_if`.
+        kept: the plan of an earlier run of the same.
 
     Raises:
         UsageError: no launch can run on this cluster at all.
@@ -85,18 +90,26 @@ def recommend(
     if streams_weights(consumption, options) and single_task_nodes(cluster.nodes, consumption, options) >= cluster.nodes:
         raise UsageError(_too_few_to_stream(cluster))
     _check_memory(model, cluster)
-    problem = PlanningProblem(model=model, consumption=consumption, cluster=cluster, options=options)
-    choice = choose(problem)
-    if choice is None:
-        fullest = predicted(problem, cluster.nodes, min(2, cluster.cpus_per_node), 1)
-        where = f"{cluster.nodes} node(s) of {cluster.cpus_per_node} CPUs"
-        raise UsageError(f"no launch fits {where} ({fullest.limited_by}: {fullest.problem}): {ROOM}")
+    problem = PlanningProblem(
+        model=model, consumption=consumption, cluster=cluster, options=options, kept=None if kept is None else kept.layout
+    )
+    choice = _choose(problem)
     best = choice.best
-    if storage is None:
-        is_ours = cluster.source == THIS_HOST and best.layout.nodes == 1
-        is_declared = cluster.storage_bytes_per_s is not None and model.bytes_read_per_sample is not None
-        storage = "declared" if is_declared else "measured" if is_ours else "unverified"
     today = None if options.current is None else predict_current(model, consumption, cluster, options, options.current)
+    plan = _planned(problem, choice, storage or _storage_basis(problem, best.layout.nodes))
+    return replace(
+        plan,
+        **_kept(problem, choice, kept),
+        alternatives=alternatives(problem, choice, today),
+        what_if=what_if(problem, choice, gain=gain, gain_cpus=gain_cpus),
+        surer=surer(problem, best.layout),
+    )
+
+
+def _planned(problem: PlanningProblem, choice: Choice, storage: StorageBasis) -> LaunchPlan:
+    """Return the plan of a launch, without the tables around it."""
+    best, consumption = choice.best, problem.consumption
+    feeding = tasks_that_feed(problem, best.layout.nodes) if choice.meets else None
     return LaunchPlan(
         nodes=best.layout.nodes,
         tasks_per_node=best.layout.tasks_per_node,
@@ -113,10 +126,37 @@ def recommend(
         memory_bytes_per_node=best.memory_bytes_per_node,
         storage=storage,
         expected_accelerator_utilization=None if consumption is None else utilization(best.samples_per_s, consumption),
-        alternatives=alternatives(problem, choice, today),
+        alternatives=(),
+        fewest_tasks=feeding[0] if feeding else None,
+        most_tasks=feeding[1] if feeding else None,
         why=why(problem, choice),
-        what_if=what_if(problem, choice, gain=gain, gain_cpus=gain_cpus),
     )
+
+
+def _kept(problem: PlanningProblem, choice: Choice, kept: KeptPlan | None) -> dict[str, Any]:
+    """Return the fields of a plan that say whether it is that of an earlier run, and what a fresh one would be."""
+    if kept is None or choice.best.layout != kept.layout:
+        return {}
+    anew = choose(replace(problem, kept=None))
+    return {"kept_from": kept, "fresh": None if anew is None else anew.best.layout}
+
+
+def _choose(problem: PlanningProblem) -> Choice:
+    """Return the launch to use. Raise UsageError if none can run."""
+    choice = choose(problem)
+    if choice is None:
+        cluster = problem.cluster
+        fullest = predicted(problem, cluster.nodes, min(2, cluster.cpus_per_node), 1)
+        where = f"{cluster.nodes} node(s) of {cluster.cpus_per_node} CPUs"
+        raise UsageError(f"no launch fits {where} ({fullest.limited_by}: {fullest.problem}): {ROOM}")
+    return choice
+
+
+def _storage_basis(problem: PlanningProblem, nodes: int) -> StorageBasis:
+    """Return how the ceiling of the storage is known: one node that is the measuring host read the same files as its probes."""
+    if problem.cluster.storage_bytes_per_s is not None and problem.model.bytes_read_per_sample is not None:
+        return "declared"
+    return "measured" if problem.cluster.source == THIS_HOST and nodes == 1 else "unverified"
 
 
 def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:

@@ -24,15 +24,15 @@ from cs_input_analyzer.model.capacity import assumptions as limits
 from cs_input_analyzer.model.capacity.prediction import Rates, supply
 from cs_input_analyzer.model.recommend.problem import Floats, Ints, PlanningProblem, predicted
 from cs_input_analyzer.model.recommend.verdict import ENOUGH, chance, chances
-from cs_input_analyzer.records import Layout, Prediction
+from cs_input_analyzer.records import Prediction
 
 Bools = npt.NDArray[np.bool_]
 
-SURE = 0.99
-"""Tasks are added on the nodes of a plan until it feeds the accelerator at this probability, at most twice what would do."""
+KNEE_RATIO = 0.97
+"""The knee is the fewest tasks with so much of the best supply of their nodes: more tasks hardly add anything."""
 
 KEPT = 0.8
-"""A plan of before is kept while it feeds the accelerator at this probability."""
+"""The plan of an earlier run is kept while it feeds the accelerator at this probability."""
 
 EQUAL_RATIO, EQUAL_TASKS_RATIO = 0.999, 0.98
 """Where no launch meets the demand, rates within 0.1 % of the best count as equal, and the one with fewer nodes wins; on these
@@ -55,12 +55,15 @@ class Choice(NamedTuple):
 
 
 def choose(problem: PlanningProblem) -> Choice | None:
-    """The launch to use: that of before while it will do, else on the fewest nodes that will do; where none will, the one with the
-    highest low end; without a demand, the one with the highest low end per node. None where no launch runs."""
+    """Return the launch to use: that of an earlier run while it feeds the accelerator, else one on the fewest nodes that do.
+
+    If none feeds it: the one with the highest low end; without a demand, the one with the highest low end per node. Return None if
+    no launch runs.
+    """
     if problem.needed is None:
         best = _highest(problem, is_per_node=True)
         return None if best is None else Choice(best, None, best.limited_by)
-    before: Layout | None = problem.options.previous
+    before = problem.kept
     if before is not None:
         found = predicted(problem, before.nodes, before.tasks_per_node, before.cpus_per_task)
         sure = _chance(problem, found)
@@ -90,12 +93,22 @@ def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
         return _predicted(problem, nodes, least)
     if least is None:
         return _predicted(problem, nodes, _first_of_best(problem, rates.low, _ladder(problem, runs)))
-    few = problem.tasks[least]
-    rungs = np.flatnonzero(_ladder(problem, runs) & (sure >= ENOUGH) & (few <= problem.tasks) & (problem.tasks <= 2 * few))
+    rungs = np.flatnonzero(_ladder(problem, runs) & (sure >= ENOUGH))
     if not len(rungs):
         return _predicted(problem, nodes, least)
-    wanted = min(SURE, float(sure[rungs].max()) - (1 - EQUAL_TASKS_RATIO))
-    return _predicted(problem, nodes, int(rungs[sure[rungs] >= wanted][0]))
+    # An idle accelerator is worse than idle CPUs, so not the fewest tasks; and beyond the knee they are of no use: the middle.
+    knee = problem.tasks[rates.estimate >= KNEE_RATIO * rates.estimate.max()].min()
+    middle = math.sqrt(float(problem.tasks[least]) * float(knee))
+    inside = rungs[problem.tasks[rungs] <= middle]
+    return _predicted(problem, nodes, int(inside[-1] if len(inside) else rungs[0]))
+
+
+def tasks_that_feed(problem: PlanningProblem, nodes: int) -> tuple[int, int] | None:
+    """Return the fewest and the most tasks a node that feed the accelerator on so many nodes; None if none does."""
+    if problem.needed is None:
+        return None
+    tasks = problem.tasks[_chances(problem, nodes) >= ENOUGH]
+    return (int(tasks.min()), int(tasks.max())) if len(tasks) else None
 
 
 def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:

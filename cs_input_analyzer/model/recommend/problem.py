@@ -34,6 +34,7 @@ class PlanningProblem:
         worker_rates: rates of one worker by how many stream on its node and their CPUs. Problems that differ in nothing that one
             worker feels (number of nodes, memory, files, storage) share it.
         least_cpus: launches whose tasks have fewer CPUs are not considered.
+        kept: the launch that an earlier run recommended for the same.
     """
 
     model: CapacityModel
@@ -42,6 +43,7 @@ class PlanningProblem:
     options: Options
     worker_rates: dict[tuple[int, int], Estimate] = field(default_factory=dict, repr=False, compare=False)
     least_cpus: int = 1
+    kept: Layout | None = None
 
     @cached_property
     def needed(self) -> Estimate | None:

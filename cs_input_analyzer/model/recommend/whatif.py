@@ -26,7 +26,7 @@ def what_if(problem: PlanningProblem, choice: Choice, *, gain: Estimate | None, 
         gain_cpus: CPUs of that worker. Where those of the plan have fewer, only workers of at least as many have the gain: a
             parallel map gains nothing on one CPU.
     """
-    problem = replace(problem, options=replace(problem.options, previous=None))
+    problem = replace(problem, kept=None)
     found = [(NODE, _one_more_node(problem, choice))]
     found += [(name, choose(changed)) for name, changed in _changes(problem)]
     if gain is not None:

@@ -1,0 +1,46 @@
+"""For a surer answer: how wide the interval of the plan is, and would be without one of its terms. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cs_input_analyzer.model.capacity.assumptions import ASSUMED, THIS_HOST
+from cs_input_analyzer.model.recommend.problem import PlanningProblem, predicted_launch
+from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Layout, Surer
+
+LEAST_GAIN_RATIO = 0.01
+"""What narrows the half-width by less is not worth the line."""
+
+
+def surer(problem: PlanningProblem, layout: Layout) -> tuple[Surer, ...]:
+    """Return what would narrow the interval of a launch, most first, each computed by setting its term to zero."""
+
+    def half_width(model: CapacityModel, cluster: Cluster) -> float:
+        found = predicted_launch(model, problem.consumption, cluster, problem.options, layout)
+        return found.samples_per_s.relative_half_width_ratio or 0.0
+
+    now = half_width(problem.model, problem.cluster)
+    rows = [Surer(how=how, half_width_ratio=half_width(*changed)) for how, changed in _changes(problem)]
+    kept = [row for row in rows if row.half_width_ratio < now - LEAST_GAIN_RATIO]
+    return tuple(sorted(kept, key=lambda row: row.half_width_ratio))
+
+
+def _changes(problem: PlanningProblem) -> Iterator[tuple[str, tuple[CapacityModel, Cluster]]]:
+    model, cluster = problem.model, problem.cluster
+    exact = tuple(replace(point, samples_per_s=Estimate.exact(point.samples_per_s.estimate)) for point in model.points)
+    if cluster.source != THIS_HOST and not cluster.is_measured:
+        quiet = replace(
+            model,
+            launch_spread_ratio=min(model.launch_spread_ratio, ASSUMED.launch),
+            run_spread_ratio=ASSUMED.host,
+            host_cpus=cluster.cpus_per_node,
+            host_threads_per_core=cluster.threads_per_core or model.host_threads_per_core,
+        )
+        threads = cluster.threads_per_core or 1
+        yield "node", (quiet, replace(cluster, speed_ratio=Estimate.exact(1.0), threads_per_core=threads))
+        if cluster.speed_ratio is None:
+            yield "node speed", (model, replace(cluster, speed_ratio=Estimate.exact(1.0)))
+        if cluster.threads_per_core is None:
+            yield "threads per core", (model, replace(cluster, threads_per_core=1))
+    yield "launches", (replace(model, points=exact), cluster)
