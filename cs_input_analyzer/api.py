@@ -288,7 +288,10 @@ def validate(found: records.Analysis, *, progress: analysis.Progress, **choices:
             tool=TOOL,
             nodes=opened.launcher.nodes,
         )
-        return _public(launch_and_compare(trial, opened.launcher, progress))
+        validated = launch_and_compare(trial, opened.launcher, progress)
+        with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
+            history.remember_errors(opened.host, validated.validation.errors_log if validated.validation else ())
+        return _public(validated)
 
 
 def plan(

@@ -1,12 +1,14 @@
-"""Keep what earlier runs saw and planned, in two small files of the user's cache folder.
+"""Keep what earlier runs saw and planned, in small files of the user's cache folder.
 
-A host may be busy for a whole run, and quiet for the next. No look within one run shows it, so a file holds what the launches of
-each of the last runs got of an idle host. The other holds the launch that was planned last for the same pipeline, files, cluster
-and demand. Two runs that end together may lose one of their entries; the next adds it.
+A host may be busy for a whole run, and quiet for the next. No look within one run shows it, so one file holds what the launches of
+each of the last runs got of an idle host. Another holds how far predictions were off that `validate` launched here. The third holds
+the launch that was planned last for the same pipeline, files, cluster and demand. Two runs that end together may lose one of their
+entries; the next adds it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +25,7 @@ Value = TypeVar("Value")
 RUNS = 20
 FILE = "host_ratios.json"
 PLANS, PLANS_FILE = 200, "plans.json"
+ERRORS_FILE = "prediction_errors.json"
 
 _HOSTS: TypeAdapter[dict[str, list[float]]] = TypeAdapter(dict[str, list[float]])
 _PLANS: TypeAdapter[dict[str, KeptPlan]] = TypeAdapter(dict[str, KeptPlan])
@@ -30,7 +33,8 @@ _PLANS: TypeAdapter[dict[str, KeptPlan]] = TypeAdapter(dict[str, KeptPlan])
 
 def known(host: Host) -> Host:
     """Return the host with what launches of earlier runs got of it; as it is if nothing can be read."""
-    return replace(host, kept_ratios=tuple(_read(_HOSTS, FILE).get(_name(host), ())))
+    kept, errors = _read(_HOSTS, FILE).get(_name(host), ()), _read(_HOSTS, ERRORS_FILE).get(_site(host), ())
+    return replace(host, kept_ratios=tuple(kept), site_errors=tuple(errors))
 
 
 def remember(host: Host, kept_ratio: float) -> None:
@@ -39,9 +43,22 @@ def remember(host: Host, kept_ratio: float) -> None:
     Raises:
         OSError, LaunchError: the file cannot be written.
     """
-    hosts = _read(_HOSTS, FILE)
-    hosts[_name(host)] = [*hosts.get(_name(host), []), kept_ratio][-RUNS:]
-    _write(FILE, _HOSTS.dump_json(hosts))
+    _add(FILE, _name(host), [kept_ratio])
+
+
+def remember_errors(host: Host, errors: Sequence[float]) -> None:
+    """Add what launches gave over what was predicted of them, natural logarithms.
+
+    Raises:
+        OSError, LaunchError: the file cannot be written.
+    """
+    _add(ERRORS_FILE, _site(host), errors)
+
+
+def _add(file: str, key: str, numbers: Sequence[float]) -> None:
+    hosts = _read(_HOSTS, file)
+    hosts[key] = [*hosts.get(key, []), *numbers][-RUNS:]
+    _write(file, _HOSTS.dump_json(hosts))
 
 
 def kept_plan(key: str) -> KeptPlan | None:
@@ -78,6 +95,11 @@ def _write(name: str, text: bytes) -> None:
 def _name(host: Host) -> str:
     """Return a name of the machine: another CPU under the same name is another host."""
     return f"{host.hostname}, {host.cpus} CPUs, {host.cpu_model}"
+
+
+def _site(host: Host) -> str:
+    """Return a name of machines like this one: the nodes of a cluster share what was learnt of each."""
+    return f"{host.cpus} CPUs, {host.cpu_model}"
 
 
 def _folder() -> Path:

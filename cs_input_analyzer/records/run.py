@@ -61,11 +61,13 @@ class ValidationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """Launches of this run that were tried. `notes`: where they differ from the run, and what was not measured."""
+    """Launches of this run that were tried. `notes`: where they differ from the run, and what was not measured;
+    `demand_samples_per_s`: of the run, None without one."""
 
     rows: tuple[ValidationRow, ...]
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    demand_samples_per_s: float | None = None
 
     @property
     def median_error_ratio(self) -> float | None:
@@ -74,8 +76,19 @@ class Validation:
         return median(errors) if errors else None
 
     @property
+    def errors_log(self) -> tuple[float, ...]:
+        """Natural logarithms of what launches gave over what was predicted of them."""
+        rates = [(row.measured_samples_per_s.estimate, row.predicted_samples_per_s.estimate) for row in self.rows]
+        return tuple(math.log(measured / predicted) for measured, predicted in rates if measured > 0 and predicted > 0)
+
+    @property
     def inside_count(self) -> int:
         return sum(row.is_inside for row in self.rows)
+
+    @property
+    def of_plan(self) -> ValidationRow | None:
+        """The row of all workers of the plan; None if they did not fit, or did not all deliver."""
+        return next((row for row in self.rows if row.role == "recommended"), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,8 +153,18 @@ def validation_table(validation: Validation) -> Table:
         f"median error {median}; {inside} of {count} measured rates lie inside the predicted interval",
         *(("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()),
         *map(one_line, validation.notes),
+        *_holds(validation.of_plan, validation.demand_samples_per_s),
     )
     return table_of(titled("Validation", AS_MEASURED), columns, validation.rows, remarks=remarks)
+
+
+def _holds(row: ValidationRow | None, demand: float | None) -> tuple[str, ...]:
+    """Return whether the plan delivered what the accelerator takes; nothing if it was not launched whole."""
+    if row is None or demand is None:
+        return ()
+    delivered = row.measured_samples_per_s.estimate
+    holds = "holds" if delivered >= demand else "does not hold"
+    return (f"the plan {holds}: it delivered {format_rate(delivered)}, the demand is {format_rate(demand)}",)
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:

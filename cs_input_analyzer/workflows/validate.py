@@ -97,6 +97,7 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
             rows=rows,
             notes=(*_differences(trial, probing.results), *choice.notes, *missing),
             interrupted=isinstance(stopped, Interrupted),
+            demand_samples_per_s=None if trial.run.consumption is None else trial.run.consumption.samples_per_s.estimate,
         ),
     )
 

@@ -12,7 +12,7 @@ from builders import make_host
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.host import history
-from cs_input_analyzer.host.history import FILE, RUNS, known, remember
+from cs_input_analyzer.host.history import FILE, RUNS, known, remember, remember_errors
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,13 @@ def test_a_damaged_file_counts_as_none_and_is_replaced(text: str, tmp_path: Path
     assert known(make_host()).kept_ratios == ()
     remember(make_host(), 0.9)
     assert known(make_host()).kept_ratios == (0.9,)
+
+
+def test_nodes_alike_share_how_far_predictions_were_off() -> None:
+    remember_errors(make_host(hostname="node-1"), (0.1, -0.2))
+    remember_errors(make_host(hostname="node-2"), (0.3,))
+    assert known(make_host(hostname="node-3")).site_errors == (0.1, -0.2, 0.3)
+    assert known(make_host(cpu_model="another")).site_errors == ()
 
 
 def test_a_folder_that_cannot_be_written_is_told_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

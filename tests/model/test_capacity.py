@@ -644,6 +644,26 @@ def test_what_earlier_runs_got_of_the_host_widens_its_ratio() -> None:
     assert before.estimate == now.estimate
 
 
+def test_what_predictions_of_a_site_were_off_replaces_what_is_assumed() -> None:
+    def spread(*errors: float) -> float:
+        return capacity.fit(make_graph(), [make_measurement("1x1x1")], 16, is_virtual=True, site_errors=errors).run_spread_ratio
+
+    assert spread() == pytest.approx(ASSUMED.virtual_host, rel=0.1)
+    assert spread(*[0.02, -0.02] * 20) < 0.5 * spread()
+    assert spread(*[0.3, -0.3] * 20) > 2 * spread()
+
+
+def test_nodes_that_lie_apart_widen_what_is_said_of_launches() -> None:
+    def launch(*rates: float) -> Measurement:
+        workers = tuple(make_worker(rate, node=f"node-{number}", index=number) for number, rate in enumerate(rates))
+        return make_measurement(f"{len(rates)}x1x1", workers=workers)
+
+    lone = make_measurement("1x1x1")
+    alike, unlike = (fit(lone, launch(*rates)).launch_spread_ratio for rates in ((1000.0, 1001.0, 999.0), (700.0, 1000.0, 1300.0)))
+    assert alike == fit(lone).launch_spread_ratio
+    assert unlike > 3 * alike
+
+
 def test_a_virtual_machine_is_less_sure_from_hour_to_hour() -> None:
     launches = [make_measurement("1x1x1")]
     virtual, real = (capacity.fit(make_graph(), launches, 16, is_virtual=virtual).run_spread_ratio for virtual in (True, False))

@@ -304,3 +304,8 @@ def test_a_validation_says_its_summary_its_notes_and_its_end() -> None:
     assert note == validation.notes[0]
     assert render(validation, "console", full=True).strip() in to_console(make_analysis(validation=validation))
     assert len(validation_table(Validation(rows=rows)).remarks) == 1
+    # The last sentence says whether the plan holds, if all of its workers were launched.
+    of_plan = replace(rows[0], role="recommended", measured_samples_per_s=make_estimate(900.0))
+    for demand, said in ((800.0, "the plan holds"), (1000.0, "the plan does not hold")):
+        last = validation_table(Validation(rows=(of_plan, *rows[1:]), demand_samples_per_s=demand)).remarks[-1]
+        assert last.startswith(said)

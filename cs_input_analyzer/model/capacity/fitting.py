@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ def fit(
     *,
     earlier: Sequence[float] = (),
     is_virtual: bool = False,
+    site_errors: Sequence[float] = (),
 ) -> CapacityModel:
     """Return the capacity model of one pipeline from probes of one host, at the rates of idle CPUs.
 
@@ -38,6 +40,7 @@ def fit(
         host_cpus: CPUs of the measuring host that the workers could use.
         earlier: what launches of earlier runs got of an idle host.
         is_virtual: the host is a virtual machine, whose neighbours no counter shows.
+        site_errors: how far predictions lay from launches of `validate` on this site, natural logarithms.
 
     Raises:
         UsageError: no probe holds the rate of a worker that ran alone.
@@ -53,12 +56,17 @@ def fit(
     slowest, slowest_shard = (min(map(_slowest_ratio, launches), default=1.0) for launches in (whole, on_shards))
     # Shards that are not alike say nothing of processes alike.
     alike = probes if slowest_shard >= UNEVEN_RATIO else whole
-    spreads = spreads_of(alike, others_ratio(measured, host_cpus) or 0.0, is_virtual=is_virtual)
+    spreads = spreads_of(
+        alike,
+        others_ratio(measured, host_cpus) or 0.0,
+        is_virtual=is_virtual,
+        over_nodes=[m for m in measurements if m.layout.nodes > 1 and m.role == "probe" and _has_rate(m)],
+        site_errors=site_errors,
+    )
     points = _points(whole, spreads)
     shard_ratio = _shard_ratio(points, on_shards, spreads, host_cpus)
     if shard_ratio == SAME:  # they are more launches of the same kind, unless they are not alike
         points = _points(alike, spreads)
-    workers = [worker for launch in probes for worker in launch.measured_workers]
     return CapacityModel(
         points=points,
         shard_ratio=shard_ratio,
@@ -69,13 +77,21 @@ def fit(
         run_spread_ratio=spreads.host,
         host_ratio=host_ratio(measured, earlier),
         host_cpus=host_cpus,
-        private_bytes=max((w.private_bytes or w.peak_rss_bytes or 0 for w in workers), default=0) or None,
-        shared_bytes=max((m.shared_bytes for m in probes if m.shared_bytes is not None), default=None),
-        bytes_read_per_sample=_mean(w.bytes_read_per_sample for w in workers),
-        bytes_out_per_sample=_mean(w.bytes_out_per_sample for w in workers),
+        **_sizes(probes),
         is_sharded=deals_out_files(pipeline.ops),
         file_count=pipeline.files.count if pipeline.files is not None else None,
     )
+
+
+def _sizes(probes: Sequence[Measurement]) -> dict[str, Any]:
+    """Return the memory and the bytes of a sample, as far as workers told them."""
+    workers = [worker for launch in probes for worker in launch.measured_workers]
+    return {
+        "private_bytes": max((worker.private_bytes or worker.peak_rss_bytes or 0 for worker in workers), default=0) or None,
+        "shared_bytes": max((launch.shared_bytes for launch in probes if launch.shared_bytes is not None), default=None),
+        "bytes_read_per_sample": _mean(worker.bytes_read_per_sample for worker in workers),
+        "bytes_out_per_sample": _mean(worker.bytes_out_per_sample for worker in workers),
+    }
 
 
 def _has_rate(launch: Measurement) -> bool:

@@ -46,13 +46,22 @@ class Spreads(NamedTuple):
     host: float
 
 
-def spreads_of(launches: Sequence[Measurement], others_ratio: float, *, is_virtual: bool) -> Spreads:
+def spreads_of(
+    launches: Sequence[Measurement],
+    others_ratio: float,
+    *,
+    is_virtual: bool,
+    over_nodes: Sequence[Measurement] = (),
+    site_errors: Sequence[float] = (),
+) -> Spreads:
     """Return how far processes and launches of one layout lie apart, each pooled over all layouts with what is assumed.
 
     Args:
         launches: at the rates of an idle node.
         others_ratio: the share of the CPUs that others had while they ran: what they disturb is not known exactly.
         is_virtual: the host is a virtual machine, whose neighbours no counter shows.
+        over_nodes: launches over several nodes: how far these lie apart counts if it is more than what launches show.
+        site_errors: of predictions that were launched on this site, natural logarithms; they replace what is assumed of hosts.
     """
     squares, degrees = 0.0, 0
     shapes: dict[tuple[int, int, int], list[LogRate]] = defaultdict(list)
@@ -70,8 +79,25 @@ def spreads_of(launches: Sequence[Measurement], others_ratio: float, *, is_virtu
         own = math.fsum(one.variance for one in means) / len(means) + process**2 / tasks
         squares += max(0.0, math.fsum((one.mean - middle) ** 2 for one in means) - (len(means) - 1) * own)
         degrees += len(means) - 1
-    between = _pooled(squares, degrees, assumed_spread(ASSUMED.launch, others_ratio))
-    return Spreads(process, between, assumed_spread(ASSUMED.virtual_host if is_virtual else ASSUMED.host, others_ratio))
+    assumed = assumed_spread(ASSUMED.launch, others_ratio)
+    between = max(_pooled(squares, degrees, assumed), _node_spread(over_nodes, process, assumed))
+    host = assumed_spread(ASSUMED.virtual_host if is_virtual else ASSUMED.host, others_ratio)
+    return Spreads(process, between, _pooled(math.fsum(error**2 for error in site_errors), len(site_errors), host))
+
+
+def _node_spread(launches: Sequence[Measurement], process: float, assumed: float) -> float:
+    """Return how far nodes of one launch lie apart, without what their processes do; 0 without such launches."""
+    squares, degrees = 0.0, 0
+    for launch in launches:
+        nodes: dict[str, list[float]] = defaultdict(list)
+        for worker in launch.measured_workers:
+            nodes[worker.node] += _rates([worker])
+        means = [math.log(math.fsum(rates) / len(rates)) for rates in nodes.values()]
+        middle = math.fsum(means) / len(means)
+        own = process**2 * len(means) / len(launch.measured_workers)
+        squares += max(0.0, math.fsum((mean - middle) ** 2 for mean in means) - (len(means) - 1) * own)
+        degrees += len(means) - 1
+    return _pooled(squares, degrees, assumed) if degrees else 0.0
 
 
 def _pooled(squares: float, degrees: int, assumed: float) -> float:

@@ -27,10 +27,14 @@ def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -
     rate = Surface(model.points, model.host_cpus).at(tasks, cpus, cluster.cpus_per_node)
     there, shard = _node_ratio(model, cluster, tasks, cpus), model.shard_ratio
     extrapolation = _extrapolation(model, tasks, cpus)
-    far = ASSUMED.shape / 2 * math.sqrt(max(math.log2(extrapolation), 0.0))
-    variance = rate.variance + there.variance + log_error(shard) ** 2 + far**2
+    variance = rate.variance + there.variance + log_error(shard) ** 2 + far_error_log(extrapolation) ** 2
     found = from_log(rate.mean + there.mean + math.log(shard.estimate), NORMAL_95 * math.sqrt(variance))
     return _below(found, worker_ceilings(model, cluster, tasks, cpus)), extrapolation
+
+
+def far_error_log(extrapolation: float) -> float:
+    """Return the error of a launch so many times beyond the probes: half of that of a shape between two of them."""
+    return ASSUMED.shape / 2 * math.sqrt(max(math.log2(extrapolation), 0.0))
 
 
 def worker_ceilings(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Limit, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from cs_input_analyzer.model.capacity.assumptions import ASSUMED, THIS_HOST
+from cs_input_analyzer.model.capacity.worker import far_error_log
+from cs_input_analyzer.model.estimates import NORMAL_95
 from cs_input_analyzer.model.recommend.problem import PlanningProblem, predicted_launch
 from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Layout, Surer
 
@@ -16,12 +19,17 @@ LEAST_GAIN_RATIO = 0.01
 def surer(problem: PlanningProblem, layout: Layout) -> tuple[Surer, ...]:
     """Return what would narrow the interval of a launch, most first, each computed by setting its term to zero."""
 
-    def half_width(model: CapacityModel, cluster: Cluster) -> float:
+    def half_width(model: CapacityModel, cluster: Cluster, *, is_near: bool = False) -> float:
         found = predicted_launch(model, problem.consumption, cluster, problem.options, layout)
-        return found.samples_per_s.relative_half_width_ratio or 0.0
+        rate = found.samples_per_s
+        if rate.low <= 0:
+            return rate.relative_half_width_ratio or 0.0
+        half = math.log(rate.high / rate.low) / 2
+        far = NORMAL_95 * far_error_log(found.extrapolation_ratio) if is_near else 0.0
+        return math.sinh(math.sqrt(max(0.0, half**2 - far**2)))
 
     now = half_width(problem.model, problem.cluster)
-    rows = [Surer(how=how, half_width_ratio=half_width(*changed)) for how, changed in _changes(problem)]
+    rows = [Surer(how=how, half_width_ratio=half_width(*changed, is_near=how == "node")) for how, changed in _changes(problem)]
     kept = [row for row in rows if row.half_width_ratio < now - LEAST_GAIN_RATIO]
     return tuple(sorted(kept, key=lambda row: row.half_width_ratio))
 
@@ -34,7 +42,6 @@ def _changes(problem: PlanningProblem) -> Iterator[tuple[str, tuple[CapacityMode
             model,
             launch_spread_ratio=min(model.launch_spread_ratio, ASSUMED.launch),
             run_spread_ratio=ASSUMED.host,
-            host_cpus=cluster.cpus_per_node,
             host_threads_per_core=cluster.threads_per_core or model.host_threads_per_core,
         )
         threads = cluster.threads_per_core or 1

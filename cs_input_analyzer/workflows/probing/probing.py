@@ -259,7 +259,7 @@ class Probing:
         waiting: dict[int, LaunchHandle] = {}
         workers = 0
         if self.results.measurements:
-            self._report("importing TensorFlow")
+            self._report("starting workers")
         else:
             self._progress("importing TensorFlow", 0.0)  # these seconds are not of the budget
         began_s = self._launcher.now_s()

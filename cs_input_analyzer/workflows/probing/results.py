@@ -158,6 +158,7 @@ class Results:
             self.cpu_budget,
             earlier=self.host.kept_ratios,
             is_virtual=bool(self.host.is_virtual),
+            site_errors=self.host.site_errors,
         )
         profile = self.profile_of(None)
         moved = [cost.bytes_out_per_sample for cost in profile.ops if cost.bytes_out_per_sample is not None] if profile else []
