@@ -57,7 +57,7 @@ test-long: $(TEST_STAMP) ## The long tests: whole runs, planted truths, samples,
 test-all: test test-long ## All tests
 
 .PHONY: check
-check: $(DEV_STAMP) ## Lint, format check, types, import directions
+check: $(DEV_STAMP) truth ## Lint, format check, types, import directions, known truths
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -66,6 +66,13 @@ check: $(DEV_STAMP) ## Lint, format check, types, import directions
 .PHONY: occasion
 occasion: $(TEST_STAMP) ## Measure how launches that are alike differ today (benchmarks/occasion): commit the file it appends to
 	$(BIN)/python -m benchmarks.occasion measure $(ARGS)
+
+# What predictions are worth where the truth is known: it takes a minute, and fails where a number is missed.
+.PHONY: truth
+truth: $(TEST_STAMP) ## Judge the capacity model: simulated nodes, published curves, quiet hours
+	$(BIN)/python -m benchmarks.simulated_nodes
+	$(BIN)/python -m benchmarks.published_scaling
+	$(BIN)/python -m benchmarks.quiet_hours
 
 .PHONY: format
 format: $(DEV_STAMP) ## Rewrite the code as `make check` wants it

@@ -35,6 +35,7 @@ NODES = Cluster(
 )
 DEMANDS = np.geomspace(0.5, 20, 20)
 NEAR_SUPPLY_RATIO = 0.03
+LEAST_INSIDE, MOST_INSIDE, LEAST_HOLDS = 0.86, 0.94, 0.97
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,9 +159,13 @@ def main() -> None:
     rows.append(_row("all", all_found))
     columns = ("", "level", "error", "inside", "width", "busy: level", "inside", "holds", "busy", "same", "or near")
     show(f"{sum(quiet.values())} quiet hours of {len(quiet)} starts", columns, rows)
+    save(options.json, {"rows": rows})
     if sum(quiet.values()) < LEAST_QUIET_HOURS:
         print(f"fewer than {LEAST_QUIET_HOURS} quiet hours: no gate")
-    save(options.json, {"rows": rows})
+        return
+    inside, holds = float(np.mean(all_found["quiet inside"])), float(np.mean(all_found["quiet holds"]))
+    if not LEAST_INSIDE <= inside <= MOST_INSIDE or holds < LEAST_HOLDS:
+        raise SystemExit(f"missed: {inside:.1%} inside (86 to 94 %), {holds:.0%} of the plans hold (97 %)")
 
 
 def _row(name: str, found: dict[str, list[Any]]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.simulated_nodes import __doc__ as description
 from benchmarks.simulated_nodes import events, laws
@@ -47,12 +48,19 @@ def _one(truth: Truth, rates: Rates, seed: int) -> dict[str, Any]:
     }
     planned = None if plan is None else plan.streaming
     rows = [_row(truth, rates, found, cluster, nodes, tasks) for nodes, tasks in sorted(layouts)]
-    best = max(rate / nodes for nodes, tasks in layouts if (rate := _true(truth, rates, nodes, tasks)) > 0)
+    # One task of a launch is the chief, and does not stream.
+    best = max(
+        rate * (nodes * tasks - 1) / (nodes * tasks) / nodes
+        for nodes, tasks in layouts
+        if (rate := _true(truth, rates, nodes, tasks)) > 0
+    )
     row = None
     if planned is not None:
         row = _row(truth, rates, found, cluster, planned.nodes, planned.tasks_per_node, planned.cpus_per_task)
         row["is_plan"] = True
-    picked = 0.0 if row is None or row["true_samples_per_s"] is None else row["true_samples_per_s"] / row["layout"]["nodes"]
+    picked = 0.0
+    if plan is not None and planned is not None and row is not None and row["true_samples_per_s"] is not None:
+        picked = row["true_samples_per_s"] * plan.input_workers / planned.tasks / planned.nodes
     return {
         "truth": truth.name,
         "seed": seed,
@@ -226,6 +234,27 @@ def main() -> None:
         print(f"{row[0]:34}" + "".join(f"{cell:>9}" for cell in row[1:]))
     if options.json:
         options.json.write_text(json.dumps([one for each in found.values() for one in each], indent=1) + "\n")
+    if missed := list(missed_gates(parts)):
+        raise SystemExit("missed: " + "; ".join(missed))
+
+
+def missed_gates(parts: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield what the numbers of all truths, the last of which is that of all together, do not reach."""
+    *each, whole = parts
+    inside = round(whole["planned_inside"] * whole["count"])
+    interval = stats.binomtest(inside, whole["count"]).proportion_ci(0.9)
+    print(f"planned launches inside: {inside} of {whole['count']}, 90 % interval {interval.low:.0%} to {interval.high:.0%}")
+    if whole["planned_error_ok"] < 0.9:
+        yield f"an error of at most 10 % in {whole['planned_error_ok']:.0%} of runs, not in 90 %"
+    for part in each:
+        if part["planned_error_ok"] < 0.75:
+            yield f"{part['name']}: an error of at most 10 % in {part['planned_error_ok']:.0%} of runs, not in 75 %"
+    if interval.high < 0.85 or interval.low > 0.95:
+        yield f"{whole['planned_inside']:.0%} inside, not 85 to 95 %"
+    if whole["pick"] < 0.97:
+        yield f"the pick is {whole['pick']:.2f} of the best, not 0.97"
+    if whole["rows_error"] > 0.05:
+        yield f"launches of 8 to 64 tasks are off by {whole['rows_error']:.0%}, not 5 %"
 
 
 if __name__ == "__main__":
