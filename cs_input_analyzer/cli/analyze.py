@@ -32,7 +32,7 @@ DEMAND_CHOICES = ("demand", "step_time", "wafer", "compile_report", "performance
 
 @click.command(cls=Command, notes_more=True)
 @click.argument("target")
-@shared.with_options(shared.TARGET, shared.STAND_INS, shared.analysis(60.0), shared.RULES, shared.LAUNCH, shared.OUTPUT)
+@shared.with_options(shared.TARGET, shared.STAND_INS, shared.analysis(), shared.RULES, shared.LAUNCH, shared.OUTPUT)
 def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **choices: Any) -> int:
     """Measure TARGET, plan a launch, and report.
 

@@ -78,10 +78,14 @@ def value(
     return click.option(*names, callback=read, metavar=metavar, default=default, show_default=bool(default), help=help)
 
 
-def max_seconds(default: float) -> tuple[Callable[[Function], Function], ...]:
+BY_LAUNCHER = " [default: 60, with --launcher slurm 180]"
+
+
+def max_seconds(default: float | None) -> tuple[Callable[[Function], Function], ...]:
+    shown = None if default is None else f"{default:g}"
     waiting = "Seconds a worker may take to import TensorFlow and to build the pipeline; not part of --max-seconds."
     return (
-        value("--max-seconds", read=SECONDS, default=f"{default:g}", metavar="S", help="Time for measuring."),
+        value("--max-seconds", read=SECONDS, default=shown, metavar="S", help=f"Time for measuring{'' if shown else BY_LAUNCHER}."),
         value("--start-timeout", "start_timeout_s", read=SECONDS, default="300", metavar="S", help=waiting),
     )
 
@@ -237,8 +241,8 @@ SLURM = (
 )
 
 
-def analysis(seconds: float) -> tuple[Callable[[Function], Function], ...]:
-    """All options of a command that measures and plans, in so many seconds unless it is told otherwise."""
+def analysis(seconds: float | None = None) -> tuple[Callable[[Function], Function], ...]:
+    """Return all options of a command that measures and plans, by default in so many seconds; None: by the launcher."""
     return (*DEMAND, *CLUSTER, *max_seconds(seconds), *MEASURE, *SLURM, *OWN_FILES)
 
 

@@ -67,7 +67,7 @@ def check_begins_with_python(words: Sequence[str]) -> None:
 @click.option("--list-captures", is_flag=True, help="Only list the places where the script takes data.")
 @shared.with_options(
     shared.STAND_INS,
-    shared.analysis(60.0),
+    shared.analysis(),
     shared.RULES,
     shared.LAUNCH[:-1],
     (shared.INPUT_CONTEXT,),

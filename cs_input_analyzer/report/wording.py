@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, Layout, Measurement, Options, Scalar
+from cs_input_analyzer.records import Analysis, Consumption, Estimate, LaunchPlan, Layout, Measurement, Options, Scalar
 from cs_input_analyzer.tfdata.samples import element_sentence
-from cs_input_analyzer.units import format_count, format_estimate, format_ratio, format_seconds, visible
+from cs_input_analyzer.units import counted, format_count, format_estimate, format_ratio, format_seconds, visible
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -96,6 +96,8 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
     if layout is not None and (supply is not None or analysis.verdict_layout is not None):
         rate = " ".join(filter(None, (format_estimate(supply), plan_currency(analysis))))
         facts.append(("supply", f"{rate}, {_origin(analysis, layout)}"))
+    facts.append(("tasks", _tasks(analysis)))
+    facts.append(("kept", _kept(plan)))
     facts.append(("rates", factor_sentence(analysis)))
     if consumption is not None:
         facts.append(("demand", demand_text(consumption, options)))
@@ -130,6 +132,28 @@ def _origin(analysis: Analysis, layout: Layout) -> str:
     if plan.meets_demand is False:
         return f"best launch {layout}, which does NOT reach the demand with headroom"
     return f"recommended launch {layout}"
+
+
+def _tasks(analysis: Analysis) -> str:
+    """Return which tasks a node feed the accelerator, and how many of its CPUs stay idle; empty without such a plan."""
+    plan = analysis.recommendation
+    if plan is None or plan.fewest_tasks is None or plan.most_tasks is None or analysis.verdict_layout != plan.layout:
+        return ""
+    said = []
+    if plan.fewest_tasks < plan.most_tasks:
+        said.append(f"{plan.fewest_tasks} to {plan.most_tasks} a node all feed it; {plan.tasks_per_node} recommended")
+    idle = analysis.cluster.cpus_per_node - plan.layout.cpus_per_node
+    if idle > 0:
+        said.append(f"{counted(idle, 'CPU')} of a node {'stays' if idle == 1 else 'stay'} idle")
+    return "; ".join(said)
+
+
+def _kept(plan: LaunchPlan | None) -> str:
+    """Return that the plan is that of an earlier run, and what a fresh one would be; empty of a fresh one."""
+    if plan is None or plan.kept_from is None:
+        return ""
+    fresh = "the same" if plan.fresh == plan.layout else str(plan.fresh)
+    return f"from the run of {plan.kept_from.created_at}; a fresh plan would be {fresh} (--fresh)"
 
 
 def _settles(supply: Estimate, demand: Estimate) -> str:

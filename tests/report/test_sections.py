@@ -30,6 +30,7 @@ from rendered import to_console, to_html
 from cs_input_analyzer.records import (
     BUSY_RATIO,
     Estimate,
+    KeptPlan,
     Layout,
     Measurement,
     Op,
@@ -47,6 +48,7 @@ from cs_input_analyzer.report.planned import alternatives_table, cluster_facts, 
 from cs_input_analyzer.report.run_document import run_document
 from cs_input_analyzer.report.tables import Table
 from cs_input_analyzer.report.to_json import from_html
+from cs_input_analyzer.report.wording import supply_and_demand
 from cs_input_analyzer.report.workers import (
     MOST_NUMBERS,
     TRACED_WORKERS,
@@ -309,3 +311,24 @@ def test_a_validation_says_its_summary_its_notes_and_its_end() -> None:
     for demand, said in ((800.0, "the plan holds"), (1000.0, "the plan does not hold")):
         last = validation_table(Validation(rows=(of_plan, *rows[1:]), demand_samples_per_s=demand)).remarks[-1]
         assert last.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("changed", "facts"),
+    [
+        (
+            {"fewest_tasks": 8, "most_tasks": 32},
+            {"tasks": "8 to 32 a node all feed it; 16 recommended; 32 CPUs of a node stay idle"},
+        ),
+        ({"fewest_tasks": 16, "most_tasks": 16}, {"tasks": "32 CPUs of a node stay idle"}),
+        ({}, {}),
+        (
+            {"kept_from": KeptPlan(layout=Layout.parse("2x16x2"), created_at="2026-11-01"), "fresh": Layout.parse("2x8x4")},
+            {"kept": "from the run of 2026-11-01; a fresh plan would be 2x8x4 (--fresh)"},
+        ),
+    ],
+)
+def test_the_first_screen_says_which_tasks_feed_and_whether_the_plan_was_kept(changed: Any, facts: dict[str, str]) -> None:
+    run = make_analysis(recommendation=make_plan("2x16x2", **changed), verdict_layout=Layout.parse("2x16x2"))
+    found = dict(supply_and_demand(run))
+    assert {name: found[name] for name in ("tasks", "kept") if name in found} == facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cs_input_analyzer.model.recommend.launches import Choice, limit_on, on_nodes, smallest, tasks_that_feed
+from cs_input_analyzer.model.recommend.launches import Choice, limit_on, on_nodes, smallest
 from cs_input_analyzer.model.recommend.problem import PlanningProblem
 from cs_input_analyzer.model.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Alternative, Prediction
@@ -60,20 +60,9 @@ def _decided(problem: PlanningProblem, choice: Choice) -> str:
     if best.layout == problem.kept:
         return f"The plan of an earlier run: it still reaches {wanted}."
     if choice.meets:
-        return f"The fewest nodes that reach {wanted}. {_range(problem, choice)}".strip()
+        return f"The fewest nodes that reach {wanted}."
     text = f"No launch on this cluster is sure to reach {wanted}: the best streams at least {format_rate(best.samples_per_s.low)}"
     return f"{text}; {choice.limited_by} limits it."
-
-
-def _range(problem: PlanningProblem, choice: Choice) -> str:
-    """Return which tasks on these nodes feed the accelerator, and how many CPUs of a node stay idle."""
-    layout, found = choice.best.layout, tasks_that_feed(problem, choice.best.layout.nodes)
-    said = []
-    if found is not None and found[0] < found[1]:
-        said.append(f"On {'it' if layout.nodes == 1 else 'them'}, {found[0]} to {found[1]} tasks a node feed it.")
-    if idle := problem.cluster.cpus_per_node - layout.cpus_per_node:
-        said.append(f"{counted(idle, 'CPU')} of a node {'stays' if idle == 1 else 'stay'} idle.")
-    return " ".join(said)
 
 
 def _fewer(problem: PlanningProblem, choice: Choice) -> str:
