@@ -43,7 +43,7 @@ class Assumed:
     process: float = 0.03
     launch: float = 0.03
     host: float = 0.01
-    virtual_host: float = 0.11
+    virtual_host: float = 0.12
     shape: float = 0.15
     node: float = 0.085
 
