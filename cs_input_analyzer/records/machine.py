@@ -12,7 +12,7 @@ from wafer_model import Estimate
 
 # Beyond these it is a typing error: no machine has a quarter of these nodes, the widest single systems that were sold had 4,096
 # hardware threads, and an exbibyte is more memory than all nodes of any machine have together; the least memory is a hundredth of
-# what TensorFlow takes. (Planning for the widest takes ten seconds, and grows faster than their width.)
+# what TensorFlow takes. Planning for the widest takes half a second.
 MOST_NODES = 1_000_000
 MOST_CPUS_PER_NODE = 1 << 12
 LEAST_MEMORY_BYTES_PER_NODE = 1 << 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cs_input_analyzer.records.machine import Layout
 from wafer_model import Estimate
 
-AS_QUIET = Estimate.exact(1.0)
+AS_IDLE = Estimate.exact(1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,33 +40,23 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityModel:
-    """What the measurements say about any layout: everything `capacity.predict` needs, and nothing of the host it came from.
+    """All that `capacity.predict` needs to know of a pipeline and of the host that measured it. Rates are those of an idle host.
 
     Attributes:
-        points: what was measured, by rising tasks and CPUs; at least one of a lone worker.
+        points: the rates that were measured, by rising tasks and CPUs; at least one of a lone worker.
         shard_ratio: rate of a worker that reads its shard of the planned launch over that of one that reads what the probes read;
-            exactly 1 where no difference was seen.
-        slowest_ratio: slowest over mean of the *persistent* rates of workers that ran together, those of the largest and the
-            smallest
-            shard among them; 1 where no difference was seen.
-        spread_ratio: standard deviation over mean of the persistent rates of fresh processes alike (where AUTOTUNE landed),
-            sampling
-            noise removed; 0 where no difference was seen.
-        ceilings: rates that no number of CPUs lifts a worker above: serial ops, the GIL, fixed parallelism, storage latency.
-        host_read_bytes_per_s: what the file system gives one host; None where unknown, or where the files are cached.
-        moved_bytes_per_sample: bytes that the ops take and give for one sample, all together; None where unknown.
-        host_cpus: CPUs of the measuring host that the workers could use.
-        private_bytes: per worker; `shared_bytes`: once per node.
+            exactly 1 if no difference was seen.
+        slowest_ratio: slowest over mean of the rates of workers that ran together, without the noise of their windows; those of the
+            largest and the smallest shard are among them. `whole_slowest_ratio`: the same without shards of the plan.
+        spread_ratio: standard deviation of the log rate of fresh processes of one launch; `launch_spread_ratio` of fresh launches
+            of one shape; `run_spread_ratio` of the host from hour to hour.
+        host_ratio: what launches on the measuring host get of an idle one.
+        ceilings: rates that no number of CPUs lifts a worker above: serial ops, Python's lock, fixed parallelism, storage latency.
+        host_read_bytes_per_s: what the file system gives one host; None if unknown, or if the files are cached.
+        moved_bytes_per_sample: bytes that all ops together take and give for one sample; None if unknown.
+        host_cpus: CPUs of the measuring host that the workers could use; `host_threads_per_core`: None if unknown.
+        private_bytes: memory of each worker; `shared_bytes`: once for each node.
         is_sharded: the pipeline divides files among workers, so a worker without a file has nothing to stream.
-        host_threads_per_core: of the measuring host; None where unknown.
-        whole_slowest_ratio: `slowest_ratio` by workers of launches that announced no more, without the shards of the plan; None in
-            runs of versions that did not keep it apart.
-        launch_spread_ratio: standard deviation over mean of the rates of fresh launches of one layout: workers of a launch are
-            correlated, as they share the state of their host. 0 in runs of versions that did not know it.
-        run_spread_ratio: the same of runs at different hours, all rates of one run together; 0 in runs of versions that did
-            not know it.
-        host_ratio: what launches on the measuring host get of its quiet level, at which all other rates here are: of CPUs that
-            nobody else uses, and that run as fast as they can. 1 in runs of versions that did not know it.
     """
 
     points: tuple[RatePoint, ...]
@@ -87,7 +77,7 @@ class CapacityModel:
     whole_slowest_ratio: float | None = None
     launch_spread_ratio: float = 0.0
     run_spread_ratio: float = 0.0
-    host_ratio: Estimate = AS_QUIET
+    host_ratio: Estimate = AS_IDLE
 
     @property
     def largest_cpus_probed(self) -> int:
