@@ -29,7 +29,7 @@ def test_the_planted_bottleneck_is_named_first(function: str, monkeypatch: pytes
     if planted.slow and slowfs.missing() is not None:
         pytest.skip(f"no slow file system here: {slowfs.missing()}")
     # Told by the first launch and the storage by itself: nothing is launched again, and the seconds are only patience.
-    monkeypatch.setattr(Probing, "measure_round", lambda probing, plan: False)
+    monkeypatch.setattr(Probing, "measure_round", lambda probing, plan, cluster: False)
     with files_of(planted) as params:
         layouts = (f"1x1x{CPUS}",)
         analysis = analyze(planted.target, params, max_seconds=60, cpus=CPUS, probe_layouts=layouts, measure_fixes=False)
