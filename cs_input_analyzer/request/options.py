@@ -31,6 +31,9 @@ SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
 # Keywords that are not the name of a field, and the field that they fill.
 SHORT = {"demand": "demand_samples_per_s", "step_time": "step_time_s"}
 
+SLURM_SECONDS = 180.0
+"""The time for measuring with Slurm: workers of full nodes take longer to start there."""
+
 NO_LAUNCH = Layout(nodes=1, tasks_per_node=1, cpus_per_task=1)
 """In place of the site's defaults, if no launch in use today is judged."""
 
@@ -43,6 +46,8 @@ def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
         choices: the fields of `Options`. Texts may stand for `demand` and `step_time` (`7k`, `160ms`), for `current`, and for lists
             of layouts, codes and names (`1x1x1,1x2x1`).
     """
+    if choices.get("max_seconds") is None:
+        choices["max_seconds"] = SLURM_SECONDS if choices.get("launcher") == "slurm" else Options().max_seconds
     options = Options(**_read(choices, mistakes))
     for problem in problems(options):
         mistakes.note(problem)

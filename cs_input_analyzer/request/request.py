@@ -14,8 +14,6 @@ from cs_input_analyzer.request import demand
 from cs_input_analyzer.request.options import read_options, with_cluster_file
 from cs_input_analyzer.request.target import Target, check_target, name_of, script_words
 
-# Workers of full nodes take longer to start there.
-SLURM_SECONDS = 180.0
 TOOL = Tool(name="cs_input_analyzer", version=__version__)
 
 
@@ -71,10 +69,7 @@ def read_request(
         command: what was called or typed.
         choices: the options, see `read_options`.
     """
-    given = {name: value for name, value in choices.items() if name != "max_seconds" or value is not None}
-    options = read_options(mistakes, **with_cluster_file(given, declared))
-    if options is not None and options.launcher == "slurm" and "max_seconds" not in given:
-        options = replace(options, max_seconds=SLURM_SECONDS)
+    options = read_options(mistakes, **with_cluster_file(choices, declared))
     with mistakes:
         check_target(target)
     if options is None:

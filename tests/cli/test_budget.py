@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cs_input_analyzer.errors import Mistakes
-from cs_input_analyzer.request.request import SLURM_SECONDS, read_request
+from cs_input_analyzer.request.options import SLURM_SECONDS
+from cs_input_analyzer.request.request import read_request
 
 GIVEN = [("local", None, 60.0), ("slurm", None, SLURM_SECONDS), ("slurm", 60.0, 60.0), ("local", 9.0, 9.0)]
 

@@ -83,7 +83,7 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "feed": (lambda: analyze(feed="first_come"), "feed='first_come': input should be 'round-robin' or 'first-come'"),
     # measuring
     "max seconds": (lambda: analyze(max_seconds=float("nan")), "--max-seconds nan: too short"),
-    "max seconds is None": (lambda: analyze(max_seconds=None), "max_seconds=None"),
+    "max seconds is a word": (lambda: analyze(max_seconds="soon"), "max_seconds='soon'"),
     "start timeout": (lambda: analyze(start_timeout_s=1), "--start-timeout 1"),
     "target error": (lambda: analyze(target_error_ratio=2), "--target-error 2"),
     "probe layouts": (lambda: analyze(probe_layouts="1x2x1"), "needs a layout of one task"),
