@@ -270,9 +270,3 @@ class Analysis:
     def others_ratio(self) -> float | None:
         """The share of the CPUs that others had while the workers were measured; None where that is not known."""
         return others_ratio((launch for launch in self.measurements if launch.role == "probe"), self.host.cpu_budget)
-
-    @property
-    def is_slowed_by_others(self) -> bool:
-        """Whether the share that others had of the CPUs is half of `idle_factor` at least; the rest is slower CPUs."""
-        left_ratio = 1 - (self.others_ratio or 0.0)
-        return left_ratio < 1 and left_ratio**2 * self.idle_factor <= 1

@@ -32,7 +32,7 @@ _WORD = re.compile(r"\S+")
 MEANINGS = {
     # the verdict and the launch
     "supply": "samples per second that the input workers of the judged launch deliver together, predicted from what was measured",
-    "rates": "as measured: with what others did on the CPUs; on an idle node: on CPUs that nobody else uses, at their full speed",
+    "rates": "as measured: with what others did on the CPUs; on an idle node: on CPUs that nobody else uses",
     "demand": "samples per second that the accelerator takes when it never waits for input",
     "predicted": "samples per second that the launch will deliver, with its 90 % interval",
     "memory": "private: held by a worker alone; PSS: shared pages divided among their holders; peak RSS: the most it ever held",

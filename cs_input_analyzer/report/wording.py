@@ -22,7 +22,7 @@ VERDICTS = {
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator.", "The input feeds the accelerator"),
     "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said.", "No verdict could be reached"),
 }
-# The two currencies of rates: of the CPUs with the others on them, and of CPUs that nobody else uses, at their full speed.
+# The two currencies of rates: of the CPUs with the others on them, and of CPUs that nobody else uses.
 AS_MEASURED, ON_IDLE_NODE = "as measured", "on an idle node"
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
 
@@ -77,10 +77,8 @@ def factor_sentence(analysis: Analysis) -> str:
     """Return the factor between the two currencies with its reason; empty where there is one currency."""
     if not has_two_currencies(analysis):
         return ""
-    plan, why = analysis.recommendation, "the CPUs ran below their full speed"
-    if analysis.is_slowed_by_others:
-        why = f"others used {format_ratio(analysis.others_ratio)} of the CPUs"
-    said = f"{factor_text(analysis.idle_factor)}, as {why}"
+    plan = analysis.recommendation
+    said = f"{factor_text(analysis.idle_factor)}, as others used {format_ratio(analysis.others_ratio)} of the CPUs"
     idle = plan.quiet_samples_per_s if plan is not None and analysis.is_planned_as_measured else None
     return said if idle is None else f"{said}: {format_estimate(idle)} for {plan.layout if plan is not None else ''}"
 

@@ -96,10 +96,6 @@ def test_where_both_are_one_there_is_no_second_currency(run: Analysis) -> None:
 
 def test_the_reason_is_what_was_seen() -> None:
     assert factor_sentence(elsewhere(0.5, 0.42)) == "on an idle node 2.00 times as measured, as others used 42 % of the CPUs"
-    assert "others" in factor_sentence(elsewhere(0.8, 0.11))  # half of the factor
-    for others in (0.1, 0.001, 0.0, None):
-        slow = factor_sentence(elsewhere(0.8, others))
-        assert slow == "on an idle node 1.25 times as measured, as the CPUs ran below their full speed"
     told = factor_sentence(here())
     assert told.endswith("of the CPUs: 20,000 samples/s (18,000 to 22,000) for 2x4x2")
 
