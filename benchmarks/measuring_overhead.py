@@ -1,6 +1,6 @@
 """How much measuring slows a pipeline: each part of it, and the whole against a bare loop.
 
-The parts are counted on the threads' own clocks: the side thread (counters, snapshots of the model, journal), the reference loop,
+The parts are counted on the threads' own clocks: the side thread (counters, snapshots of the model, journal),
 and the stamp of each batch (the sampling loop against the bare loop, in turns, on a dataset that only hands out ready elements).
 The loop of the worker makes no pause: it stays inside TensorFlow until a pass or the window ends.
 
@@ -29,7 +29,6 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 import yaml
-from cs_input_analyzer.host.reference import WATCH_EVERY_S, SpeedWatch
 
 from benchmarks.in_process import bare_loop, built, sampled
 from benchmarks.paired import arguments, ratio_bounds, save, show
@@ -94,9 +93,7 @@ def measured(dataset: Any, iterator: Any, ops: Any, seconds: float, batches: int
         counted = SamplesPerElement(value=1, source="made so")
         journal, _ = sampled(Path(folder), dataset, iterator, ops, counted, seconds)
     stamps = journal.stamps_s[-1 - min(batches or len(journal.stamps_s) * 3 // 4, len(journal.stamps_s) - 1) :]
-    times, cpu_s = zip(
-        *((at_s, counters.cpu_s + (counters.reference_s or 0.0)) for at_s, counters in journal.readings()), strict=True
-    )
+    times, cpu_s = zip(*((at_s, counters.cpu_s) for at_s, counters in journal.readings()), strict=True)
     spent_s = float(np.diff(np.interp([stamps[0], stamps[-1]], times, cpu_s))[0])
     return float(stamps[-1] - stamps[0]) / (len(stamps) - 1), spent_s / (len(stamps) - 1)
 
@@ -110,21 +107,15 @@ def bare(loop: Any, batches: int) -> tuple[float, float]:
 
 def parts_of(dataset: Any, iterator: Any, ops: Any, seconds: float) -> dict[str, dict[str, float]]:
     """Return each part of measuring, in percent of the clock and of the process's CPU time, in one run of the worker's sampling."""
-    spent_s = {"side thread": 0.0, "reference loop": 0.0}
+    spent_s = {"side thread": 0.0}
+    watch = SideThread._watch
 
-    def timed(run: Any, part: str) -> Any:
-        def watched(self: Any) -> None:
-            run(self)
-            spent_s[part] = time.thread_time()
+    def watched(self: Any) -> None:
+        watch(self)
+        spent_s["side thread"] = time.thread_time()
 
-        return watched
-
-    with (
-        mock.patch.object(SideThread, "_watch", timed(SideThread._watch, "side thread")),
-        mock.patch.object(SpeedWatch, "_watch", timed(SpeedWatch._watch, "reference loop")),
-    ):
+    with mock.patch.object(SideThread, "_watch", watched):
         wall_s, cpu_s = measured(dataset, iterator, ops, seconds)
-        time.sleep(2 * WATCH_EVERY_S)  # the thread ends
     batches = seconds / wall_s
     costs = {"stamps": (stamp_s() / wall_s, stamp_s() / cpu_s)}
     costs |= {part: (0.0, one_s / batches / cpu_s) for part, one_s in spent_s.items()}  # beside the pipeline
