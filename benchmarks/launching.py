@@ -16,6 +16,7 @@ from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
 from cs_input_analyzer.engines import Launcher, LaunchResult, LocalLauncher, WorkPlan
 from cs_input_analyzer.engines.local import LocalWorkers
+from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.records import CacheChoice, Layout
 from cs_input_analyzer.workflows.probing.seconds import LEAST_BATCHES
 from sample_pipelines import SAMPLES, write_sample
@@ -67,9 +68,15 @@ def enough_s(seen: LaunchResult) -> float:
 
 
 class QuotaLauncher(LocalLauncher):
-    """Workers that get a fraction of a CPU each, from their order on: importing would take too long."""
+    """Workers that get a fraction of a CPU each, from their order on: importing would take too long.
+
+    They are not isolated: the process that is known of an isolated worker is the one around it, whose quota does not hold inside.
+    """
 
     cpus_per_worker = CPUS / QUOTA_CPUS
+
+    def __init__(self, cpu_budget: int) -> None:
+        super().__init__(cpu_budget, kind=WorkerKind(isolates=False))
 
     def run(self, handle: Any, plan: WorkPlan) -> LaunchResult:
         """Run the launch with its quotas set."""
