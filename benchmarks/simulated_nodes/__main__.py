@@ -21,8 +21,10 @@ from benchmarks.simulated_nodes import events, laws
 from benchmarks.simulated_nodes.launcher import SimulatedLauncher
 from benchmarks.simulated_nodes.rates import Rates
 from benchmarks.simulated_nodes.truth import Truth, read_truth
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model import capacity
-from cs_input_analyzer.records import Analysis, Cluster, Estimate, Host, Layout, Options
+from cs_input_analyzer.records import Analysis, Cluster, Estimate, Host, LaunchPlan, Layout, Options
+from cs_input_analyzer.request.options import SLURM_SECONDS
 from cs_input_analyzer.request.request import Request
 from cs_input_analyzer.workflows.analyze import analyze
 
@@ -41,7 +43,10 @@ def run(path: Path, seeds: Sequence[int]) -> list[dict[str, Any]]:
 def _one(truth: Truth, rates: Rates, seed: int) -> dict[str, Any]:
     launcher = SimulatedLauncher(truth, rates, seed)
     cluster = _cluster(truth)
-    found = analyze(_request(truth, cluster), launcher, lambda what, ratio: None)  # type: ignore[arg-type]
+    try:
+        found = analyze(_request(truth, cluster), launcher, lambda what, ratio: None)  # type: ignore[arg-type]
+    except UsageError as error:
+        raise SystemExit(f"{truth.name}: {error}") from None
     plan = found.recommendation
     layouts = {
         (nodes, tasks) for nodes in _doublings(min(MOST_NODES, cluster.nodes)) for tasks in _doublings(cluster.cpus_per_node)
@@ -54,13 +59,8 @@ def _one(truth: Truth, rates: Rates, seed: int) -> dict[str, Any]:
         for nodes, tasks in layouts
         if (rate := _true(truth, rates, nodes, tasks)) > 0
     )
-    row = None
-    if planned is not None:
-        row = _row(truth, rates, found, cluster, planned.nodes, planned.tasks_per_node, planned.cpus_per_task)
-        row["is_plan"] = True
-    picked = 0.0
-    if plan is not None and planned is not None and row is not None and row["true_samples_per_s"] is not None:
-        picked = row["true_samples_per_s"] * plan.input_workers / planned.tasks / planned.nodes
+    row = None if plan is None else _planned_row(truth, rates, plan)
+    picked = 0.0 if row is None else (row["true_samples_per_s"] or 0.0) / row["layout"]["nodes"]
     return {
         "truth": truth.name,
         "seed": seed,
@@ -92,10 +92,26 @@ def _row(
     }
 
 
+def _planned_row(truth: Truth, rates: Rates, plan: LaunchPlan) -> dict[str, Any]:
+    """Return the row of the plan, as it predicts itself: one of its tasks is the chief."""
+    layout, said = plan.streaming, plan.predicted_samples_per_s
+    all_stream = _true(truth, rates, layout.nodes, layout.tasks_per_node, layout.cpus_per_task)
+    true = all_stream * plan.input_workers / layout.tasks
+    return {
+        "layout": _layout(layout),
+        "true_samples_per_s": true or None,
+        "predicted_samples_per_s": {"estimate": said.estimate, "low": said.low, "high": said.high},
+        "inside": said.low <= true <= said.high,
+        "is_plan": True,
+        "problem": None,
+    }
+
+
 def _true(truth: Truth, rates: Rates, nodes: int, tasks: int, cpus: int | None = None) -> float:
     """Return what a launch delivers on nodes that are like the mean of all; 0 if it cannot run."""
     node, pipeline = truth.node, truth.pipeline
-    if tasks * pipeline.worker_bytes + 4e8 > _memory_bytes(truth) or nodes * tasks > pipeline.files:
+    # One task of a launch is the chief, and reads nothing.
+    if tasks * pipeline.worker_bytes + 4e8 > _memory_bytes(truth) or nodes * tasks - 1 > pipeline.files:
         return 0.0
     rate = rates(nodes, tasks, cpus or node.cpus // tasks).samples_per_s
     slowest = _slowest_ratio(nodes, tasks, truth.cluster.spread, truth.noise.process) if truth.feed == "round-robin" else 1.0
@@ -139,7 +155,13 @@ def _request(truth: Truth, cluster: Cluster) -> Request:
         tensorflow_version=None,
         threads_per_core=truth.node.threads_per_core,
     )
-    options = Options(single_task_nodes=0, feed=truth.feed, measure_fixes=False, fresh=True)
+    options = Options(
+        single_task_nodes=0,
+        feed=truth.feed,
+        measure_fixes=False,
+        fresh=True,
+        max_seconds=SLURM_SECONDS if truth.cluster.measured_nodes > 1 else 60.0,
+    )
     return Request(
         target="simulated",
         options=options,
