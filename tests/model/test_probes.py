@@ -27,8 +27,8 @@ def probed(cpus: int, *points: RatePoint) -> CapacityModel:
         (16, 16, "1x1x16 1x1x1 1x16x1 1x2x8"),
         (64, 64, "1x1x64 1x1x1 1x64x1 1x8x8"),
         (256, 256, "1x1x64 1x1x1 1x64x1 1x8x8"),  # what a host has beyond a node of the cluster is of no use
-        (64, 10, "1x1x64 1x1x1 1x10x1 1x8x8"),  # memory, or files
-        (64, 4, "1x1x64 1x1x1 1x4x1 1x4x8"),
+        (64, 10, "1x1x64 1x1x1 1x10x6 1x8x8"),  # memory, or files
+        (64, 4, "1x1x64 1x1x1 1x4x16"),
         (64, 1, "1x1x64 1x1x1"),
     ],
 )

@@ -9,7 +9,7 @@ from cs_input_analyzer.model.capacity.prediction import predict
 from cs_input_analyzer.records import CapacityModel, Cluster, Layout
 
 WIDE_TASKS = 8
-"""The full node is measured with workers of one CPU, and with so many wide ones."""
+"""The full node is measured with workers of one CPU, and with workers of so many."""
 
 
 def lone_probes(cluster: Cluster, cpu_budget: int) -> tuple[Layout, ...]:
@@ -25,15 +25,14 @@ def lone_probes(cluster: Cluster, cpu_budget: int) -> tuple[Layout, ...]:
 def full_probes(cluster: Cluster, cpu_budget: int, most_tasks: int) -> tuple[Layout, ...]:
     """Return the layouts that fill the measuring host as a launch would, with narrow and with wide workers.
 
+    Where not as many workers fit, fewer and wider ones fill it.
+
     Args:
-        most_tasks: that memory, files and time allow on this host.
+        most_tasks: that memory and files allow on this host.
     """
     budget = max(1, min(cpu_budget, cluster.cpus_per_node))
-    tasks = [min(count, most_tasks) for count in (budget, budget // WIDE_TASKS) if count > 1]
-    sizes = [1, WIDE_TASKS]
-    layouts = [
-        Layout(nodes=1, tasks_per_node=count, cpus_per_task=cpus) for count, cpus in zip(tasks, sizes, strict=False) if count > 1
-    ]
+    counts = [min(count, most_tasks) for count in (budget, budget // WIDE_TASKS) if count > 1]
+    layouts = [Layout(nodes=1, tasks_per_node=count, cpus_per_task=budget // count) for count in counts if count > 1]
     return tuple(dict.fromkeys(layouts))
 
 

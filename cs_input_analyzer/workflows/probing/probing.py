@@ -31,6 +31,8 @@ from cs_input_analyzer.workflows.probing.seconds import (
 # A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
 WORKER_RSS_BYTES = 600 * 2**20
 WAITING_SHARE_RATIO = 0.6
+# A launch that fills a node may take so much of its free memory.
+FULL_SHARE_RATIO = 0.9
 # Launches that are only there because they may beat the ones that were measured.
 MOST_NEXT_PROBES = 3
 
@@ -114,7 +116,7 @@ class Probing:
         model = self.results.fit()
         most = self.results.cpu_budget
         if model.private_bytes:
-            room = min(self._launcher.free_bytes() * WAITING_SHARE_RATIO, float(cluster.memory_bytes_per_node))
+            room = min(self._launcher.free_bytes() * FULL_SHARE_RATIO, float(cluster.memory_bytes_per_node))
             most = min(most, int((room - (model.shared_bytes or 0)) / model.private_bytes))
         if model.is_sharded and model.file_count is not None:
             most = min(most, model.file_count)
