@@ -536,6 +536,14 @@ def test_workers_that_read_their_shards_show_what_that_costs(runs: list[tuple[st
     assert model.points[0].samples_per_s.count == (2 if runs[0][1] == [1005] else 1)
 
 
+def test_shards_of_a_shape_that_nothing_else_has_are_that_shape() -> None:
+    """A line between one and sixteen CPUs says 400; what was seen of four counts, and is no difference of shards."""
+    probes = [make_measurement("1x1x1", [100]), make_measurement("1x1x16", [1600])]
+    model = fit(*probes, make_measurement("1x1x4", [250], num_workers=40))
+    assert model.shard_ratio == Estimate.exact(1.0)
+    assert worker_rate(model, bare_cluster(), 1, 4)[0].estimate == pytest.approx(250)
+
+
 @given(st.floats(100, 1e6), st.integers(2, 50))
 def test_where_only_workers_with_a_shard_were_measured_they_are_the_model(rate: float, count: int) -> None:
     """A cache that is full in time only where it holds a shard leaves no other launch of its state."""

@@ -54,8 +54,9 @@ def fit(
         )
     probes = [*whole, *on_shards]
     slowest, slowest_shard = (min(map(_slowest_ratio, launches), default=1.0) for launches in (whole, on_shards))
-    # Shards that are not alike say nothing of processes alike.
-    alike = probes if slowest_shard >= UNEVEN_RATIO else whole
+    alike = whole  # shards that are not alike say nothing of processes alike
+    if slowest_shard >= UNEVEN_RATIO:
+        alike, (whole, on_shards) = probes, _by_known_shapes(whole, on_shards)
     spreads = spreads_of(
         alike,
         others_ratio(measured, host_cpus) or 0.0,
@@ -63,12 +64,10 @@ def fit(
         over_nodes=[m for m in measurements if m.layout.nodes > 1 and m.role == "probe" and _has_rate(m)],
         site_errors=site_errors,
     )
-    points = _points(whole, spreads)
-    shard_ratio = _shard_ratio(points, on_shards, spreads, host_cpus)
-    if shard_ratio == SAME:  # they are more launches of the same kind, unless they are not alike
-        points = _points(alike, spreads)
+    shard_ratio = _shard_ratio(_points(whole, spreads), on_shards, spreads, host_cpus)
     return CapacityModel(
-        points=points,
+        # Shards that show no difference are more launches of the same kind, unless they are not alike.
+        points=_points(alike if shard_ratio == SAME else whole, spreads),
         shard_ratio=shard_ratio,
         slowest_ratio=min(slowest, slowest_shard),
         whole_slowest_ratio=slowest,
@@ -99,7 +98,7 @@ def _has_rate(launch: Measurement) -> bool:
 
 
 def _whole_and_shards(launches: Sequence[Measurement]) -> tuple[list[Measurement], list[Measurement]]:
-    """Return launches whose workers read what they read in a launch of their size, and those of shards of the planned launch.
+    """Return launches whose workers read what a launch of their size reads, and those of shards of the planned launch.
 
     A cache that only holds a shard was full in the latter alone: then they are all that is known of a worker.
     """
@@ -109,11 +108,26 @@ def _whole_and_shards(launches: Sequence[Measurement]) -> tuple[list[Measurement
     return (whole, on_shards) if whole else (on_shards, [])
 
 
+def _by_known_shapes(whole: Sequence[Measurement], on_shards: Sequence[Measurement]) -> tuple[list[Measurement], list[Measurement]]:
+    """Count launches of shards of a shape that nothing else has among the whole.
+
+    Beside what the line between other shapes says, an error of the line would pass for a difference of shards.
+    """
+    shapes = {_shape(launch) for launch in whole}
+    known = [launch for launch in on_shards if _shape(launch) in shapes]
+    return [*whole, *(launch for launch in on_shards if _shape(launch) not in shapes)], known
+
+
+def _shape(launch: Measurement) -> tuple[int, int]:
+    """Return how many workers ran, and their CPUs. A lost worker left its CPUs to the others, so those count that ran."""
+    return len(launch.measured_workers), launch.layout.cpus_per_task
+
+
 def _points(launches: Sequence[Measurement], spreads: Spreads) -> tuple[RatePoint, ...]:
-    """Return a point for each shape. A lost worker left its CPUs to the others, so those count that ran."""
+    """Return a point for each shape."""
     shapes: dict[tuple[int, int], list[Measurement]] = defaultdict(list)
     for launch in launches:
-        shapes[len(launch.measured_workers), launch.layout.cpus_per_task].append(launch)
+        shapes[_shape(launch)].append(launch)
     return tuple(_point(tasks, cpus, alike, spreads) for (tasks, cpus), alike in sorted(shapes.items()))
 
 
