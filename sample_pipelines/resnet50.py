@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.pictures import cloud, photograph, repeated
-from sample_pipelines.tfrecords import listed, parsed, records_in
+from sample_pipelines.tfrecords import listed, parsed, records_in, serialized
 
 RECORDS = 640
 CLASSES = 1_000
@@ -75,8 +75,4 @@ def records(seed: int, count: int) -> Iterator[bytes]:
         return encoded
 
     for picture in repeated(rng, jpeg, count, ALIKE):
-        feature = {
-            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[picture])),
-            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(rng.integers(CLASSES))])),
-        }
-        yield tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
+        yield serialized(image=picture, label=[int(rng.integers(CLASSES))])

@@ -54,6 +54,22 @@ def parsed(record: tf.Tensor, **dtypes: tf.DType) -> dict[str, tf.Tensor]:
     return features
 
 
+def serialized(**features: bytes | Sequence[int] | Sequence[float]) -> bytes:
+    """Return a `tf.train.Example` of these features, as bytes that are the same in each process."""
+    made = {}
+    for name, value in features.items():
+        if isinstance(value, bytes):
+            made[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        elif isinstance(value[0], int):
+            made[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+        else:
+            made[name] = tf.train.Feature(float_list=tf.train.FloatList(value=value))
+    example = tf.train.Example(features=tf.train.Features(feature=made))
+    # A protobuf map has no order of its own: without `deterministic` the bytes would differ from process to process.
+    written: bytes = example.SerializeToString(deterministic=True)
+    return written
+
+
 def write_dataset(name: str, directory: Path, *, scale: float = 1.0, seed: int = 0) -> None:
     """Writes the data of a sample into `directory`: its `RECORDS` times `scale`, at least one for each file, as a worker without a
     record would end the run. Files differ by one record at most."""

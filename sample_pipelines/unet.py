@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.pictures import cloud, repeated, surface_with_defects
-from sample_pipelines.tfrecords import listed, parsed, records_in
+from sample_pipelines.tfrecords import listed, parsed, records_in, serialized
 
 RECORDS = 512
 IMAGE_SIZE = 256
@@ -61,11 +61,6 @@ def records(seed: int, count: int) -> Iterator[bytes]:
 
     def pair() -> bytes:
         image, mask = surface_with_defects(rng, clouds, IMAGE_SIZE)
-        feature = {
-            name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[tf.io.encode_png(pixels).numpy()]))
-            for name, pixels in (("image", image), ("mask", mask))
-        }
-        serialized: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
-        return serialized
+        return serialized(image=tf.io.encode_png(image).numpy(), mask=tf.io.encode_png(mask).numpy())
 
     return repeated(rng, pair, count, ALIKE)
