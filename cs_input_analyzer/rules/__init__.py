@@ -62,7 +62,6 @@ _CODES = (
     ("CSI110", maps.random_calls_in_parallel, "seen: spleeter; wrong training"),
     ("CSI201", order.prefetch_missing, "an accelerator"),
     ("CSI202", caches.cache_missing, "seen: tensorflow#18784"),
-    ("CSI203", caches.file_cache_redirected, "the hours after the window"),
     ("CSI204", caches.cache_after_randomness, "wrong training"),
     ("CSI205", caches.cache_misplaced, "the hours after the window: memory grows"),
     ("CSI206", shuffles.shuffle_of_decoded, "seen: yolov3, keras#19502"),
@@ -104,6 +103,7 @@ _CODES = (
 _GONE: Mapping[str, tuple[str, str]] = {
     "CSI109": ("tiny-maps", "what joining small maps gains was within the error of what was measured; CSI106 batches first"),
     "CSI111": ("python-waits-for-store", "fetch several files together in the function, or interleave several generators"),
+    "CSI203": ("file-cache-redirected", "the report lists such writes (`redirected`); CSI311 warns where workers share a path"),
     "CSI313": ("from-service", "analyze the input function without distribute(...) to see the pipeline of a tf.data service"),
     "CSI406": ("read-buffer-size", "where reads wait, CSI103, CSI104 and CSI105 read more files at a time"),
     "CSI408": ("keras-layers-in-map", "the cost of a map is in the table of ops, whatever its function calls"),

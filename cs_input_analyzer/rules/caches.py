@@ -87,35 +87,6 @@ def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | No
     return None
 
 
-def file_cache_redirected(case: Case) -> Iterator[Finding]:
-    """A cache, snapshot or save of this pipeline writes files, and was measured in another folder.
-
-    Measuring never touches your files: the target was a private folder, which is gone now. So the first pass of a training still
-    writes it. CSI505 says whether the window was of a first pass.
-
-    Fix: none is needed for measuring (CSI311 says if several workers would write one path). To measure the passes that read, let a
-    training run finish the cache once: a complete one is read in place.
-
-    Silent if nothing is written, if the cache is complete, and for what another dataset of the input function writes.
-    """
-    writers: dict[str, Op] = {}
-    for path in case.pipeline.redirected:
-        for op in case.pipeline.ops:
-            place = op.parameters.get("filename", op.parameters.get("path"))
-            # A path that the graph does not name is computed by any op without one.
-            is_computed = place is None and path.startswith("(")
-            if op.kind in _CACHES and (is_computed or _is_moved_to(place, path)):
-                writers.setdefault(path, op)
-    if writers:
-        message = f"writes to {', '.join(writers)} went to a private folder: the first pass of a training still makes them"
-        yield measured.finding(next(iter(writers.values())), message, None, {"paths": len(writers)})
-
-
-def _is_moved_to(place: object, path: str) -> bool:
-    """Return whether `place` is this path, or the private one that stands for it while measuring."""
-    return place == path or str(place).endswith(f"-{PurePath(path).name}")
-
-
 def cache_path_shared(case: Case) -> Iterator[Finding]:
     """Several workers write a file cache under one path.
 
@@ -134,7 +105,9 @@ def cache_path_shared(case: Case) -> Iterator[Finding]:
     plan, launches = case.plan, [[worker.writes for worker in m.workers if worker.writes] for m in case.measurements]
     shared = next((set.intersection(*map(set, written)) for written in launches if len(written) > 1), set[str]())
     for op in case.pipeline.ops:
-        path = next((one for one in sorted(shared) if _is_moved_to(op.parameters.get("filename"), one)), None)
+        place = op.parameters.get("filename")
+        # While measuring, a private path that ends in the name of this one stands for it.
+        path = next((one for one in sorted(shared) if place == one or str(place).endswith(f"-{PurePath(one).name}")), None)
         if op.kind != "Cache" or path is None or plan is None or plan.input_workers < 2:
             continue
         if plan.streaming.tasks_per_node == 1 and measured.node_local_folder(path):
