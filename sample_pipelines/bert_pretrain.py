@@ -63,7 +63,7 @@ def _record_layout(length: int, predictions: int) -> dict[str, tf.io.FixedLenFea
 
 
 def records(seed: int, count: int) -> Iterator[bytes]:
-    """Examples of 850 bytes: 21 MB at scale 1."""
+    """Yield examples of 850 bytes: 21 MB at scale 1."""
     rng = np.random.default_rng([seed, 2])
     for _ in range(count):
         # One pair of sentences in ten is shorter than the sequence, as in the usual preparation of the data.

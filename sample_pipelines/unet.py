@@ -49,13 +49,13 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
 
 
 def _turned(both: tf.Tensor) -> tf.Tensor:
-    """One of the eight symmetries of the square, at random."""
+    """Return one of the eight symmetries of the square, at random."""
     both = tf.image.random_flip_up_down(tf.image.random_flip_left_right(both))
     return tf.cond(tf.random.uniform([]) < 0.5, lambda: both, lambda: tf.transpose(both, [1, 0, 2]))
 
 
 def records(seed: int, count: int) -> Iterator[bytes]:
-    """Pairs of PNG images: 23 MB at scale 1."""
+    """Yield pairs of PNG images: 23 MB at scale 1."""
     rng = np.random.default_rng([seed, 5])
     clouds = np.stack([cloud(rng, 640, falloff) for falloff in (1.2, 1.8, 0.4)])
 

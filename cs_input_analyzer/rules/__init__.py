@@ -131,7 +131,7 @@ class Sifted:
 
 
 def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Sifted:
-    """All findings of all rules, but for those that options or comments leave out.
+    """Return the findings of all rules, without those that options or comments leave out.
 
     Args:
         select: codes, or prefixes of codes, of the rules wanted; empty for all.
@@ -178,17 +178,17 @@ def _located(finding: Finding, op: Op | None, case: Case) -> Finding:
 
 
 def is_wanted(code: str, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> bool:
-    """Whether these options let a rule speak; see `sift`."""
+    """Return whether these options let a rule speak; see `sift`."""
     return (_fits(code, select) if select else 1) > _fits(code, ignore)
 
 
 def _fits(code: str, prefixes: Sequence[str]) -> int:
-    """Length of the longest of these that the code begins with; 0 where none fits."""
+    """Return the length of the longest prefix that the code begins with, 0 if none fits."""
     return max((len(prefix) for prefix in prefixes if code.startswith(prefix.upper())), default=0)
 
 
 def _ignored_at(finding: Finding, case: Case) -> tuple[str, ...]:
-    """What comments say at the finding's op, or where it names none, at the ops of its source line."""
+    """Return the codes that comments ignore at the finding's op. If it names none, take the ops of its source line."""
     ops = [op for op in case.pipeline.ops if op.name == finding.op] if finding.op else []
     ops = ops or [op for op in case.pipeline.ops if op.source is not None and op.source == finding.source]
     return tuple(code for op in ops for code in op.ignored)
@@ -221,7 +221,7 @@ def rule_named(text: str) -> Rule:
 
 
 def _unknown(text: str) -> str:
-    """The message about a rule that is not there, with those whose code or name is written much like it, or that speak of it."""
+    """Return the message about an unknown rule, with the rules that are written much like it or speak of it."""
     asked = text.strip().lower()
     known = {key: rule for rule in RULES for key in (rule.name, rule.code.lower())}
     near = [rule for rule in RULES if asked and rule.code.lower().startswith(asked)]

@@ -19,7 +19,7 @@ This page is generated: `python -m cs_input_analyzer.rules > docs/rules.md`.
 
 
 def page() -> str:
-    """The page as Markdown: a list by topic, then the rules."""
+    """Return the page as Markdown: a list by topic, then the rules."""
     parts = [HEAD]
     for topic in TOPICS.values():
         parts += [f"**{topic.capitalize()}**", "", "| code | name | finds | kept for |", "|---|---|---|---|"]

@@ -62,7 +62,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
-    """The last op at the top up to which every pass gives the same elements; None where there is no end of a pass to see."""
+    """Return the last op at the top up to which all passes give the same elements. Return None if passes have no end."""
     last, endless, drawing = None, without_end(ops), at_or_behind(ops, lambda op: traits.draws_anew(op, ops))
     read = at_or_behind(ops, lambda op: op.kind not in NAMES_PASS)
     for op in ops:
@@ -79,8 +79,10 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
 
 
 def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | None:
-    """The op behind it that stops asking before it has ended, so that a cache there would never become complete; one behind a
-    `repeat` takes from several passes, of which the first completes it."""
+    """Return the op behind `op` that stops asking before `op` has ended, so that a cache there never becomes complete.
+
+    An op behind a `repeat` takes from several passes, of which the first completes the cache.
+    """
     for other in takewhile(lambda one: one.kind != "Repeat", downstream(op, ops)):
         if other.within is None and other.kind in kinds and other.parameters.get("count") != -1:
             return other
@@ -228,7 +230,7 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
 
 
 def _misplaced(cache: Op, other: Op, is_warning: bool, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
-    """`swapped`: the two ops in the order of the pipeline that should change places; an edit only where they are neighbours."""
+    """Return a finding. `swapped`: the two ops that should change places; they become an edit if they are neighbours."""
     is_near = len(swapped) == 2 and next(iter(traits.chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
     share = measured.share_of(case, (other,)) if traits.is_map(other) else None
     evidence = {"other_op": other.name, "share_ratio": share}

@@ -221,5 +221,5 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
 
 
 def _reads(op: Op, case: Case) -> int | None:
-    """Files at once where reads only wait; None where AUTOTUNE will do, or the order counts."""
+    """Return the files to read at once if reads only wait. Return None if AUTOTUNE will do, or if the order counts."""
     return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None
