@@ -19,7 +19,7 @@ from sample_pipelines.unet import IMAGE_SIZE
 def read(
     files: tf.data.Dataset, reader: Callable[..., Any] = tf.data.TFRecordDataset, *, block_length: int = 16
 ) -> tf.data.Dataset:
-    """The records of the files, of four files at a time."""
+    """Return the records of the files, of four files at a time."""
     return files.interleave(
         reader, cycle_length=4, block_length=block_length, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
     )
@@ -32,17 +32,17 @@ def shuffled(dataset: tf.data.Dataset, section: Section) -> tf.data.Dataset:
 def records_of(
     section: Section, reader: Callable[..., Any] = tf.data.TFRecordDataset, *, block_length: int = 16
 ) -> tf.data.Dataset:
-    """This worker's records without end, shuffled."""
+    """Return this worker's records without end, shuffled."""
     return shuffled(read(listed(section).repeat(), reader, block_length=block_length), section)
 
 
 def mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    """`function` of each element, on as many threads as AUTOTUNE takes."""
+    """Call `function` for each element, on as many threads as AUTOTUNE takes."""
     return dataset.map(function, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def options(**chosen: Any) -> tf.data.Options:
-    """Options by name: `threading__private_threadpool_size=1`."""
+    """Return options by name: `threading__private_threadpool_size=1`."""
     made = tf.data.Options()
     for name, value in chosen.items():
         group, _, option = name.rpartition("__")
@@ -51,19 +51,19 @@ def options(**chosen: Any) -> tf.data.Options:
 
 
 def decode_digit(record: tf.Tensor) -> Pair:
-    """(pixels float16 [784] in 0 to 1, label int32) of one record."""
+    """Return (pixels float16 [784] in 0 to 1, label int32) of one record."""
     values = tf.ensure_shape(tf.io.decode_raw(record, tf.uint8), [1 + PIXELS])
     return tf.cast(values[1:], tf.float16) / 255, tf.cast(values[0], tf.int32)
 
 
 def digit_batches(dataset: tf.data.Dataset, section: Section, decode: Callable[..., Pair] | None = None) -> tf.data.Dataset:
-    """Batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size]) of records; `decode` makes others."""
+    """Return batches of (pixels float16 [batch_size, 784] in 0 to 1, label int32 [batch_size]). `decode` makes others."""
     dataset = dataset.batch(section["batch_size"], drop_remainder=True)
     return mapped(dataset, decode or digit_decoder(section["batch_size"])).prefetch(tf.data.AUTOTUNE)
 
 
 def photograph_parser(size: int) -> Callable[[tf.Tensor], Pair]:
-    """A function of one record: (image float16 [size, size, 3] in 0 to 1, label int32)."""
+    """Return a function of one record: (image float16 [size, size, 3] in 0 to 1, label int32)."""
 
     def parse(record: tf.Tensor) -> Pair:
         example = parsed(record, image=tf.string, label=tf.int64)
@@ -74,7 +74,7 @@ def photograph_parser(size: int) -> Callable[[tf.Tensor], Pair]:
 
 
 def cell_parser(*, is_augmented: bool) -> Callable[[tf.Tensor], Pair]:
-    """A function of one record: (image, mask), both float16 [256, 256, 1] in 0 to 1."""
+    """Return a function of one record: (image, mask), both float16 [256, 256, 1] in 0 to 1."""
 
     def parse(record: tf.Tensor) -> Pair:
         example = parsed(record, image=tf.string, mask=tf.string)
@@ -89,13 +89,13 @@ def cell_parser(*, is_augmented: bool) -> Callable[[tf.Tensor], Pair]:
 
 
 def batches(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
-    """Batches of samples that are ready."""
+    """Return batches of samples that are ready."""
     dataset = dataset.batch(batch_size, drop_remainder=True, num_parallel_calls=tf.data.AUTOTUNE)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 
 def random_digits(seed: int) -> Iterator[bytes]:
-    """Records of random labels and pixels, without end."""
+    """Yield records of random labels and pixels, without end."""
     rng = np.random.default_rng(seed)
     while True:
         yield rng.bytes(1 + PIXELS)

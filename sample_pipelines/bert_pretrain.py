@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sample_pipelines.tfrecords import listed, records_in
+from sample_pipelines.tfrecords import listed, records_in, serialized
 
 RECORDS = 24_576
 SEQUENCE_LENGTH = 128
@@ -63,7 +63,7 @@ def _record_layout(length: int, predictions: int) -> dict[str, tf.io.FixedLenFea
 
 
 def records(seed: int, count: int) -> Iterator[bytes]:
-    """Examples of 850 bytes: 21 MB at scale 1."""
+    """Yield examples of 850 bytes: 21 MB at scale 1."""
     rng = np.random.default_rng([seed, 2])
     for _ in range(count):
         # One pair of sentences in ten is shorter than the sequence, as in the usual preparation of the data.
@@ -78,23 +78,12 @@ def records(seed: int, count: int) -> Iterator[bytes]:
         masked_ids = ids[chosen]
         ids[chosen] = np.where(rng.random(len(chosen)) < 0.8, MASK, masked_ids)
         unused = (0, PREDICTIONS - len(chosen))
-        yield _serialized(
-            integers={
-                "input_ids": ids,
-                "input_mask": (position < used).astype(np.int64),
-                "segment_ids": ((position > split) & (position < used)).astype(np.int64),
-                "masked_lm_positions": np.pad(chosen, unused),
-                "masked_lm_ids": np.pad(masked_ids, unused),
-                "next_sentence_labels": rng.integers(2, size=1),
-            },
-            weights=np.pad(np.ones(len(chosen)), unused),
+        yield serialized(
+            input_ids=ids.tolist(),
+            input_mask=(position < used).astype(np.int64).tolist(),
+            segment_ids=((position > split) & (position < used)).astype(np.int64).tolist(),
+            masked_lm_positions=np.pad(chosen, unused).tolist(),
+            masked_lm_ids=np.pad(masked_ids, unused).tolist(),
+            next_sentence_labels=rng.integers(2, size=1).tolist(),
+            masked_lm_weights=np.pad(np.ones(len(chosen)), unused).tolist(),
         )
-
-
-def _serialized(integers: dict[str, np.ndarray[Any, Any]], weights: np.ndarray[Any, Any]) -> bytes:
-    feature = {name: tf.train.Feature(int64_list=tf.train.Int64List(value=value.tolist())) for name, value in integers.items()}
-    feature["masked_lm_weights"] = tf.train.Feature(float_list=tf.train.FloatList(value=weights.tolist()))
-    example = tf.train.Example(features=tf.train.Features(feature=feature))
-    # A protobuf map has no order of its own; without `deterministic` the bytes would differ from process to process.
-    serialized: bytes = example.SerializeToString(deterministic=True)
-    return serialized

@@ -35,7 +35,7 @@ SAMPLES: tuple[Sample, ...] = tuple(map(Sample, ("fc_mnist", "bert_pretrain", "g
 
 
 def find(name: str) -> Sample:
-    """The sample called `name`. Raises LookupError naming the ones there are."""
+    """Return the sample called `name`. Raise LookupError with the names of all samples if there is none."""
     for sample in SAMPLES:
         if sample.name == name:
             return sample

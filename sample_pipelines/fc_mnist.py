@@ -42,7 +42,7 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
 
 
 def digit_decoder(batch_size: int | None, pixels: tf.DType = tf.float16, label: tf.DType = tf.int32) -> Callable[[tf.Tensor], Pair]:
-    """A function of a batch of records: (pixels [batch_size, 784] in 0 to 1, label [batch_size])."""
+    """Return a function of a batch of records: (pixels [batch_size, 784] in 0 to 1, label [batch_size])."""
 
     def decode(records: tf.Tensor) -> Pair:
         values = tf.ensure_shape(tf.io.decode_raw(records, tf.uint8), [batch_size, 1 + PIXELS])
@@ -52,7 +52,7 @@ def digit_decoder(batch_size: int | None, pixels: tf.DType = tf.float16, label: 
 
 
 def _digit_shapes(rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A stroke drawing for each class, [10, 28, 28] in 0 to 1: pen positions along a bent line, blurred."""
+    """Return a stroke drawing for each class, [10, 28, 28] in 0 to 1: pen positions along a bent line, blurred."""
     y, x = np.mgrid[0:28, 0:28]
     shapes = np.zeros((CLASSES, 28, 28))
     for shape in shapes:
@@ -65,7 +65,7 @@ def _digit_shapes(rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.float
 
 
 def records(seed: int, count: int) -> Iterator[bytes]:
-    """Digits shifted by up to 3 pixels, of varying ink, with noise where there is ink: 16 MB at scale 1."""
+    """Yield digits shifted by up to 3 pixels, of varying ink, with noise where there is ink: 16 MB at scale 1."""
     rng = np.random.default_rng([seed, 1])
     shapes = _digit_shapes(rng)
     for _ in range(count):

@@ -50,7 +50,7 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
 
 
 def records(seed: int, count: int) -> Iterator[bytes]:
-    """Sequences of 8,200 bytes: 50 MB at scale 1."""
+    """Yield sequences of 8,200 bytes: 50 MB at scale 1."""
     rng = np.random.default_rng([seed, 3])
     for _ in range(count):
         # Cubing bends uniform numbers towards the frequent tokens, which have the small identifiers.

@@ -15,7 +15,7 @@ Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def cloud(rng: np.random.Generator, size: int, falloff: float = 1.2) -> Floats:
-    """A periodic [size, size] field with mean 0 and variance 1 whose amplitude falls as 1 / frequency ** `falloff`.
+    """Return a periodic [size, size] field with mean 0 and variance 1 whose amplitude falls as 1 / frequency ** `falloff`.
 
     Amplitudes of natural images fall about as 1 / frequency (D. J. Field, J. Opt. Soc. Am. A 4, 1987).
     """
@@ -28,7 +28,7 @@ def cloud(rng: np.random.Generator, size: int, falloff: float = 1.2) -> Floats:
 
 
 def photograph(rng: np.random.Generator, clouds: Floats, height: int, width: int) -> Pixels:
-    """An RGB picture [height, width, 3]: objects with their own colour and texture before a textured background.
+    """Return an RGB picture [height, width, 3]: objects with their own colour and texture before a textured background.
 
     `clouds` [3, size, size] are shared between pictures; each takes its own windows of them.
     """
@@ -46,7 +46,7 @@ def photograph(rng: np.random.Generator, clouds: Floats, height: int, width: int
 
 
 def _patch(rng: np.random.Generator, clouds: Floats, height: int, width: int) -> Floats:
-    """A colour, a window of the clouds shared by the channels (luminance) and one with its own tint."""
+    """Return a colour, with a window of the clouds shared by the channels (luminance) and one with its own tint."""
     top = int(rng.integers(clouds.shape[1] - height + 1))
     left = int(rng.integers(clouds.shape[2] - width + 1))
     window = clouds[:, top : top + height, left : left + width]
@@ -59,7 +59,7 @@ def _patch(rng: np.random.Generator, clouds: Floats, height: int, width: int) ->
 
 
 def surface_with_defects(rng: np.random.Generator, clouds: Floats, size: int) -> tuple[Pixels, Pixels]:
-    """A grey textured surface [size, size, 1] and the mask [size, size, 1] (0 or 1) of the blotches on it."""
+    """Return a grey textured surface [size, size, 1] and the mask [size, size, 1] (0 or 1) of the blotches on it."""
     window_size = clouds.shape[1] - size + 1
     top, left, other_top, other_left = (int(value) for value in rng.integers(window_size, size=4))
     texture = clouds[0, top : top + size, left : left + size]
@@ -71,7 +71,7 @@ def surface_with_defects(rng: np.random.Generator, clouds: Floats, size: int) ->
 
 
 def repeated(rng: np.random.Generator, make: Callable[[], bytes], count: int, alike: int) -> Iterator[bytes]:
-    """`count` pictures: one of `alike` is made, each of these comes once, and then they come again at random."""
+    """Yield `count` pictures. One of `alike` is made; each comes once, and then they come again at random."""
     made: list[bytes] = []
     distinct = max(1, count // alike)
     for _ in range(count):

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.pictures import cloud, photograph, repeated
-from sample_pipelines.tfrecords import listed, parsed, records_in
+from sample_pipelines.tfrecords import listed, parsed, records_in, serialized
 
 RECORDS = 640
 CLASSES = 1_000
@@ -52,7 +52,7 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
 
 
 def _random_crop(jpeg: tf.Tensor, smallest: float) -> tf.Tensor:
-    """Decodes a random window of at least the share `smallest` of the picture's area, its sides 3:4 to 4:3."""
+    """Decode a random window of at least the share `smallest` of the picture's area, its sides 3:4 to 4:3."""
     begin, extent, _ = tf.image.sample_distorted_bounding_box(
         tf.io.extract_jpeg_shape(jpeg),
         bounding_boxes=tf.zeros([1, 0, 4]),
@@ -65,7 +65,7 @@ def _random_crop(jpeg: tf.Tensor, smallest: float) -> tf.Tensor:
 
 
 def records(seed: int, count: int) -> Iterator[bytes]:
-    """Photographs as JPEG under random labels: 47 MB at scale 1."""
+    """Yield photographs as JPEG under random labels: 47 MB at scale 1."""
     rng = np.random.default_rng([seed, 4])
     clouds = np.stack([cloud(rng, 768, falloff) for falloff in (1.0, 1.15, 1.3)])
 
@@ -75,8 +75,4 @@ def records(seed: int, count: int) -> Iterator[bytes]:
         return encoded
 
     for picture in repeated(rng, jpeg, count, ALIKE):
-        feature = {
-            "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[picture])),
-            "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(rng.integers(CLASSES))])),
-        }
-        yield tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
+        yield serialized(image=picture, label=[int(rng.integers(CLASSES))])

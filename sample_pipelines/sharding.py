@@ -11,7 +11,7 @@ from typing import Any
 
 
 def worker_shard() -> tuple[int, int] | None:
-    """Number of the shards, of which this worker takes every file whose turn it is, and its own; None where it is the only reader.
+    """Return the number of shards and the index of this worker's own. Return None if it is the only reader.
 
     Raises:
         ValueError: `TF_CONFIG` is no JSON object, or names a task that its own cluster lacks.
@@ -32,7 +32,7 @@ def worker_shard() -> tuple[int, int] | None:
 
 
 def shard_files(files: Any, use_multiple_workers: bool) -> Any:
-    """Keeps this worker's files of a `tf.data.Dataset` of file names.
+    """Return this worker's files of a `tf.data.Dataset` of file names.
 
     The order of `files` must be the same in every worker: sorted, or shuffled with a fixed seed. Otherwise some files are read
     twice and some never. With fewer files than workers, the last workers get none.

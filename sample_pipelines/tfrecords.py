@@ -17,7 +17,7 @@ Section = Mapping[str, Any]
 
 
 def file_pattern(data_dir: str) -> str:
-    """The glob of the record files in `data_dir`. Raises FileNotFoundError when none is there."""
+    """Return the glob of the record files in `data_dir`. Raise FileNotFoundError if there is none."""
     if not any(Path(data_dir).glob("*.tfrecord")):
         raise FileNotFoundError(
             f"no .tfrecord file in {Path(data_dir).absolute()}; sample_pipelines.write_sample(name, directory) writes them "
@@ -27,13 +27,13 @@ def file_pattern(data_dir: str) -> str:
 
 
 def listed(section: Section, *, shuffle: bool = False, seed: int | None = None) -> tf.data.Dataset:
-    """This worker's files: in the order of their names, or shuffled by a seed, as it must be the same order in all workers."""
+    """Return this worker's files by name, or shuffled by a seed: the order must be the same in all workers."""
     files = tf.data.Dataset.list_files(file_pattern(section["data_dir"]), shuffle=shuffle, seed=seed)
     return shard_files(files, section["use_multiple_workers"])
 
 
 def records_in(files: tf.data.Dataset, section: Section) -> tf.data.Dataset:
-    """The records of the files, of several at a time, shuffled where the section says so."""
+    """Return the records of the files, of several at a time, shuffled if the section says so."""
     dataset = files.interleave(
         tf.data.TFRecordDataset,
         cycle_length=section["n_parallel_reads"] or tf.data.AUTOTUNE,
@@ -47,23 +47,41 @@ def records_in(files: tf.data.Dataset, section: Section) -> tf.data.Dataset:
 
 
 def parsed(record: tf.Tensor, **dtypes: tf.DType) -> dict[str, tf.Tensor]:
-    """The features of one record, each of them a single value of this type."""
+    """Return the features of one record, each of them a single value of this type."""
     features: dict[str, tf.Tensor] = tf.io.parse_single_example(
         record, {name: tf.io.FixedLenFeature([], dtype) for name, dtype in dtypes.items()}
     )
     return features
 
 
+def serialized(**features: bytes | Sequence[int] | Sequence[float]) -> bytes:
+    """Return a `tf.train.Example` of these features, as bytes that are the same in each process."""
+    made = {}
+    for name, value in features.items():
+        if isinstance(value, bytes):
+            made[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        elif isinstance(value[0], int):
+            made[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+        else:
+            made[name] = tf.train.Feature(float_list=tf.train.FloatList(value=value))
+    example = tf.train.Example(features=tf.train.Features(feature=made))
+    # A protobuf map has no order of its own: without `deterministic` the bytes would differ from process to process.
+    written: bytes = example.SerializeToString(deterministic=True)
+    return written
+
+
 def write_dataset(name: str, directory: Path, *, scale: float = 1.0, seed: int = 0) -> None:
-    """Writes the data of a sample into `directory`: its `RECORDS` times `scale`, at least one for each file, as a worker without a
-    record would end the run. Files differ by one record at most."""
+    """Write the data of a sample into `directory`: its `RECORDS` times `scale`. Files differ by one record at most.
+
+    Each file has a record at least, as a worker without one would end the run.
+    """
     sample = importlib.import_module(f"sample_pipelines.{name}")
     count = max(FILES, round(sample.RECORDS * scale))
     write_files(directory, sample.records(seed, count), [count * (at + 1) // FILES - count * at // FILES for at in range(FILES)])
 
 
 def write_files(directory: Path, records: Iterator[bytes], counts: Sequence[int], compression: str = "") -> None:
-    """A file for each of `counts`, which says how many of the records are its own."""
+    """Write a file for each of `counts`, with as many of the records."""
     directory.mkdir(parents=True, exist_ok=True)
     for number, count in enumerate(counts):
         path = directory / f"part-{number:05d}-of-{len(counts):05d}.tfrecord"

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from sample_pipelines.pictures import cloud, repeated, surface_with_defects
-from sample_pipelines.tfrecords import listed, parsed, records_in
+from sample_pipelines.tfrecords import listed, parsed, records_in, serialized
 
 RECORDS = 512
 IMAGE_SIZE = 256
@@ -49,23 +49,18 @@ def train_input_fn(params: Mapping[str, Any]) -> tf.data.Dataset:
 
 
 def _turned(both: tf.Tensor) -> tf.Tensor:
-    """One of the eight symmetries of the square, at random."""
+    """Return one of the eight symmetries of the square, at random."""
     both = tf.image.random_flip_up_down(tf.image.random_flip_left_right(both))
     return tf.cond(tf.random.uniform([]) < 0.5, lambda: both, lambda: tf.transpose(both, [1, 0, 2]))
 
 
 def records(seed: int, count: int) -> Iterator[bytes]:
-    """Pairs of PNG images: 23 MB at scale 1."""
+    """Yield pairs of PNG images: 23 MB at scale 1."""
     rng = np.random.default_rng([seed, 5])
     clouds = np.stack([cloud(rng, 640, falloff) for falloff in (1.2, 1.8, 0.4)])
 
     def pair() -> bytes:
         image, mask = surface_with_defects(rng, clouds, IMAGE_SIZE)
-        feature = {
-            name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[tf.io.encode_png(pixels).numpy()]))
-            for name, pixels in (("image", image), ("mask", mask))
-        }
-        serialized: bytes = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
-        return serialized
+        return serialized(image=tf.io.encode_png(image).numpy(), mask=tf.io.encode_png(mask).numpy())
 
     return repeated(rng, pair, count, ALIKE)

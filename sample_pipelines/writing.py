@@ -21,7 +21,7 @@ PARAMS = "params.yaml"
 
 
 def write_sample(name: str, directory: str | Path, *, scale: float = 1.0, seed: int = 0) -> Path:
-    """Writes the data of sample `name` into `directory` and returns the params file that points at it.
+    """Write the data of sample `name` into `directory` and return the params file that points at it.
 
     Does nothing where `directory` already holds the data for the same arguments. It appears when it is whole, so a writing that was
     interrupted, or another at the same time, does no harm. Imports TensorFlow only when there is something to write.
@@ -62,7 +62,7 @@ def write_sample(name: str, directory: str | Path, *, scale: float = 1.0, seed: 
 
 
 def _holds(directory: Path, marker: str) -> bool:
-    """Whether the folder holds these data. Raises FileExistsError: it holds something else than data of a sample."""
+    """Return whether the folder holds these data. Raise FileExistsError if it holds anything else than a sample."""
     try:
         present = {path.name for path in directory.iterdir()}
         if present and MARKER not in present:

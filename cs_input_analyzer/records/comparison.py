@@ -141,7 +141,7 @@ class Comparison:
 
     @property
     def smallest_slowdown_ratio(self) -> float:
-        """Below about this, even the row that is known best would not show a slowdown."""
+        """Return the smallest slowdown that the row known best would show."""
         return min(1 - row.ratio.low / row.ratio.estimate for row in self.rates)
 
     @property

@@ -113,12 +113,12 @@ class Finding:
 
     @property
     def is_gain(self) -> bool:
-        """Whether it gives the same elements, and for sure clearly faster."""
+        """Return whether it gives the same elements, and is clearly faster."""
         return self.proven and is_clear_gain(self.measured_gain) and not self.unproven_because
 
     @property
     def is_slower(self) -> bool:
-        """Whether the pipeline was slower with the fix."""
+        """Return whether the pipeline was slower with the fix."""
         return self.proven and self.measured_gain is not None and self.measured_gain.high < 1
 
     @property
@@ -215,5 +215,5 @@ class Fixes:
         return self.measured_gain is not None and self.layout.cpus_per_task >= plan.cpus_per_task
 
     def kept(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The findings whose edits are all among those that were kept."""
+        """Return the proven findings with edits that were all kept."""
         return tuple(one for one in findings if one.proven and one.edits and set(one.edits) <= set(self.edits))

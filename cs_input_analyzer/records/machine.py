@@ -33,7 +33,7 @@ class Layout:
     cpus_per_task: int
 
     def __post_init__(self) -> None:
-        """Raises UsageError for what is no launch, as an edited run may hold."""
+        """Raise UsageError for an invalid launch, as an edited run may hold."""
         counts: tuple[object, ...] = (self.nodes, self.tasks_per_node, self.cpus_per_task)
         if not all(isinstance(count, int) and count >= 1 for count in counts):
             raise UsageError(f"{self} is no launch: it needs one node, task and CPU at least")
@@ -43,7 +43,7 @@ class Layout:
 
     @classmethod
     def parse(cls, text: str) -> Layout:
-        """`"2x8x4"` -> 2 nodes, 8 tasks per node, 4 CPUs per task. Raises UsageError."""
+        """Return the launch of `"2x8x4"`: 2 nodes, 8 tasks per node, 4 CPUs per task. Raise UsageError for another form."""
         match = re.fullmatch(r"\s*([1-9]\d{0,6})x([1-9]\d{0,6})x([1-9]\d{0,6})\s*", text)
         if match is None:
             raise UsageError(f"a layout is written NODESxTASKSxCPUS with positive whole numbers, for example 2x8x4; got {text!r}")
@@ -56,7 +56,7 @@ class Layout:
 
     @property
     def cpus(self) -> int:
-        """CPUs of all nodes together."""
+        """Return the CPUs of all nodes together."""
         return self.nodes * self.cpus_per_node
 
     @property
@@ -105,7 +105,7 @@ class Cluster:
     is_measured: bool = False
 
     def __post_init__(self) -> None:
-        """Raises UsageError for numbers that no cluster has."""
+        """Raise UsageError for numbers that no cluster has."""
         threads = 1 if self.threads_per_core is None else self.threads_per_core
         counts: tuple[tuple[str, Any, int, int], ...] = (
             ("nodes", self.nodes, 1, MOST_NODES),

@@ -179,23 +179,26 @@ class Measurement:
 
     @property
     def measured_workers(self) -> tuple[WorkerResult, ...]:
-        """The workers that delivered a rate."""
+        """Return the workers that delivered a rate."""
         return tuple(worker for worker in self.workers if worker.samples_per_s is not None)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its workers delivered."""
+        """Return whether all of its workers delivered."""
         return len(self.measured_workers) == len(self.workers)
 
     @property
     def is_filling_cache(self) -> bool:
-        """Whether a worker's window is of a first pass that was still filling a `cache` of the pipeline."""
+        """Return whether a worker's window is of a first pass, which was still filling a `cache` of the pipeline."""
         states = [worker.steady_state for worker in self.measured_workers]
         return any(state is not None and state.is_filling_cache for state in states)
 
     @property
     def stragglers(self) -> tuple[WorkerResult, ...]:
-        """Workers whose whole interval lies a tenth or more below the median: a feed in turn waits for them. Of three or more."""
+        """Return the workers whose interval ends a tenth or more below the median, which a feed in turn waits for.
+
+        Return none of fewer than three workers.
+        """
         rates = [worker.samples_per_s.estimate for worker in self.workers if worker.samples_per_s is not None]
         if len(rates) < 3:
             return ()
@@ -260,7 +263,7 @@ class OpCost:
 
     @property
     def is_op(self) -> bool:
-        """Whether it is an op of the pipeline."""
+        """Return whether it is an op of the pipeline."""
         return self.kind not in NO_OPS
 
 
@@ -281,7 +284,7 @@ class Profile:
 
     @property
     def is_told_apart(self) -> bool:
-        """Whether parts of the pipeline ran alone, for costs that no snapshot shows."""
+        """Return whether parts of the pipeline ran alone, for costs that no snapshot shows."""
         return any(op.told_apart_cpu_s_per_sample is not None for op in self.ops)
 
 
@@ -393,5 +396,5 @@ class Scaling:
 
     @property
     def nodes(self) -> int:
-        """The most that were measured."""
+        """Return the most nodes that were measured."""
         return self.points[-1].nodes

@@ -33,7 +33,7 @@ class Component:
     kind: str = "tensor"
 
     def __str__(self) -> str:
-        """`image float32[?, 224, 224, 3]`, `ids int64[?] (ragged)`."""
+        """Return `image float32[?, 224, 224, 3]` or `ids int64[?] (ragged)`."""
         sizes = "rank unknown" if self.shape is None else ", ".join("?" if size is None else str(size) for size in self.shape)
         return f"{self.name} {self.dtype}[{sizes}]{'' if self.kind == 'tensor' else f' ({self.kind})'}"
 
@@ -97,7 +97,7 @@ class FileSet:
 
     @property
     def store(self) -> str | None:
-        """The scheme of the object store that holds them (`gs`); None where a file system does."""
+        """Return the scheme of the object store that holds them (`gs`). Return None if a file system does."""
         scheme, mark, _ = (self.directory or "").partition("://")
         return scheme if mark and "/" not in scheme and scheme != "file" else None
 
@@ -122,7 +122,7 @@ class SamplesPerElement:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing says: then elements are counted, one for one sample."""
+        """Return whether nothing says it. Then each element counts as one sample."""
         return self.value is None and self.counted_in is None
 
 
@@ -160,7 +160,7 @@ class PipelineGraph:
 
     @property
     def is_sharded(self) -> bool:
-        """Whether a `shard` op is in the graph (sharding done in Python before the graph is not seen here)."""
+        """Return whether a `shard` op is in the graph. Sharding in Python, before the graph, is not seen here."""
         return any(op.kind == "Shard" for op in self.ops)
 
 

@@ -30,7 +30,7 @@ class Alternative:
 
     @classmethod
     def of(cls, plan: LaunchPlan | WhatIf | Prediction, **given: Any) -> Alternative:
-        """The launch of a plan, with what is `given`."""
+        """Return the launch of a plan, with the fields that are `given`."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(cls) if hasattr(plan, field.name)} | given)
 
 
@@ -132,7 +132,7 @@ class LaunchPlan:
     surer: tuple[Surer, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises UsageError where it is of no launch, as that of an edited run may be."""
+        """Raise UsageError for an invalid launch, as an edited run may hold."""
         _ = self.layout
 
     @property
@@ -141,7 +141,7 @@ class LaunchPlan:
 
     @property
     def streaming(self) -> Layout:
-        """The tasks that stream, without the single-task nodes, and on a plan of one node without the chief."""
+        """Return the tasks that stream: without the single-task nodes, and on a plan of one node without the chief."""
         tasks = max(1, min(self.tasks_per_node, self.input_workers))
         return Layout(
             nodes=max(1, self.nodes - self.single_task_nodes), tasks_per_node=tasks, cpus_per_task=max(1, self.cpus_per_task)
@@ -149,5 +149,5 @@ class LaunchPlan:
 
     @property
     def variables(self) -> str:
-        """The plan as what the vendor's launcher takes for its defaults, each on a line for a shell."""
+        """Return the defaults of the vendor's launcher as lines of a shell."""
         return f"DEF_NODES={self.nodes}\nDEF_TASKS={self.tasks_per_node}\nDEF_CPUS={self.cpus_per_task}"

@@ -49,13 +49,13 @@ class ValidationRow:
 
     @property
     def error_ratio(self) -> float | None:
-        """(predicted - measured) / measured; None where nothing was delivered, so that there is nothing to compare with."""
+        """Return (predicted - measured) / measured. Return None if nothing was delivered."""
         measured = self.measured_samples_per_s.estimate
         return self.predicted_samples_per_s.estimate / measured - 1 if measured > 0 else None
 
     @property
     def is_inside(self) -> bool:
-        """Whether the measured rate lies in the predicted interval."""
+        """Return whether the measured rate lies in the predicted interval."""
         return self.predicted_samples_per_s.low <= self.measured_samples_per_s.estimate <= self.predicted_samples_per_s.high
 
 
@@ -71,13 +71,13 @@ class Validation:
 
     @property
     def median_error_ratio(self) -> float | None:
-        """Median of the absolute errors; None without any."""
+        """Return the median of the absolute errors, None without any."""
         errors = [abs(row.error_ratio) for row in self.rows if row.error_ratio is not None]
         return median(errors) if errors else None
 
     @property
     def errors_log(self) -> tuple[float, ...]:
-        """Natural logarithms of what launches gave over what was predicted of them."""
+        """Return the natural logarithms of measured over predicted rates."""
         rates = [(row.measured_samples_per_s.estimate, row.predicted_samples_per_s.estimate) for row in self.rows]
         return tuple(math.log(measured / predicted) for measured, predicted in rates if measured > 0 and predicted > 0)
 
@@ -87,7 +87,7 @@ class Validation:
 
     @property
     def of_plan(self) -> ValidationRow | None:
-        """The row of all workers of the plan; None if they did not fit, or did not all deliver."""
+        """Return the row of all workers of the plan. Return None if they did not fit, or did not all deliver."""
         return next((row for row in self.rows if row.role == "recommended"), None)
 
 
@@ -251,13 +251,15 @@ class Analysis:
 
     @property
     def is_planned_as_measured(self) -> bool:
-        """Whether the rates of the plan are as measured, on this host as busy as it was. Elsewhere they are on an idle node."""
+        """Return whether the rates of the plan are as measured, on this host as busy as it was. Others are on an idle node."""
         return self.cluster.source == THIS_HOST
 
     @property
     def idle_factor(self) -> float:
-        """Rates on an idle node over the same as measured: of a plan that is as measured, else of all launches. 1 if nothing
-        that slowed them down was seen."""
+        """Return rates on an idle node over rates as measured: of a plan that is as measured, else of all launches.
+
+        Return 1 if nothing was seen to slow them down.
+        """
         plan = self.recommendation
         if self.is_planned_as_measured and plan is not None and plan.quiet_samples_per_s is not None:
             idle, measured = plan.quiet_samples_per_s.estimate, plan.predicted_samples_per_s.estimate
@@ -268,5 +270,5 @@ class Analysis:
 
     @property
     def others_ratio(self) -> float | None:
-        """The share of the CPUs that others had while the workers were measured; None where that is not known."""
+        """Return the share of the CPUs that others had while workers were measured, None if that is not known."""
         return others_ratio((launch for launch in self.measurements if launch.role == "probe"), self.host.cpu_budget)

@@ -31,12 +31,13 @@ TOPICS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`text`: its documentation, whose first line says in one sentence what the rule is about."""
+    """A rule by its code. `text`: its documentation; the first line is a summary. `kept_for`: why it is kept, in a word."""
 
     code: str
     name: str
     find: Callable[[Case], Iterable[Finding]]
     text: str = ""
+    kept_for: str = ""
 
     @property
     def topic(self) -> str:
@@ -47,60 +48,62 @@ class Rule:
         return self.text.split("\n", 1)[0]
 
 
+# Code, function, and why the rule is kept. Public pipelines are named as in benchmarks/public_pipelines, reports by their thread on
+# GitHub.
 _CODES = (
-    ("CSI101", maps.serial_map),
-    ("CSI102", maps.parallelism_far_off),
-    ("CSI103", readers.short_cycle),
-    ("CSI104", readers.flat_map_over_files),
-    ("CSI105", readers.sequential_reads),
-    ("CSI106", maps.map_before_batch),
-    ("CSI107", order.order_forced),
-    ("CSI108", order.late_filter),
-    ("CSI110", maps.random_calls_in_parallel),
-    ("CSI201", order.prefetch_missing),
-    ("CSI202", caches.cache_missing),
-    ("CSI203", caches.file_cache_redirected),
-    ("CSI204", caches.cache_after_randomness),
-    ("CSI205", caches.cache_misplaced),
-    ("CSI206", shuffles.shuffle_of_decoded),
-    ("CSI207", shuffles.shuffle_exceeds_shard),
-    ("CSI208", shuffles.shuffle_too_small),
-    ("CSI209", shuffles.shuffle_after_batch),
-    ("CSI210", shuffles.repeat_before_shuffle),
-    ("CSI211", order.slow_first_batch),
-    ("CSI212", shuffles.shuffle_missing),
-    ("CSI213", memory.buffers_exceed_memory),
-    ("CSI301", shards.fewer_files_than_workers),
-    ("CSI302", order.dataset_ends),
-    ("CSI303", shards.no_shard),
-    ("CSI304", shards.shard_after_unseeded_shuffle),
-    ("CSI305", shards.late_shard),
-    ("CSI306", files.skewed_file_sizes),
-    ("CSI307", elements.drop_remainder_missing),
-    ("CSI308", elements.unknown_shapes),
-    ("CSI309", order.skip_rereads),
-    ("CSI310", files.path_not_shared),
-    ("CSI311", caches.cache_path_shared),
-    ("CSI312", shards.auto_shard),
-    ("CSI401", elements.python_in_pipeline),
-    ("CSI402", elements.wide_dtypes),
-    ("CSI403", elements.decode_then_crop),
-    ("CSI404", files.compression_tradeoff),
-    ("CSI405", files.file_count_extreme),
-    ("CSI407", threads.starved_threads),
-    ("CSI409", memory.arrays_in_graph),
-    ("CSI501", runs.corrupt_record),
-    ("CSI502", runs.worker_lost),
-    ("CSI503", runs.dataset_exceeds_memory),
-    ("CSI504", files.dataset_in_tmp),
-    ("CSI505", runs.cold_cache),
-    ("CSI506", threads.oversubscribed_cpus),
-    ("CSI511", runs.errors_ignored),
+    ("CSI101", maps.serial_map, "seen: yolov3, tensorflow#34936"),
+    ("CSI102", maps.parallelism_far_off, "seen: electra, mnasnet, horovod#237"),
+    ("CSI103", readers.short_cycle, "storage"),
+    ("CSI104", readers.flat_map_over_files, "seen: yolov3; storage"),
+    ("CSI105", readers.sequential_reads, "seen: basic-pitch; storage"),
+    ("CSI106", maps.map_before_batch, "seen: tensorflow#18784, #40502"),
+    ("CSI107", order.order_forced, "seen: basenji, BERT, TF-Ranking"),
+    ("CSI108", order.late_filter, "seen: opennmt"),
+    ("CSI110", maps.random_calls_in_parallel, "seen: spleeter; wrong training"),
+    ("CSI201", order.prefetch_missing, "an accelerator"),
+    ("CSI202", caches.cache_missing, "seen: tensorflow#18784"),
+    ("CSI204", caches.cache_after_randomness, "wrong training"),
+    ("CSI205", caches.cache_misplaced, "the hours after the window: memory grows"),
+    ("CSI206", shuffles.shuffle_of_decoded, "seen: yolov3, keras#19502"),
+    ("CSI207", shuffles.shuffle_exceeds_shard, "seen: yolov3, simclr, keras#19502"),
+    ("CSI208", shuffles.shuffle_too_small, "seen: electra"),
+    ("CSI209", shuffles.shuffle_after_batch, "wrong training"),
+    ("CSI210", shuffles.repeat_before_shuffle, "seen: simulate, TF-Ranking"),
+    ("CSI211", order.slow_first_batch, "seen: transformer, simclr, keras#19502"),
+    ("CSI212", shuffles.shuffle_missing, "wrong training"),
+    ("CSI213", memory.buffers_exceed_memory, "the hours after the window: memory grows"),
+    ("CSI301", shards.fewer_files_than_workers, "many nodes"),
+    ("CSI302", order.dataset_ends, "seen: unet, keras_text, yolov3"),
+    ("CSI303", shards.no_shard, "seen: tensorflow#59306; many nodes"),
+    ("CSI304", shards.shard_after_unseeded_shuffle, "lost data"),
+    ("CSI305", shards.late_shard, "seen: DeepLearningExamples#386; many nodes"),
+    ("CSI306", files.skewed_file_sizes, "many nodes"),
+    ("CSI307", elements.drop_remainder_missing, "seen: six public pipelines; an accelerator"),
+    ("CSI308", elements.unknown_shapes, "seen: simulate, opennmt, transformer"),
+    ("CSI309", order.skip_rereads, "the hours after the window: each restart"),
+    ("CSI310", files.path_not_shared, "many nodes"),
+    ("CSI311", caches.cache_path_shared, "many nodes"),
+    ("CSI312", shards.auto_shard, "many nodes"),
+    ("CSI401", elements.python_in_pipeline, "seen: transformer, tensorflow#59306, zea#255"),
+    ("CSI402", elements.wide_dtypes, "seen: simulate, opennmt, TF-Ranking"),
+    ("CSI403", elements.decode_then_crop, "seen: vit"),
+    ("CSI404", files.compression_tradeoff, "seen: basenji, tensorflow#37675"),
+    ("CSI405", files.file_count_extreme, "storage"),
+    ("CSI407", threads.starved_threads, "many nodes: CPUs of their tasks"),
+    ("CSI409", memory.arrays_in_graph, "seen: tensorflow#34936"),
+    ("CSI501", runs.corrupt_record, "lost data"),
+    ("CSI502", runs.worker_lost, "lost data"),
+    ("CSI503", runs.dataset_exceeds_memory, "storage"),
+    ("CSI504", files.dataset_in_tmp, "storage"),
+    ("CSI505", runs.cold_cache, "storage"),
+    ("CSI506", threads.oversubscribed_cpus, "seen: twelve public pipelines"),
+    ("CSI511", runs.errors_ignored, "lost data: tensorflow#37573"),
 )
 # Rules of release 0.1 and of its successors that are no more, for one release: code -> name, why.
 _GONE: Mapping[str, tuple[str, str]] = {
     "CSI109": ("tiny-maps", "what joining small maps gains was within the error of what was measured; CSI106 batches first"),
     "CSI111": ("python-waits-for-store", "fetch several files together in the function, or interleave several generators"),
+    "CSI203": ("file-cache-redirected", "the report lists such writes (`redirected`); CSI311 warns where workers share a path"),
     "CSI313": ("from-service", "analyze the input function without distribute(...) to see the pipeline of a tf.data service"),
     "CSI406": ("read-buffer-size", "where reads wait, CSI103, CSI104 and CSI105 read more files at a time"),
     "CSI408": ("keras-layers-in-map", "the cost of a map is in the table of ops, whatever its function calls"),
@@ -109,7 +112,10 @@ _GONE: Mapping[str, tuple[str, str]] = {
     "CSI509": ("too-many-threads", "it took the threads from calls that wait, and made pipelines slower"),
     "CSI510": ("slow-build", "the time that the input function takes is in the run (`build_s`)"),
 }
-RULES = tuple(Rule(code, find.__name__.replace("_", "-"), find, inspect.cleandoc(find.__doc__ or "")) for code, find in _CODES)
+RULES = tuple(
+    Rule(code, find.__name__.replace("_", "-"), find, inspect.cleandoc(find.__doc__ or ""), kept_for)
+    for code, find, kept_for in _CODES
+)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 # Data that vanish come before what is slow.
 _OF_LOST_DATA = ("CSI304", "CSI501", "CSI502", "CSI511")
@@ -125,7 +131,7 @@ class Sifted:
 
 
 def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> Sifted:
-    """All findings of all rules, but for those that options or comments leave out.
+    """Return the findings of all rules, without those that options or comments leave out.
 
     Args:
         select: codes, or prefixes of codes, of the rules wanted; empty for all.
@@ -172,17 +178,17 @@ def _located(finding: Finding, op: Op | None, case: Case) -> Finding:
 
 
 def is_wanted(code: str, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> bool:
-    """Whether these options let a rule speak; see `sift`."""
+    """Return whether these options let a rule speak; see `sift`."""
     return (_fits(code, select) if select else 1) > _fits(code, ignore)
 
 
 def _fits(code: str, prefixes: Sequence[str]) -> int:
-    """Length of the longest of these that the code begins with; 0 where none fits."""
+    """Return the length of the longest prefix that the code begins with, 0 if none fits."""
     return max((len(prefix) for prefix in prefixes if code.startswith(prefix.upper())), default=0)
 
 
 def _ignored_at(finding: Finding, case: Case) -> tuple[str, ...]:
-    """What comments say at the finding's op, or where it names none, at the ops of its source line."""
+    """Return the codes that comments ignore at the finding's op. If it names none, take the ops of its source line."""
     ops = [op for op in case.pipeline.ops if op.name == finding.op] if finding.op else []
     ops = ops or [op for op in case.pipeline.ops if op.source is not None and op.source == finding.source]
     return tuple(code for op in ops for code in op.ignored)
@@ -215,7 +221,7 @@ def rule_named(text: str) -> Rule:
 
 
 def _unknown(text: str) -> str:
-    """The message about a rule that is not there, with those whose code or name is written much like it, or that speak of it."""
+    """Return the message about an unknown rule, with the rules that are written much like it or speak of it."""
     asked = text.strip().lower()
     known = {key: rule for rule in RULES for key in (rule.name, rule.code.lower())}
     near = [rule for rule in RULES if asked and rule.code.lower().startswith(asked)]

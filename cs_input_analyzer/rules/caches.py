@@ -62,7 +62,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
-    """The last op at the top up to which every pass gives the same elements; None where there is no end of a pass to see."""
+    """Return the last op at the top up to which all passes give the same elements. Return None if passes have no end."""
     last, endless, drawing = None, without_end(ops), at_or_behind(ops, lambda op: traits.draws_anew(op, ops))
     read = at_or_behind(ops, lambda op: op.kind not in NAMES_PASS)
     for op in ops:
@@ -79,41 +79,14 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
 
 
 def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | None:
-    """The op behind it that stops asking before it has ended, so that a cache there would never become complete; one behind a
-    `repeat` takes from several passes, of which the first completes it."""
+    """Return the op behind `op` that stops asking before `op` has ended, so that a cache there never becomes complete.
+
+    An op behind a `repeat` takes from several passes, of which the first completes the cache.
+    """
     for other in takewhile(lambda one: one.kind != "Repeat", downstream(op, ops)):
         if other.within is None and other.kind in kinds and other.parameters.get("count") != -1:
             return other
     return None
-
-
-def file_cache_redirected(case: Case) -> Iterator[Finding]:
-    """A cache, snapshot or save of this pipeline writes files, and was measured in another folder.
-
-    Measuring never touches your files: the target was a private folder, which is gone now. So the first pass of a training still
-    writes it. CSI505 says whether the window was of a first pass.
-
-    Fix: none is needed for measuring (CSI311 says if several workers would write one path). To measure the passes that read, let a
-    training run finish the cache once: a complete one is read in place.
-
-    Silent if nothing is written, if the cache is complete, and for what another dataset of the input function writes.
-    """
-    writers: dict[str, Op] = {}
-    for path in case.pipeline.redirected:
-        for op in case.pipeline.ops:
-            place = op.parameters.get("filename", op.parameters.get("path"))
-            # A path that the graph does not name is computed by any op without one.
-            is_computed = place is None and path.startswith("(")
-            if op.kind in _CACHES and (is_computed or _is_moved_to(place, path)):
-                writers.setdefault(path, op)
-    if writers:
-        message = f"writes to {', '.join(writers)} went to a private folder: the first pass of a training still makes them"
-        yield measured.finding(next(iter(writers.values())), message, None, {"paths": len(writers)})
-
-
-def _is_moved_to(place: object, path: str) -> bool:
-    """Return whether `place` is this path, or the private one that stands for it while measuring."""
-    return place == path or str(place).endswith(f"-{PurePath(path).name}")
 
 
 def cache_path_shared(case: Case) -> Iterator[Finding]:
@@ -134,7 +107,9 @@ def cache_path_shared(case: Case) -> Iterator[Finding]:
     plan, launches = case.plan, [[worker.writes for worker in m.workers if worker.writes] for m in case.measurements]
     shared = next((set.intersection(*map(set, written)) for written in launches if len(written) > 1), set[str]())
     for op in case.pipeline.ops:
-        path = next((one for one in sorted(shared) if _is_moved_to(op.parameters.get("filename"), one)), None)
+        place = op.parameters.get("filename")
+        # While measuring, a private path that ends in the name of this one stands for it.
+        path = next((one for one in sorted(shared) if place == one or str(place).endswith(f"-{PurePath(one).name}")), None)
         if op.kind != "Cache" or path is None or plan is None or plan.input_workers < 2:
             continue
         if plan.streaming.tasks_per_node == 1 and measured.node_local_folder(path):
@@ -255,7 +230,7 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
 
 
 def _misplaced(cache: Op, other: Op, is_warning: bool, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
-    """`swapped`: the two ops in the order of the pipeline that should change places; an edit only where they are neighbours."""
+    """Return a finding. `swapped`: the two ops that should change places; they become an edit if they are neighbours."""
     is_near = len(swapped) == 2 and next(iter(traits.chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
     share = measured.share_of(case, (other,)) if traits.is_map(other) else None
     evidence = {"other_op": other.name, "share_ratio": share}

@@ -211,7 +211,7 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
 
 
 def _bytes(parts: Iterable[Component], sizes: Mapping[str, int], is_batched: bool) -> float | None:
-    """Of one sample, so many for each value; None where a dimension or a type is unknown."""
+    """Return the bytes of one sample by the size of each type. Return None if a dimension or a type is unknown."""
     total = 0.0
     for part in parts:
         dims = part.shape[1:] if part.shape and is_batched else part.shape
@@ -272,7 +272,7 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
 
 
 def _crop(op: Op, case: Case) -> Op | None:
-    """The op whose function crops: this one, or the `map` that gets its elements next."""
+    """Return the op whose function crops: this one, or the `map` that gets its elements next. Return None without one."""
     if CROPS & frozenset(op.function_ops):
         return op
     later = (other for other in case.pipeline.ops if other.function_ops and op in upstream(other, case.pipeline.ops))

@@ -79,7 +79,7 @@ def path_not_shared(case: Case) -> Iterator[Finding]:
 
 
 def _place(case: Case) -> tuple[str | None, int, bool | None, str | None]:
-    """The folder of the files, the nodes that read it, whether it is shared, and its file system."""
+    """Return the folder of the files, the nodes that read it, whether it is shared, and its file system."""
     files, storage, nodes = case.pipeline.files, case.storage, (case.plan or case.cluster).nodes
     directory = files.directory if files is not None else None
     return directory, nodes, *((storage.is_shared, storage.file_system) if storage is not None else (None, None))

@@ -76,7 +76,7 @@ def _calls_fix(calls: int) -> str:
 
 
 def _threads_for(op: Op, calls: int) -> Edit:
-    """Without a pool of its own the dataset has as many threads as CPUs, and no more calls wait side by side."""
+    """Return an edit for a private pool: without one there are as many threads as CPUs, and no more calls wait at once."""
     return Edit(kind="use-private-threads", op=op.name, value=calls)
 
 

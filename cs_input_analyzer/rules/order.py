@@ -292,7 +292,7 @@ def _ended_for_good(case: Case, end: SteadyState) -> Finding:
 
 
 def _batches(case: Case) -> float | None:
-    """Of all workers and epochs together, as many as there are for sure; None where that is not known."""
+    """Return the batches of all workers and epochs together, as many as are sure. Return None if that is not known."""
     pipeline, ops = case.pipeline, case.pipeline.ops
     workers, epochs = workers_of(case), case.training.epochs or 1
     if batching_op(ops) is None or workers is None:

@@ -116,11 +116,8 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
     it did not run, as before a full cache. Silent if the graph does not say which of several readers has how many files.
     """
     ops = case.pipeline.ops
-    for op in ops:
-        if op.kind != "FlatMap" or op.within or not opens_files(op, ops) or is_idle(case, op):
-            continue
-        count = files_read(case, op)
-        if is_made_by_reader(op, ops) or not _may_be_several(count, case):  # CSI105 is about the former
+    for op, count in _one_at_a_time(case, ("FlatMap",)):
+        if is_made_by_reader(op, ops):  # CSI105 is about that
             continue
         is_moot, reads = freeing_shuffle(op, ops) is not None, _reads(op, case)
         how = f"{f'{count:,} files' if count is not None else 'files'} one after the other"
@@ -128,10 +125,18 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
         yield _one_by_one(op, case, how, fix, (Edit(kind="interleave", op=op.name, value=reads),))
 
 
-def _may_be_several(count: int | None, case: Case) -> bool:
-    """Return whether there are several files to read. Of several readers of which the graph does not say who reads what, no one
-    is known to have more than one."""
-    return count > 1 if count is not None else len(reader_ops(case.pipeline.ops)) < 2
+def _one_at_a_time(case: Case, kinds: tuple[str, ...]) -> Iterator[tuple[Op, int | None]]:
+    """Yield the ops of these kinds that read several files on one thread, with the number of files.
+
+    The number is None if the graph does not name them. Then one reader may have several files. Of several readers none is known to.
+    """
+    ops = case.pipeline.ops
+    for op in ops:
+        if op.kind not in kinds or op.within is not None or not opens_files(op, ops) or is_idle(case, op):
+            continue
+        count = files_read(case, op)
+        if count > 1 if count is not None else len(reader_ops(ops)) < 2:
+            yield op, count
 
 
 def _one_by_one(op: Op, case: Case, how: str, fix: str, edits: tuple[Edit, ...]) -> Finding:
@@ -166,12 +171,7 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
     """
     ops = case.pipeline.ops
     yield from _concatenated(case)
-    for op in ops:
-        if op.within is not None or op.kind not in ("FlatMap", "Interleave") or not opens_files(op, ops) or is_idle(case, op):
-            continue
-        count = files_read(case, op)
-        if not _may_be_several(count, case):
-            continue
+    for op, _ in _one_at_a_time(case, ("FlatMap", "Interleave")):
         if op.kind == "FlatMap" and is_made_by_reader(op, ops):
             reads = _reads(op, case)
             fix = f"give it num_parallel_reads={reads or AUTOTUNE}"
@@ -221,5 +221,5 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
 
 
 def _reads(op: Op, case: Case) -> int | None:
-    """Files at once where reads only wait; None where AUTOTUNE will do, or the order counts."""
+    """Return the files to read at once if reads only wait. Return None if AUTOTUNE will do, or if the order counts."""
     return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None

@@ -196,7 +196,7 @@ def _full_cache(case: Case) -> Op | None:
 
 
 def _fed_from_memory(cache: Op, case: Case) -> Finding:
-    """A cache in memory was filled in this very worker, before its window began: that time holds the first pass."""
+    """Return a finding with the rate of the first pass: a worker filled its cache before its window began."""
     starts = [
         state.transient_batches / state.transient_s * (worker.samples_per_s.estimate / worker.batches_per_s)
         for m in case.measurements
@@ -212,7 +212,7 @@ def _fed_from_memory(cache: Op, case: Case) -> Finding:
 
 
 def _need_and_room(case: Case) -> tuple[float, float]:
-    """Bytes of the files that a node reads, and those of its memory that the workers of the plan leave for them."""
+    """Return the bytes of the files that a node reads, and the memory that the workers of the plan leave for them."""
     files, room = case.pipeline.files, free_bytes_per_node(case)
     if files is None or case.plan is None:
         return files.bytes if files is not None else 0, room

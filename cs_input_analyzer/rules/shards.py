@@ -89,7 +89,7 @@ def no_shard(case: Case) -> Iterator[Finding]:
 
 
 def _same_batches(case: Case, workers: int) -> Iterator[Finding]:
-    """Of pipelines without files: several workers of a launch whose first batches are the same one."""
+    """Yield a finding if the workers of a launch began with the same batch. It is for pipelines without files."""
     for measurement in case.measurements:
         digests = [worker.first_batch_digest for worker in measurement.measured_workers]
         if len(digests) > 1 and digests[0] is not None and len(set(digests)) == 1:
@@ -101,7 +101,7 @@ def _same_batches(case: Case, workers: int) -> Iterator[Finding]:
 
 
 def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
-    """A `shard` whose number is not that of the launch whose graph this is: the first that was measured."""
+    """Yield a finding if a `shard` has another number than the launch of this graph, which is the first one."""
     number = shard.parameters.get("num_shards")
     announced = case.measurements[0].num_workers if case.measurements else None
     if announced is None or not isinstance(number, int) or number in (announced, workers):
@@ -115,7 +115,7 @@ def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
 
 
 def _context_tried(case: Case) -> str:
-    """What the function did with the numbers of the launch, where it takes them as an input context."""
+    """Return words on the input context that the function was given, or that was left out. Return "" without one."""
     uses = {"given": "; called with input_context", "left": "; its input_context was left at its default, try --input-context"}
     return uses.get(case.pipeline.input_context or "", "")
 
@@ -250,5 +250,5 @@ def auto_shard(case: Case) -> Iterator[Finding]:
 
 
 def _auto_sharded(case: Case) -> Op | None:
-    """The options that leave the dividing to `tf.distribute`."""
+    """Return the op with the options that leave sharding to `tf.distribute`, None without one."""
     return next((op for op in case.pipeline.ops if op.within is None and number_of(op, AUTO_SHARD) in _POLICIES), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from cs_input_analyzer.model.evidence import bottleneck, cpus_of_task, finding, widest_cpus
-from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar, others_ratio
+from cs_input_analyzer.records import Case, Edit, Finding, Scalar, others_ratio
 from cs_input_analyzer.tfdata.op_traits import PRIVATE_THREADS, number_of
 from cs_input_analyzer.units import counted, format_ratio
 
@@ -27,31 +27,27 @@ def starved_threads(case: Case) -> Iterator[Finding]:
     Silent without such an option, and for pools at least as large as the CPUs of any task, planned or measured.
     """
     pools = {"Options": PRIVATE_THREADS, "PrivateThreadPool": "num_threads"}
-    for op in case.pipeline.ops:
-        if op.kind in pools and (threads := number_of(op, pools[op.kind])):  # 0 lets TensorFlow choose
-            yield from _small_pool(case, op, threads)
-
-
-def _small_pool(case: Case, op: Op, threads: int) -> Iterator[Finding]:
     cpus, widest = cpus_of_task(case), widest_cpus(case)
-    calls = [n for other in case.pipeline.ops if (n := number_of(other, "num_parallel_calls")) is not None]
+    calls = [n for op in case.pipeline.ops if (n := number_of(op, "num_parallel_calls")) is not None]
     most = max(calls, default=0)
-    if threads >= max(widest or 1, most):
-        return
-    station = bottleneck(case, ("fixed parallelism",))
-    fix, wanted = f"leave options.{PRIVATE_THREADS} out, or set it to the CPUs of the task", cpus
-    is_short = cpus is not None and threads < cpus
-    if is_short:
-        short = f"for {cpus} CPUs a task"
-    elif threads < most:
-        short, wanted = f"for {most} parallel calls", most
-        fix = f"set options.{PRIVATE_THREADS} to {most}, if the calls wait for something else than a CPU"
-    else:
-        short, wanted = f"too few for the {widest} CPUs that a task had here", None
-    message = f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}"
-    evidence = {"private_threadpool_size": threads, "cpus_per_task": cpus, "parallel_calls": most or None}
-    edits = (Edit(kind="use-private-threads", op=op.name, value=wanted),) if wanted is not None else ()
-    yield finding(op, message, fix, evidence, is_warning=is_short or (station is not None and threads < most), edits=edits)
+    for op in case.pipeline.ops:
+        threads = number_of(op, pools[op.kind]) if op.kind in pools else None
+        if not threads or threads >= max(widest or 1, most):  # 0 lets TensorFlow choose
+            continue
+        station = bottleneck(case, ("fixed parallelism",))
+        fix, wanted = f"leave options.{PRIVATE_THREADS} out, or set it to the CPUs of the task", cpus
+        is_short = cpus is not None and threads < cpus
+        if is_short:
+            short = f"for {cpus} CPUs a task"
+        elif threads < most:
+            short, wanted = f"for {most} parallel calls", most
+            fix = f"set options.{PRIVATE_THREADS} to {most}, if the calls wait for something else than a CPU"
+        else:
+            short, wanted = f"too few for the {widest} CPUs that a task had here", None
+        message = f"a private pool of {counted(threads, 'thread')} runs all ops of this dataset, {short}"
+        evidence = {"private_threadpool_size": threads, "cpus_per_task": cpus, "parallel_calls": most or None}
+        edits = (Edit(kind="use-private-threads", op=op.name, value=wanted),) if wanted is not None else ()
+        yield finding(op, message, fix, evidence, is_warning=is_short or (station is not None and threads < most), edits=edits)
 
 
 STOLEN_RATIO = 0.05

@@ -75,6 +75,7 @@ def test_all_rows_have_a_cell_for_each_column() -> None:
         assert len(poll_stress.cells("passes", one)) == len(poll_stress.COLUMNS)
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_a_small_run_polls_while_iterators_end() -> None:
     names = ("passes, not joined", "flat_map")

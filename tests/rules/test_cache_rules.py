@@ -81,12 +81,6 @@ def two_launches(*sizes: float) -> tuple[Measurement, ...]:
     return tuple(one for size in sizes for one in alone(bytes_read_per_sample=size))
 
 
-def written_to(place: str, redirected: tuple[str, ...] = ("/data/cache",)) -> Case:
-    """A cache at this place, in an input function that was to write to /data/cache."""
-    case = case_of(*reading(), replace(cache(), parameters={"filename": place}), batch())
-    return replace(case, pipeline=replace(case.pipeline, redirected=redirected))
-
-
 def shared(*paths: str, plan: str | None = "3x4x2", workers: int | None = None) -> Case:
     """A file cache, for which each worker of a launch named this path of its own."""
     written = op("Cache", "cache", filename=f"/private/1-{paths[0].rsplit('/')[-1]}")
@@ -189,13 +183,6 @@ ROWS: Rows = {
         ("", cached(take(), elements_per_sample=0.0, self_cpu_s_per_sample=None)),
         ("warning", cached(take(), elements_per_sample=0.0)),  # it took CPU
         ("warning", cached(take(), elements_per_sample=None, self_cpu_s_per_sample=None)),
-    ],
-    "file-cache-redirected": [
-        (says(op="cache", message="/data/cache", lacks=["rate"]), written_to("/private/1-cache")),
-        (says(op="cache"), written_to("/data/cache")),
-        ("", written_to("/private/1-other")),  # by another dataset of the input function
-        ("", written_to("")),
-        ("", written_to("/private/1-cache", redirected=())),
     ],
     # A cache of each worker's own, or of one worker, is right.
     "cache-path-shared": [

@@ -204,11 +204,6 @@ READERS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
         lambda tf, files: tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE),
         "ds = tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE)",
     ),
-    "flat_map": (
-        "CSI104",
-        lambda tf, files: tf.data.Dataset.list_files(files).flat_map(tf.data.TFRecordDataset),
-        "ds = files.flat_map(tf.data.TFRecordDataset)",
-    ),
     "interleave": (
         "CSI105",
         lambda tf, files: tf.data.Dataset.list_files(files).interleave(tf.data.TFRecordDataset, cycle_length=1),

@@ -156,16 +156,16 @@ ROWS: Rows = {
         ("", list_reader(files=1)),
         ("", list_reader(costs=NOT_RUN)),  # before a full cache
         # A loop that puts datasets of one file each together is one finding; the order is kept unless a shuffle makes it moot.
-        (says("info", op="concatenate_149", message="149 in a row, which join 150 datasets", lacks=["cycle_length"]), looped(150)),
-        (says("warning", message="holds the worker back"), looped(150, **limited("serial op", "map_7"))),
-        (says("warning", edits=()), looped(150, **limited("storage latency", None))),
-        ("info", looped(150, **limited("serial op", "batch"))),
+        (says("info", op="concatenate_19", message="19 in a row, which join 20 datasets", lacks=["cycle_length"]), looped(20)),
+        (says("warning", message="holds the worker back"), looped(20, **limited("serial op", "map_7"))),
+        (says("warning", edits=()), looped(20, **limited("storage latency", None))),
+        ("info", looped(20, **limited("serial op", "batch"))),
         (
             says("info", fix=["cycle_length=1", "keeps the order"]),
-            make_case(pipeline=make_graph(ops=concatenated(150)[:-2]), profile=None, plan=None),  # without its shuffle
+            make_case(pipeline=make_graph(ops=concatenated(20)[:-2]), profile=None, plan=None),  # without its shuffle
         ),
         *(("", looped(count)) for count in (2, 8)),
-        (says("info", message="(and 149 more of this call)"), looped(150, files=2)),  # each reads its own two in sequence
+        (says("info", message="(and 19 more of this call)"), looped(20, files=2)),  # each reads its own two in sequence
         ("", looped(20, change=lambda one: replace(one, source="data.py:9") if one.name == "map_7" else one)),  # one differs
         ("", looped(20, change=lambda one: replace(one, files=None))),  # which files are read is not known
     ],

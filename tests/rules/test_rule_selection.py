@@ -13,7 +13,7 @@ from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Case, Edit
 from cs_input_analyzer.rules import RULES, Rule
-from cs_input_analyzer.rules.__main__ import KEPT_FOR, page
+from cs_input_analyzer.rules.__main__ import page
 from tests.builders import make_case, make_finding, make_graph, make_op, make_options
 
 CODES = [rule.code for rule in RULES]
@@ -70,7 +70,7 @@ def test_a_comment_silences_its_own_ops_only_and_is_counted(
     assert rules.sift(commented, ignore=("CSI",)).ignored_count == 0
 
 
-@pytest.mark.parametrize("code", ["CSI9", "E501", "", "CSI2030", "CSI203 "])
+@pytest.mark.parametrize("code", ["CSI9", "E501", "", "CSI2020", "CSI202 "])
 def test_unknown_codes_are_refused(code: str) -> None:
     with pytest.raises(UsageError, match="there is no rule"):
         rules.check_codes([code])
@@ -108,7 +108,7 @@ def test_codes_are_taken_in_any_case_and_form(given_codes: Any) -> None:
 def test_the_rules_are_in_order_of_code_and_each_has_its_own_name() -> None:
     assert sorted(set(CODES)) == CODES
     assert len({rule.name for rule in RULES}) == len(RULES)
-    assert list(KEPT_FOR) == CODES, "a rule says in rules/__main__.py why it is kept"
+    assert all(rule.kept_for for rule in RULES)
 
 
 def test_every_rule_documents_itself() -> None:
