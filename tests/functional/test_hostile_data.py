@@ -188,7 +188,7 @@ def test_the_readers_alone_hold_no_more_than_the_pipeline(record_bytes: int, rec
     """Many small records are read at once, so that the loop's own cost does not count; of huge ones that would fill the memory."""
     import tensorflow as tf
 
-    from cs_input_analyzer.worker.sources import sample_readers
+    from cs_input_analyzer.worker.parts import sample_readers
 
     path = str(tmp_path / "part-0.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
@@ -218,7 +218,7 @@ def test_a_folder_for_the_journal_that_is_gone_says_so(tmp_path: Path) -> None:
 def _ignored(folder: Path, dataset: Any) -> list[dict[str, Any]]:
     """What the journal says of each `ignore_errors`."""
     from cs_input_analyzer.tfdata import graph
-    from cs_input_analyzer.worker.sources import count_ignored
+    from cs_input_analyzer.worker.parts import count_ignored
 
     folder = Path(mkdtemp(dir=folder))
     count_ignored(JournalWriter(folder), dataset, graph.ops_of(graph.graph_def_of(dataset)))

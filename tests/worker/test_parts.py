@@ -15,7 +15,7 @@ from cs_input_analyzer.records import UNATTRIBUTED, Layout, Op
 from cs_input_analyzer.tfdata.costs import CostEvidence, profile_of
 from cs_input_analyzer.tfdata.folding import fold_costs, folding_of
 from cs_input_analyzer.tfdata.visits import PerSample
-from cs_input_analyzer.worker.second_look import MOST_PARTS, marginal_costs, parts_of
+from cs_input_analyzer.worker.parts import MOST_PARTS, marginal_costs, parts_of
 from tests.builders import make_op_cost, make_profile
 from tests.worker.ops import CHAIN, concatenated, op
 
@@ -224,7 +224,7 @@ def test_work_that_is_over_between_two_batches_is_named(tmp_path: Path, place: s
 @pytest.mark.tf
 def test_a_pipeline_behind_a_cache_is_not_run_in_parts(tmp_path: Path) -> None:
     from cs_input_analyzer.worker.journal import JournalWriter, read_journal
-    from cs_input_analyzer.worker.second_look import look_again
+    from cs_input_analyzer.worker.parts import look_again
 
     ops = (op("range", "Range"), op("cache", "Cache", "range"))
     hidden = replace(make_profile(), ops=(make_op_cost(UNATTRIBUTED, kind=UNATTRIBUTED, share_ratio=0.9),))
