@@ -10,7 +10,7 @@ from typing import Any
 from cs_input_analyzer.records import Edit, Op
 from cs_input_analyzer.tfdata.edits import traits
 from cs_input_analyzer.tfdata.edits.graph_text import Body, Elements, elements_of, rename_functions, set_elements
-from cs_input_analyzer.tfdata.edits.statement import moved_up
+from cs_input_analyzer.tfdata.edits.kinds import moved_up
 from cs_input_analyzer.tfdata.edits.work import (
     EditError,
     Work,
