@@ -25,14 +25,8 @@ def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def downstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The ops that get their elements through `op`, in the order of the pipeline; those of the ops that hold it, too."""
-    by_name = {other.name: other for other in ops}
-    found = {op.name}
-    for other in ops:  # inputs come first
-        if found.intersection(other.inputs):
-            found.add(other.name)
-        if other.within in by_name and other.name in found:
-            found.add(other.within)
+    """Return the ops that get their elements through `op`, in the order of the pipeline; those of the ops that hold it, too."""
+    found = at_or_behind(ops, lambda other: other.name == op.name)
     return tuple(other for other in ops if other.name in found and other.name != op.name)
 
 

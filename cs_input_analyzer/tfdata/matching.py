@@ -69,9 +69,12 @@ def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
         if best is not None and laid[best][0]:
             _, deepest, found = laid[best]
             matches |= {segment[place]: match for place, match in found}
-            below = _heads_below(chains[best][deepest], ops)
+            below = (*chains[best][deepest].inputs, *(other.name for other in results_of(chains[best][deepest], ops)))
         inputs = model.nodes[segment[-1]].inputs
-        pending += [(child, _heads_for(index, len(inputs), below)) for index, child in enumerate(inputs)]
+        for index, child in enumerate(inputs):
+            # An input of a join (zip, concatenate) is tried against its own head first.
+            own = below[index : index + 1] if len(inputs) == len(below) else ()
+            pending.append((child, tuple(dict.fromkeys((*own, *below)))))
     return matches
 
 
@@ -146,15 +149,3 @@ def _method(node: str) -> str:
     for pattern, replacement in _RENAMED:
         method = pattern.sub(replacement, method)
     return method
-
-
-def _heads_below(op: Op, ops: Sequence[Op]) -> tuple[str, ...]:
-    """Where the inputs of `op` begin: its own inputs, then the results of the datasets that its function builds."""
-    return (*op.inputs, *(other.name for other in results_of(op, ops)))
-
-
-def _heads_for(index: int, inputs: int, heads: tuple[str, ...]) -> tuple[str, ...]:
-    """Heads that the node's `index`-th input is tried against: its own first (zip, concatenate), then the others."""
-    if inputs == len(heads) and index < len(heads):
-        return (heads[index], *heads[:index], *heads[index + 1 :])
-    return heads

@@ -72,15 +72,11 @@ def prove(original: Any, edited: Any, *, seconds: float) -> Proof:
     why = difference.incomparable(pipelines[0]) or difference.incomparable(pipelines[1]) or difference.changed_promise(*pipelines)
     if why is not None:
         return _refused(why)
+    is_cached_elsewhere = difference.cache_places(pipelines[0].ops) != difference.cache_places(pipelines[1].ops)
+    compared = _two_passes if is_cached_elsewhere else _in_order_or_without
     with fixed_draws() if pipelines[0].calls_python else nullcontext():
-        return _compared(original, edited, pipelines, time.monotonic() + seconds)
-
-
-def _compared(original: Any, edited: Any, pipelines: _Pair, deadline_s: float) -> Proof:
-    python = _PYTHON if pipelines[0].calls_python else ""
-    if difference.cache_places(pipelines[0].ops) != difference.cache_places(pipelines[1].ops):
-        return _two_passes(original, edited, pipelines, deadline_s, python)
-    return _in_order_or_without(original, edited, pipelines, deadline_s, python)
+        python = _PYTHON if pipelines[0].calls_python else ""
+        return compared(original, edited, pipelines, time.monotonic() + seconds, python)
 
 
 def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, python: str) -> Proof:

@@ -34,7 +34,9 @@ def deterministic(
     spec = dataset.element_spec
     if cut is not None:
         if source is not None and most is not None:
-            _take(text.top, source, most)
+            taken = text.top.add("TakeDataset", [text.top.tensor(source), text.top.constant(most)])
+            set_elements(taken, elements_of(text.top.nodes[source]))
+            text.top.redirect(source, text.top.tensor(taken.name), keep=[taken.name])
         spec = spec_of(elements_of(text.top.nodes[cut]))
         text.top.end_at(text.top.tensor(cut))
     options = tf.data.Options()
@@ -49,8 +51,7 @@ def timed(dataset: Any) -> Any:
     text, nodes = _read(dataset)
     for body, node in nodes:
         if is_dataset_op(node.op):
-            _shrink_shuffle(body, node)
-            _keep_in_memory(body, node)
+            _make_quick(body, node)
     built = dataset_of(text.written(), dataset.element_spec, dataset.options())
     endless = built if int(dataset.cardinality()) == int(tf.data.INFINITE_CARDINALITY) else built.repeat()
     endless._csia_original = dataset  # Python functions and resources live as long as it does
@@ -76,22 +77,18 @@ def _fix_order(body: Body, node: Any, *, one_pass: bool) -> None:
         node.attr["sloppy"].b = False
     if "sloppy" in arguments:
         body.set_argument(node, "sloppy", body.constant(False, "bool"))
-    _shrink_shuffle(body, node)
-    _keep_in_memory(body, node)
+    _make_quick(body, node)
     if one_pass and kind_of(node.op) in REPEATS and (body.argument(node, "count") or 0) < 0:
         body.set_argument(node, "count", body.constant(1))
 
 
-def _keep_in_memory(body: Body, node: Any) -> None:
-    """A cache in a file becomes one in memory: two pipelines at once would find each other's lock, and the file is the user's."""
-    if kind_of(node.op) == "Cache" and body.argument(node, "filename") != b"":
-        body.set_argument(node, "filename", body.constant("", "string"))
-
-
-def _shrink_shuffle(body: Body, node: Any) -> None:
+def _make_quick(body: Body, node: Any) -> None:
+    """Shrink a shuffle. Move a cache from its file, which is the user's and has one writer, into memory."""
     size = body.argument(node, "buffer_size") if kind_of(node.op) in SHUFFLES else None
     if size is not None and size > LARGEST_SHUFFLE:
         body.set_argument(node, "buffer_size", body.constant(LARGEST_SHUFFLE))
+    if kind_of(node.op) == "Cache" and body.argument(node, "filename") != b"":
+        body.set_argument(node, "filename", body.constant("", "string"))
 
 
 def _fix_draw(body: Body, node: Any) -> None:
@@ -114,10 +111,3 @@ def _fix_draw(body: Body, node: Any) -> None:
         new.attr["dtype"].type = node.attr["Tout"].type
     new.input.extend([*data, *controls])
     body.nodes[node.name] = new
-
-
-def _take(top: Body, name: str, most: int) -> None:
-    """Nodes that read `name` get its first elements only."""
-    taken = top.add("TakeDataset", [top.tensor(name), top.constant(most)])
-    set_elements(taken, elements_of(top.nodes[name]))
-    top.redirect(name, top.tensor(taken.name), keep=[taken.name])

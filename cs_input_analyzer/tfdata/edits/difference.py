@@ -11,7 +11,7 @@ from typing import Any
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.tfdata.edits import traits
 from cs_input_analyzer.tfdata.edits.graph_text import GraphText
-from cs_input_analyzer.tfdata.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reader_of
+from cs_input_analyzer.tfdata.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reached_from, reader_of, sources_of
 from cs_input_analyzer.tfdata.lineage import downstream, is_random_order, may_reorder, upstream
 from cs_input_analyzer.tfdata.op_kinds import (
     BATCHING,
@@ -250,17 +250,10 @@ def _alike(pipeline: Pipeline, node: Any) -> str:
 
 
 def _whole_text(text: GraphText, node: Any) -> str:
-    """What an op is and all that it comes from. State of its own (memory of a cache, a generator) counts as none."""
-    parts = [_node_text(text, node)]
-    pending, seen = [node], {node.name}
-    while pending:
-        for name in pending.pop().input:
-            given = text.top.nodes.get(node_name(name))
-            if given is not None and given.name not in seen and not name.startswith("^"):
-                seen.add(given.name)
-                pending.append(given)
-                parts.append(_node_text(text, given))
-    return _digest(parts)
+    """Return a text of an op and of all that it comes from. State of its own (memory of a cache, a generator) counts as none."""
+    nodes = text.top.nodes
+    names = reached_from([node.name], lambda name: [source for source in sources_of(nodes[name]) if source in nodes])
+    return _digest([_node_text(text, nodes[name]) for name in names])
 
 
 def _node_text(text: GraphText, node: Any) -> str:

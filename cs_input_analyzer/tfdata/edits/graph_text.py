@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from cs_input_analyzer.tfdata.graph import constant_of, named_inputs, node_name, with_called
+from cs_input_analyzer.tfdata.graph import constant_of, named_inputs, node_name, reached_from, with_called
 from cs_input_analyzer.tfdata.op_kinds import FILE_READERS, is_dataset_op, kind_of
 
 # TensorSpecs of an element's tensors, in flattening order.
@@ -76,13 +76,12 @@ class Body:
         return name if self.function is None else f"{name}:{output}:0"
 
     def needed(self, names: Iterable[str]) -> list[Any]:
-        """The nodes that these depend on, they included, in the body's order."""
-        found, pending = set(), [name for name in names if name in self.nodes]
-        while pending:
-            name = pending.pop()
-            if name not in found:
-                found.add(name)
-                pending += [source for tensor in self.nodes[name].input if (source := node_name(tensor)) in self.nodes]
+        """Return the nodes of these names and all that they depend on, in the body's order."""
+
+        def before(name: str) -> list[str]:
+            return [source for source in map(node_name, self.nodes[name].input) if source in self.nodes]
+
+        found = set(reached_from((name for name in names if name in self.nodes), before))
         return [node for name, node in self.nodes.items() if name in found]
 
     def end_at(self, tensor: str) -> None:

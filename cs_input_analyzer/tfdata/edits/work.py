@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from cs_input_analyzer.records import Edit, Op
@@ -153,11 +154,8 @@ def refuse_several_readers(body: graph_text.Body, node: Any) -> None:
 
 def refuse_cycle(body: graph_text.Body) -> None:
     """TensorFlow's own ordering of stateful ops may contradict the order that the data have now."""
-    waiting = {name: {node_name(tensor) for tensor in node.input} & set(body.nodes) for name, node in body.nodes.items()}
-    while ready := [name for name, needs in waiting.items() if not needs]:
-        for name in ready:
-            del waiting[name]
-        for needs in waiting.values():
-            needs.difference_update(ready)
-    if waiting:
-        raise EditError("TensorFlow wants them to be made in this order")
+    needed = {name: map(node_name, node.input) for name, node in body.nodes.items()}
+    try:
+        TopologicalSorter(needed).prepare()
+    except CycleError:
+        raise EditError("TensorFlow wants them to be made in this order") from None
