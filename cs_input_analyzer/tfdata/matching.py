@@ -50,7 +50,7 @@ class Match:
 
 
 def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
-    """Node of a ModelProto, by id -> what it stands for; nodes that TensorFlow added are left out."""
+    """Return node of a ModelProto, by id -> what it stands for; nodes that TensorFlow added are left out."""
     by_name = {op.name: op for op in ops}
     top = [op for op in ops if op.within is None]
     matches: dict[int, Match] = {}
@@ -79,7 +79,7 @@ def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
 
 
 def _segment(start: int, nodes: Any) -> list[int]:
-    """The node and its inputs, up to the first that has several or whose inputs may be in its function."""
+    """Return the node and its inputs, up to the first that has several or whose inputs may be in its function."""
     found: list[int] = []
     identity: int | None = start
     while identity is not None and identity in nodes and identity not in found:
@@ -92,7 +92,7 @@ def _segment(start: int, nodes: Any) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[int, int, tuple[tuple[int, Match], ...]]:
-    """The way to lay a chain of nodes along a chain of ops (name and kind) that covers most ops; both begin at the consumer.
+    """Return the way to lay a chain of nodes along a chain of ops (name and kind) that covers most ops; both begin at the consumer.
     How much it covers, the place of the deepest op, and what each node stands for, by its place."""
     methods = [method_of(kind) for _, kind in chain]
     # covered[i][j]: the most that the nodes from i on cover of the ops from j on.
@@ -119,7 +119,7 @@ def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[i
 
 
 def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:
-    """How many of the ops from `at` on the node stands for, and what that is worth: half where only a part of it has an op."""
+    """Return how many ops from `at` on the node stands for, and the worth of that: half if only a part of it has an op."""
     method = _method(node)
     parts = _FUSED.get(method, ())
     if parts and sorted(methods[at : at + len(parts)]) == sorted(parts):
@@ -128,14 +128,14 @@ def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:
 
 
 def _match(node: str, covered: Sequence[tuple[str, str]]) -> Match:
-    """Of the ops that a node stands for, the one that bears its cost."""
+    """Return the match of a node with the ops that it stands for."""
     parts = _FUSED.get(_method(node), ())
     owner = next((name for part in parts for name, kind in covered if method_of(kind) == part), covered[0][0])
     return Match(owner, covered[0][0], tuple(name for name, _ in covered if name != owner))
 
 
 def _with_between(match: Match, chain: Sequence[tuple[str, str]], above: int, below: int) -> Match:
-    """A match with the ops between it and the next one below that has a node: TensorFlow made them one, or left these out."""
+    """Return a match with the ops between it and the next one that has a node: TensorFlow merged them, or left them out."""
     between = chain[above + 1 : below]
     names = tuple(name for name, _ in between)
     if chain[above][1] in _MERGING and all(kind in _MERGING for _, kind in between):
@@ -144,7 +144,7 @@ def _with_between(match: Match, chain: Sequence[tuple[str, str]], above: int, be
 
 
 def _method(node: str) -> str:
-    """The method that makes the op which a node is named after."""
+    """Return the method that makes the op which a node is named after."""
     method = method_of(kind_of(node))
     for pattern, replacement in _RENAMED:
         method = pattern.sub(replacement, method)

@@ -225,7 +225,7 @@ def marginal_costs(
 
 
 def _cpu_s_per_element(part: Any, loop: SamplingLoop, seconds: float, harness_s: float) -> float | None:
-    """Return CPU seconds of one element of a dataset; None where no element comes in that time, or no whole pass of bursts.
+    """Return CPU seconds of one element of a dataset; None if no element comes in that time, or no whole pass of bursts.
 
     Args:
         loop: traced for such elements on its first call.

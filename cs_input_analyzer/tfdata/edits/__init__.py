@@ -37,10 +37,11 @@ _KINDS: Mapping[EditKind, _Kind] = {
 
 
 def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
-    """`dataset` with all `edits`: the same structure of elements, cardinality and options, and nothing cut off. Ops are named
-    as in the PipelineGraph of the dataset as it was given, also for later edits. Works in the process that made `dataset`; what
-    its functions hold is kept alive. Caches and shuffles share nothing with the original's. Raises EditError where a
-    precondition does not hold."""
+    """Return `dataset` with all `edits`: the same structure of elements, cardinality and options, and nothing cut off.
+
+    Ops are named as in the PipelineGraph of `dataset`, also for later edits. Works in the process that made `dataset`, and keeps
+    its functions alive. Caches and shuffles share nothing with the original's. Raise EditError if a precondition does not hold.
+    """
     import tensorflow as tf
 
     graph_def = graph_def_of(dataset)
@@ -63,8 +64,7 @@ def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
 
 
 def source_change(edits: Sequence[Edit], ops: Sequence[Op]) -> str | None:
-    """The user's statement with all `edits`; None where it cannot be said for sure, or more than one statement changes.
-    `ops` have their code."""
+    """Return the user's statement with all `edits`. Return None if it is not sure, or several change. `ops` have their code."""
     named = {op.name: op for op in ops}
     edited = [named.get(edit.op) for edit in edits]
     first = edited[0] if edited else None

@@ -20,7 +20,7 @@ _SEEDED_BY = ("seed", "seed2")
 def deterministic(
     dataset: Any, *, one_pass: bool = False, cut: str | None = None, source: str | None = None, most: int | None = None
 ) -> Any:
-    """`dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at
+    """Return `dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at
     most. With `one_pass` what repeats without end is given once; `cut` names the node whose elements are wanted instead, as
     a flat tuple, `source` one that gives it its elements in the end, and `most` how many of its own that may give."""
     import tensorflow as tf
@@ -45,7 +45,7 @@ def deterministic(
 
 
 def timed(dataset: Any) -> Any:
-    """`dataset` as it runs, but without end, and with small shuffle buffers: filling them is no part of the steady rate."""
+    """Return `dataset` as it runs, but endless and with small shuffle buffers, whose filling is no part of the steady rate."""
     import tensorflow as tf
 
     text, nodes = _read(dataset)
@@ -59,7 +59,7 @@ def timed(dataset: Any) -> Any:
 
 
 def _read(dataset: Any) -> tuple[GraphText, list[tuple[Body, Any]]]:
-    """Its graph, with state of its own, and the nodes of the top and of every function, to be changed in place."""
+    """Return its graph, with state of its own, and all nodes of the top and of functions, to be changed in place."""
     text = GraphText.of(graph_def_of(dataset))
     traits.use_own_state(text)
     bodies = [text.top, *(text.open(name) for name in text.functions)]
@@ -92,7 +92,7 @@ def _make_quick(body: Body, node: Any) -> None:
 
 
 def _fix_draw(body: Body, node: Any) -> None:
-    """A random op draws the same for every element. What it draws depends on its name, so that two of them differ."""
+    """Make a random op draw the same for every element. Its draw depends on its name, so that two of them differ."""
     import tensorflow as tf
     from tensorflow.core.framework import node_def_pb2
 

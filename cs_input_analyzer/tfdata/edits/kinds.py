@@ -46,7 +46,7 @@ _SWAPS = (("Map", "Shuffle"), ("Repeat", "Cache"), ("Cache", "Take"), ("Cache", 
 
 
 def set_parallelism(work: Work, edit: Edit) -> None:
-    """Another number of parallel calls."""
+    """Set another number of parallel calls."""
     body, node = work.find(edit.op)
     parallel = body.argument(node, "num_parallel_calls")
     if parallel is None:
@@ -59,7 +59,7 @@ def set_parallelism(work: Work, edit: Edit) -> None:
 
 
 def _refuse_calls(work: Work, edit: Edit, cycle: int | None) -> None:
-    """An interleave makes no more calls at once than it opens inputs; where TensorFlow chooses those, they follow the calls."""
+    """Refuse more calls than inputs: an interleave opens no more, or opens as many as it has calls if TensorFlow chooses."""
     if edit.value is not None and (cycle is None or 0 < cycle < edit.value):
         raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
     if cycle == AUTOTUNE and not work.order_is_moot(edit.op):
@@ -67,7 +67,7 @@ def _refuse_calls(work: Work, edit: Edit, cycle: int | None) -> None:
 
 
 def parallelize(work: Work, edit: Edit) -> None:
-    """The same op, with several calls at a time."""
+    """Make the same op run several calls at a time."""
     body, node = work.find(edit.op)
     kind = kind_of(node.op)
     calls = body.constant(number_of(edit))
@@ -99,7 +99,7 @@ def calls_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None
 
 
 def set_cycle_length(work: Work, edit: Edit) -> None:
-    """Another number of inputs that an interleave reads in turn."""
+    """Set another number of inputs that an interleave reads in turn."""
     body, node = work.find(edit.op)
     if kind_of(node.op) not in INTERLEAVES:
         raise EditError(f"{edit.op} has no cycle length")
@@ -135,7 +135,7 @@ def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str |
 
 
 def interleave(work: Work, edit: Edit) -> None:
-    """A `flat_map` becomes an `interleave`, which opens its inputs ahead, and several at a time where their order is moot."""
+    """Make an `interleave` of a `flat_map`: it opens inputs ahead, and several at a time if their order is moot."""
     body, node = work.find(edit.op)
     if kind_of(node.op) != "FlatMap":
         raise EditError(f"{edit.op} is no flat_map")
@@ -149,7 +149,7 @@ def interleave(work: Work, edit: Edit) -> None:
 
 
 def interleave_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """A reader of several files takes a number of reads instead, which mixes its files."""
+    """Set parallel reads of a reader of several files, which mixes them; else call `interleave` in place of `flat_map`."""
     is_moot = freeing_shuffle(op, ops) is not None
     if is_made_by_reader(op, ops):
         return _with_reads(code, op, ops, edit) if is_moot else None
@@ -173,7 +173,7 @@ def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> 
 
 
 def insert_cache(work: Work, edit: Edit) -> None:
-    """One more `cache`, in memory."""
+    """Add a `cache`, in memory."""
     body, node = work.find(edit.op)
     op = work.op(edit.op)
     if op.within is not None:
@@ -194,14 +194,14 @@ def insert_cache(work: Work, edit: Edit) -> None:
 
 
 def insert_cache_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """None where the cache would freeze the only mixing that there is."""
+    """Return None if the cache would freeze the only mixing that there is."""
     if freezes_only_mixing(op, (*upstream(op, ops), *inside(op, ops), op), ops):
         return None
     return source_code.with_call_after(code, method_of(op.kind), "cache()", nth=call_number(op, ops))
 
 
 def swap(work: Work, edit: Edit) -> None:
-    """The op goes before the one that it reads from."""
+    """Let the op go before the one that it reads from."""
     body, node = work.find(edit.op)
     source = body.input_of(node)
     pair = tuple(kind_of(one.op).removeprefix("Parallel") for one in (source, node)) if source is not None else None
@@ -233,14 +233,14 @@ def swap(work: Work, edit: Edit) -> None:
 
 
 def swap_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """None where a cache would freeze the only mixing."""
+    """Return None if a cache would freeze the only mixing."""
     if op.kind == "Cache" and freezes_only_mixing(op, upstream(op, ops), ops):
         return None
     return moved_up(op, ops, code)
 
 
 def use_private_threads(work: Work, edit: Edit) -> None:
-    """A thread pool of the dataset's own, with that many threads."""
+    """Give the dataset a thread pool of its own, with that many threads."""
     if edit.value is None:
         raise EditError("a private thread pool needs a number of threads")
     work.private_threads = number_of(edit)
