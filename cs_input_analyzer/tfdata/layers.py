@@ -31,11 +31,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.tfdata.op_kinds import BATCHING, MAPS, OPENS, SOURCES, kinds_with
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, HOLDS, MAPS, SOURCES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import number_of
 from cs_input_analyzer.tfdata.threads import results_of
 
-_OPENS = OPENS | {"GroupByWindow"}
 _COUNTERS = kinds_with("counter")
 # Their elements are what was put there: nothing says whether that were samples or batches.
 _FROM_ELSEWHERE = kinds_with("elsewhere")
@@ -153,7 +152,7 @@ class Walk:
     def add(self, op: Op) -> None:
         outer = self.outer(op)
         inputs = [self.given(name) for name in op.inputs if name in self.passing]
-        inner = results_of(op, self._held.get(op.name, ())) if op.kind in _OPENS else ()
+        inner = results_of(op, self._held.get(op.name, ())) if op.kind in HOLDS else ()
         found = _passed(op, inputs, inner=[self.given(one.name) for one in inner if one.name in self.passing], outer=outer)
         if op.dimensions is not None:  # the labels that the reader of the graph found
             labels = tuple((REST,) if one is None else one for one in op.dimensions)
@@ -173,7 +172,7 @@ def _passed(op: Op, inputs: list[Element], *, inner: list[Element], outer: Eleme
         return Element(is_counter=True)
     if op.kind in SOURCES:
         return _made(op, outer)
-    if op.kind in _OPENS:
+    if op.kind in HOLDS:
         if inner:
             return _joined(inner)
         return replace(inputs[0], is_window=False) if inputs and (inputs[0].is_window or op.kind == "GroupByWindow") else Element()

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.tfdata.op_kinds import OPENS, TRANSFORMS, kind_of, kinds_with, method_of
+from cs_input_analyzer.tfdata.op_kinds import HOLDS, TRANSFORMS, kind_of, kinds_with, method_of
 from cs_input_analyzer.tfdata.op_traits import chain_before
 from cs_input_analyzer.tfdata.threads import results_of
 
@@ -32,8 +32,6 @@ _RENAMED = (
     (re.compile(r"^(finite|forever|empty)_(take|skip)$"), r"\2"),
     (re.compile(r"^shuffle_(?!and_repeat).*$"), "shuffle"),
 )
-# Nodes with iterators of what their functions make.
-_HOLDING = OPENS | {"GroupByWindow"}
 # TensorFlow can make one op of neighbours of these kinds (`map_fusion`, `filter_fusion`), which then has no name of its own.
 _MERGING = TRANSFORMS | kinds_with("filter")
 
@@ -85,7 +83,7 @@ def _segment(start: int, nodes: Any) -> list[int]:
     while identity is not None and identity in nodes and identity not in found:
         found.append(identity)
         node = nodes[identity]
-        is_open = kind_of(node.name) in _HOLDING
+        is_open = kind_of(node.name) in HOLDS
         identity = node.inputs[0] if len(node.inputs) == 1 and not is_open else None
     return found
 

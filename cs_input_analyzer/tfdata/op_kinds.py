@@ -122,6 +122,8 @@ READERS = kinds_with("reads") | kinds_with("python")
 MAPS = kinds_with("map")
 TRANSFORMS = kinds_with("transforms")
 OPENS = kinds_with("opens")
+# Hold iterators of the datasets that their functions make.
+HOLDS = OPENS | {"GroupByWindow"}
 INTERLEAVES = kinds_with("interleave")
 BATCHING = kinds_with("batch")
 # Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.

@@ -31,7 +31,7 @@ LEAST_ELEMENTS = 4
 FEW_INPUTS = (48, 12, 3)
 # A cache on trial may not take the host down: looked at every so many elements.
 LEAST_FREE_RATIO = 0.1
-MESSAGE_LIMIT = 300
+MESSAGE_LIMIT = 500
 MEMORY_CHECK = 32
 _PYTHON = "; its Python code may give something else each time it is called"
 _OTHER_TURNS = "the two take turns between their files in different ways, and the order that comes of it is promised"

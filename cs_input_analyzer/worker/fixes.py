@@ -19,9 +19,9 @@ from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Estimate
 from cs_input_analyzer.tfdata.edits import deterministic, timed
 from cs_input_analyzer.tfdata.graph import graph_def_of, ops_of
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS
-from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short, prove
+from cs_input_analyzer.worker.equality import MEMORY_CHECK, MESSAGE_LIMIT, Proof, is_memory_short, prove
 from cs_input_analyzer.worker.failures import named_message
-from cs_input_analyzer.worker.forms import MESSAGE_LIMIT, Forms, Rebuild, Sourced, SourceFate, first_element
+from cs_input_analyzer.worker.forms import Forms, Rebuild, Sourced, SourceFate, first_element
 from cs_input_analyzer.worker.gains import BlockError, Stopwatch, gain_in, is_beyond, is_gain, run_rounds
 from cs_input_analyzer.worker.journal import Candidate
 

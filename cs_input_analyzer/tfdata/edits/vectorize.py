@@ -53,7 +53,7 @@ def graph(work: Work, edit: Edit) -> None:
 def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
     """Return None unless the function is a lambda that names no shapes, and calls the same of a batch as of a sample."""
     after = to_batch(op, ops)
-    if len(after) != 1 or after[0].code != op.code or not is_elementwise(op) or not takes_any_shape(code, "map", "map_func"):
+    if len(after) != 1 or after[0].code != op.code or not is_elementwise(op) or not takes_any_shape(code):
         return None
     return moved_up(after[0], ops, code)
 

@@ -107,11 +107,11 @@ def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
     return statement.spliced(source[:begin] + source[middle:end] + source[begin:middle] + source[end:])
 
 
-def takes_any_shape(code: str | None, method: str, name: str) -> bool:
-    """Return whether a function that is given to the only call of `method` can be seen not to ask for shapes: a lambda right there
-    that calls TensorFlow only (`tf.…`), and nothing about shapes."""
-    _, call = _find(code, method, None)
-    given = _argument(call, method, name) if call is not None else None
+def takes_any_shape(code: str | None) -> bool:
+    """Return whether the function of the only `map` can be seen not to ask for shapes: a lambda right there that calls TensorFlow
+    only (`tf.…`), and nothing about shapes."""
+    _, call = _find(code, "map", None)
+    given = _argument(call, "map", "map_func") if call is not None else None
     if given is None or not isinstance(given.value, cst.Lambda):
         return False
     for node in _nodes(given.value.body):
