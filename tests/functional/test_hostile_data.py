@@ -256,16 +256,15 @@ def test_what_is_filled_first_is_left_out_of_the_count(tmp_path: Path) -> None:
 def test_a_count_that_hangs_or_cannot_be_made_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
-    from cs_input_analyzer.tfdata import edits
-    from cs_input_analyzer.worker import sources
+    from cs_input_analyzer.worker import parts
 
-    monkeypatch.setattr(sources, "IGNORED_S", 0.2)
-    monkeypatch.setattr(sources, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(parts, "IGNORED_S", 0.2)
+    monkeypatch.setattr(parts, "IGNORED_PATIENCE_S", 0.2)
     endless = tf.data.Dataset.range(1).repeat().filter(lambda n: n > 0)
     assert _ignored(tmp_path, endless.take(1).ignore_errors()) == []
 
     def refuse(dataset: Any, op: str) -> Any:
         raise ValueError(op)
 
-    monkeypatch.setattr(edits, "prefix_of", refuse)
+    monkeypatch.setattr(parts, "prefix_of", refuse)
     assert _ignored(tmp_path, _failing().ignore_errors()) == []
