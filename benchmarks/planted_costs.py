@@ -78,7 +78,7 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
     from cs_input_analyzer.records import SamplesPerElement
     from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.journal import read_journal
-    from cs_input_analyzer.worker.second_look import look_again
+    from cs_input_analyzer.worker.parts import look_again
     from cs_input_analyzer.workflows.probing.seconds import LOOK_S
 
     with graph.recorded_sources() as log:

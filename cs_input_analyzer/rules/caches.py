@@ -9,7 +9,7 @@ from pathlib import PurePath
 from cs_input_analyzer.model import evidence as measured
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.tfdata import op_traits as traits
-from cs_input_analyzer.tfdata.edits.statement import moved_up
+from cs_input_analyzer.tfdata.edits.kinds import moved_up
 from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, reads_names_only, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS, kinds_with
 from cs_input_analyzer.tfdata.samples import samples_reaching

@@ -17,7 +17,7 @@ from cs_input_analyzer.model.evidence import (
     waits,
 )
 from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, StationKind
-from cs_input_analyzer.tfdata.edits.statement import argument_set
+from cs_input_analyzer.tfdata.edits.kinds import argument_set
 from cs_input_analyzer.tfdata.folding import costliest
 from cs_input_analyzer.tfdata.lineage import upstream
 from cs_input_analyzer.tfdata.op_kinds import TRANSFORMS

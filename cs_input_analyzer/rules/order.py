@@ -22,7 +22,7 @@ from cs_input_analyzer.model.evidence import (
 )
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, SteadyState
 from cs_input_analyzer.tfdata import op_traits as traits
-from cs_input_analyzer.tfdata.edits.statement import argument_set
+from cs_input_analyzer.tfdata.edits.kinds import argument_set
 from cs_input_analyzer.tfdata.lineage import deals_out_files, downstream, freeing_shuffle, reads_names_only, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, HANDS_ON, OPENS, REPEATS, THREADED, kinds_with
 from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching, shuffle_of_samples

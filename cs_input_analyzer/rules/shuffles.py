@@ -16,7 +16,7 @@ from cs_input_analyzer.model.evidence import (
     windows_of,
 )
 from cs_input_analyzer.records import Case, Edit, Finding, Op
-from cs_input_analyzer.tfdata.edits.statement import argument_set, moved_up
+from cs_input_analyzer.tfdata.edits.kinds import argument_set, moved_up
 from cs_input_analyzer.tfdata.lineage import reads_names_only, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes

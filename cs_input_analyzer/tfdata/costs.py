@@ -47,12 +47,12 @@ class CostEvidence:
 
     @property
     def walls(self) -> dict[str, float]:
-        """Wall time per sample of the ops that were seen at work."""
+        """Return wall time per sample of the ops that were seen at work."""
         return {op.name: wall for op in self.ops if op.name in self.spent and (wall := self.spent[op.name].wall_s) is not None}
 
     @property
     def harness_s(self) -> float:
-        """What the loop that takes the batches costs for a sample."""
+        """Return what the loop that takes the batches costs for a sample."""
         return (self.harness_us or 0.0) * 1e-6 * self.elements_per_sample
 
     @property
@@ -61,7 +61,7 @@ class CostEvidence:
 
 
 def profile_of(given: CostEvidence) -> Profile:
-    """Per-op CPU such that ops + `restart` + `runtime` = process CPU, by identity.
+    """Return per-op CPU such that ops + `restart` + `runtime` = process CPU, by identity.
 
     The model counts wall time on the thread. What a thread waited for its CPU is taken off first, in proportion. What is then below
     the process's CPU is CPU, and the rest of that the runtime's. Above it threads waited: a tenth is noise, and all shares shrink
@@ -90,10 +90,12 @@ _NOT_SEEN = PerSample(wall_s=None, elements=None, bytes_in=None, bytes_out=None)
 
 
 def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
-    """CPU per sample by op, of those that were seen at work; all together at most what the process used."""
+    """Return CPU per sample by op, of those that were seen at work; all together at most what the process used."""
     on_cpu_ratio = 1 / (1 + (given.preempted_ratio or 0.0)) if given.layout.cpus_per_task > 1 else 1.0
     walls = {name: wall * on_cpu_ratio for name, wall in walls.items()}
-    can_block = {op.name for op in given.ops if _can_block(op, given.cached_ratio)}
+    is_on_disk = given.cached_ratio is None or given.cached_ratio < CACHED_RATIO
+    reads = {op.name for op in given.ops if op.kind in READERS or READ_WHOLE_FILE in op.function_ops}
+    can_block = (reads if is_on_disk else set()) | {op.name for op in given.ops if calls_python(op)}
     blocked = sum(wall for name, wall in walls.items() if name in can_block)
     cpu_s = given.cpu_s_per_sample - given.restart_cpu_s
     excess = sum(walls.values()) - cpu_s
@@ -195,7 +197,7 @@ def _row(
 
 
 def _no_op(name: str, cpu_s: float, whole_s: float) -> OpCost:
-    """A row of CPU that is no op's."""
+    """Return a row of CPU that is no op's."""
     return OpCost(
         name=name,
         kind=name,
@@ -208,7 +210,7 @@ def _no_op(name: str, cpu_s: float, whole_s: float) -> OpCost:
 
 
 def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
-    """The rows that hold the costs of ops without a measured one; those of which nothing ran, or that do nothing, are left out."""
+    """Return the row that holds the cost of each op without a measured one. Ops that did not run, or do nothing, are left out."""
     by_name = {op.name: op for op in given.ops if op.name not in given.absent}
     found = {}
     for op in by_name.values():
@@ -222,9 +224,3 @@ def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
         elif (given.spent.get(op.name, _NOT_SEEN).elements or 0.0) > 0 and op.kind not in IDLE:
             found[op.name] = UNATTRIBUTED
     return found
-
-
-def _can_block(op: Op, cached_ratio: float | None) -> bool:
-    reads = op.kind in READERS or READ_WHOLE_FILE in op.function_ops
-    reads_storage = reads and (cached_ratio is None or cached_ratio < CACHED_RATIO)
-    return reads_storage or calls_python(op)

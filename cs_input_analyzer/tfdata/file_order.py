@@ -12,7 +12,7 @@ MOST_BYTES = 2**28
 
 @contextmanager
 def begun_at(ratio: float) -> Iterator[None]:
-    """While open, what becomes a dataset by its rows (names of files, labels beside them) begins at this share of the rows, 0 to 1;
+    """Let datasets of rows (names of files, labels beside them) begin at this share of the rows, 0 to 1, while open;
     what stood before comes last. Lists of one length stay in step, and every n-th row is still with every n-th."""
     if not ratio:
         yield
@@ -34,7 +34,7 @@ def begun_at(ratio: float) -> Iterator[None]:
 
 
 def _begun_at(element: Any, ratio: float) -> Any:
-    """The same rows from another one on; as it is where it is not at hand yet (inside of a function), sparse, ragged or large."""
+    """Return the same rows from another one on. Return rows that are not at hand yet, sparse, ragged or large as they are."""
     import tensorflow as tf
     from tensorflow.python.data.util import nest, structure
 

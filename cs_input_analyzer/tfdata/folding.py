@@ -42,11 +42,14 @@ def first_name(label: str) -> str:
 
 def folding_of(ops: Sequence[Op]) -> Folding:
     """Return the groups of at least `LEAST_ALIKE` ops: same line, kind and calls, parameters of the same names, same depth."""
-    depths, found = _depths(ops), dict[Hashable, list[Op]]()
+    holders, found = {op.name: op.within for op in ops}, dict[Hashable, list[Op]]()
     for op in ops:
+        depth, holder = 0, op.within
+        while holder in holders and depth < len(ops):  # a run that was made by hand may hold a circle
+            depth, holder = depth + 1, holders[holder]
         if op.source is not None:
             made_by = (op.source, op.library_source, op.kind, op.function_ops)
-            found.setdefault((*made_by, frozenset(op.parameters), depths[op.name]), []).append(op)
+            found.setdefault((*made_by, frozenset(op.parameters), depth), []).append(op)
     groups = {alike[0].name: tuple(alike) for alike in found.values() if len(alike) >= LEAST_ALIKE}
     return Folding(groups=groups, firsts={op.name: first for first, alike in groups.items() for op in alike})
 
@@ -127,14 +130,3 @@ def _folded_cost(label: str, alike: Sequence[OpCost], folding: Folding) -> OpCos
 def _sum(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
-
-
-def _depths(ops: Sequence[Op]) -> dict[str, int]:
-    """Return how many functions of other ops hold each op."""
-    holders, found = {op.name: op.within for op in ops}, dict[str, int]()
-    for op in ops:
-        depth, holder = 0, op.within
-        while holder in holders and depth < len(ops):  # a run that was made by hand may hold a circle
-            depth, holder = depth + 1, holders[holder]
-        found[op.name] = depth
-    return found

@@ -31,11 +31,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.tfdata.op_kinds import BATCHING, MAPS, OPENS, SOURCES, kinds_with
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, HOLDS, MAPS, SOURCES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import number_of
 from cs_input_analyzer.tfdata.threads import results_of
 
-_OPENS = OPENS | {"GroupByWindow"}
 _COUNTERS = kinds_with("counter")
 # Their elements are what was put there: nothing says whether that were samples or batches.
 _FROM_ELSEWHERE = kinds_with("elsewhere")
@@ -84,7 +83,7 @@ class Element:
 
     @property
     def visible(self) -> tuple[Op, ...]:
-        """The layers that the shape still shows, or may show."""
+        """Return the layers that the shape still shows, or may show."""
         if any(label in (UNKNOWN, REST) for labels in self.labels for label in labels):
             return self.layers
         named = {name for labels in self.labels for label in labels for name in layers_of(label)}
@@ -92,23 +91,23 @@ class Element:
 
     @property
     def batches(self) -> tuple[Op, ...]:
-        """The visible layers that are no steps of a sample, the innermost first."""
+        """Return the visible layers that are no steps of a sample, the innermost first."""
         inner = self.steps | (self.keyed if len(self.visible) > 1 else frozenset())
         return tuple(op for op in self.visible if op.name not in inner)
 
     @property
     def size(self) -> int | None:
-        """Samples of a full element; None where that is not known."""
+        """Return samples of a full element; None if that is not known."""
         return product_of(self.batches)
 
 
 def layers_of(label: str) -> tuple[str, ...]:
-    """The ops whose dimensions a label is made of."""
+    """Return the ops whose dimensions a label is made of."""
     return tuple(part for part in re.split(r"[*/]", label) if part and part not in (UNKNOWN, REST) and not part.isdigit())
 
 
 def leaving(ops: Sequence[Op]) -> Element:
-    """What is known of the elements of the op that the consumer reads."""
+    """Return what is known of the elements of the op that the consumer reads."""
     read = {name for op in ops for name in op.inputs}
     tops = [op for op in ops if op.within is None]
     last = next((op for op in reversed(tops) if op.name not in read), tops[-1] if tops else None)
@@ -141,7 +140,7 @@ class Walk:
         return self.passing[name][1]
 
     def outer(self, op: Op) -> Element | None:
-        """What the op that holds this one in its function gets; None at the top."""
+        """Return what the op that holds this one in its function gets; None at the top."""
         holder = self._by_name.get(op.within or "")
         if holder is None:
             return None
@@ -153,7 +152,7 @@ class Walk:
     def add(self, op: Op) -> None:
         outer = self.outer(op)
         inputs = [self.given(name) for name in op.inputs if name in self.passing]
-        inner = results_of(op, self._held.get(op.name, ())) if op.kind in _OPENS else ()
+        inner = results_of(op, self._held.get(op.name, ())) if op.kind in HOLDS else ()
         found = _passed(op, inputs, inner=[self.given(one.name) for one in inner if one.name in self.passing], outer=outer)
         if op.dimensions is not None:  # the labels that the reader of the graph found
             labels = tuple((REST,) if one is None else one for one in op.dimensions)
@@ -166,14 +165,14 @@ class Walk:
 
 
 def _passed(op: Op, inputs: list[Element], *, inner: list[Element], outer: Element | None) -> Element:
-    """What leaves `op`. `inner`: what its function gives. `outer`: what the op that holds it in its function gets."""
+    """Return what leaves `op`. `inner`: what its function gives. `outer`: what the op that holds it in its function gets."""
     if op.kind in _FROM_ELSEWHERE:
         return Element(elsewhere=op)
     if op.kind in _COUNTERS:
         return Element(is_counter=True)
     if op.kind in SOURCES:
         return _made(op, outer)
-    if op.kind in _OPENS:
+    if op.kind in HOLDS:
         if inner:
             return _joined(inner)
         return replace(inputs[0], is_window=False) if inputs and (inputs[0].is_window or op.kind == "GroupByWindow") else Element()
@@ -191,7 +190,7 @@ def _passed(op: Op, inputs: list[Element], *, inner: list[Element], outer: Eleme
 
 
 def _made(op: Op, outer: Element | None) -> Element:
-    """What a source makes: inside another op's function it may take apart, or hand on, the element that the function got."""
+    """Return what a source makes: inside another op's function it may take apart, or hand on, the element that the function got."""
     if outer is None or outer.is_window or op.kind not in ("Tensor", "TensorSlice"):
         return Element()
     if op.dimensions is not None:  # already without the dimension that is taken apart
@@ -202,7 +201,7 @@ def _made(op: Op, outer: Element | None) -> Element:
 
 
 def _changed(op: Op, element: Element) -> Element:
-    """What an op with a single stream of elements makes of it."""
+    """Return what an op with a single stream of elements makes of it."""
     if op.kind in BATCHING or op.kind == "SlidingWindow":
         is_steps = element.reads_window or op.kind == "SlidingWindow"
         return replace(
@@ -227,7 +226,7 @@ def _changed(op: Op, element: Element) -> Element:
 
 
 def _taken_apart(op: Op, element: Element) -> Element:
-    """The element without the first dimension of its tensors."""
+    """Return the element without the first dimension of its tensors."""
     gone = {name for labels in element.labels if labels for name in layers_of(labels[0])}
     labels = tuple(labels if labels[:1] == (REST,) else labels[1:] for labels in element.labels)
     kept = {name for each in labels for label in each for name in layers_of(label)}
@@ -238,8 +237,8 @@ def _taken_apart(op: Op, element: Element) -> Element:
 
 
 def _joined(branches: Sequence[Element], *, as_pairs: bool = False) -> Element:
-    """What branches have in common; where their elements hold different numbers of samples, that. `as_pairs`: the tensors of all
-    stand side by side."""
+    """Return what branches have in common; where their elements hold different numbers of samples, that. `as_pairs`: the tensors of
+    all stand side by side."""
     if len(branches) < 2:
         return branches[0] if branches else Element()
     counted = [one for one in branches if not one.is_counter] or list(branches)
@@ -266,13 +265,13 @@ def _joined(branches: Sequence[Element], *, as_pairs: bool = False) -> Element:
 
 
 def side_by_side(branches: Sequence[Element]) -> tuple[Labels, ...]:
-    """The labels of a `zip` of these: layers of one place have the names that the first branch with layers gives them."""
+    """Return the labels of a `zip` of these: layers of one place have the names that the first branch with layers gives them."""
     first = next((one for one in branches if not one.is_counter), branches[0])
     return tuple(labels for one in branches for labels in (one if one.is_counter else _renamed(one, first)).labels)
 
 
 def _renamed(element: Element, first: Element) -> Element:
-    """The element with the names of the layers of another one if those of the two have the same sizes."""
+    """Return the element with the names of the layers of another one if those of the two have the same sizes."""
     if element is first or not element.layers or list(map(size_of, element.layers)) != list(map(size_of, first.layers)):
         return element
     names = {mine.name: theirs.name for mine, theirs in zip(element.layers, first.layers, strict=True)}
@@ -282,7 +281,7 @@ def _renamed(element: Element, first: Element) -> Element:
 
 
 def size_of(batch: Op) -> int | None:
-    """None where the graph does not tell."""
+    """Return the samples in a full element of a batch. None if the graph does not tell."""
     size = number_of(batch, "batch_size")
     if size is None and batch.kind == "Rebatch":
         sizes = batch.parameters.get("batch_sizes")
@@ -299,7 +298,7 @@ def product_of(batches: Sequence[Op]) -> int | None:
 
 
 def factor_of(label: str) -> Fraction:
-    """`batch*3` -> 3, `batch/4` -> 1/4."""
+    """Return the factor in a label: 3 for `batch*3`, 1/4 for `batch/4`."""
     found = re.search(r"([*/])(\d+)$", label)
     if found is None:
         return Fraction(1)

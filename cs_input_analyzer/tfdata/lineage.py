@@ -10,7 +10,7 @@ from cs_input_analyzer.tfdata.threads import reader_ops, results_of
 
 
 def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The ops that the inputs of `op` come from, and those in their functions; in the order of the pipeline."""
+    """Return the ops that the inputs of `op` come from, and those in their functions; in the order of the pipeline."""
     by_name, held = {other.name: other for other in ops}, dict[str | None, list[str]]()
     for other in ops:
         held.setdefault(other.within, []).append(other.name)
@@ -25,41 +25,36 @@ def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def downstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The ops that get their elements through `op`, in the order of the pipeline; those of the ops that hold it, too."""
-    by_name = {other.name: other for other in ops}
-    found = {op.name}
-    for other in ops:  # inputs come first
-        if found.intersection(other.inputs):
-            found.add(other.name)
-        if other.within in by_name and other.name in found:
-            found.add(other.within)
+    """Return the ops that get their elements through `op`, in the order of the pipeline; those of the ops that hold it, too."""
+    found = at_or_behind(ops, lambda other: other.name == op.name)
     return tuple(other for other in ops if other.name in found and other.name != op.name)
 
 
 def is_random_order(op: Op) -> bool:
-    """Whether it is a shuffle whose order is another in each run: no seed of its own, no global one, and more than one to draw."""
+    """Return whether it is a shuffle with another order in each run: without a seed, and with more than one element to draw."""
     is_seeded = bool(op.parameters.get("seed") or op.parameters.get("seed2"))
     return op.kind in SHUFFLES and not is_seeded and op.parameters.get("buffer_size") != 1
 
 
 def may_reorder(op: Op, by_default: bool) -> bool:
-    """Whether the order of an op's elements may change from run to run because it works in parallel. `by_default`: what the
+    """Return whether the order of an op's elements may change from run to run because it works in parallel. `by_default`: what the
     options say where the op does not."""
     said = op.parameters.get("deterministic")
     return said == "false" or (said in ("", "default") and by_default) or op.parameters.get("sloppy") is True
 
 
 def order_is_free(op: Op, ops: Sequence[Op], by_default: bool) -> bool:
-    """Whether nobody is promised the order in which an op gives its elements: a shuffle leaves nothing of it, or the op may give
-    any order by itself, and what comes after it gives of each element what it would give of it alone, or puts it into a batch."""
+    """Return whether nobody is promised the order in which an op gives its elements: a shuffle leaves nothing of it, or the op
+    may give any order by itself, and what comes after it gives of each element what it would give of it alone, or puts it into
+    a batch."""
     free = ONE_BY_ONE | BATCHING
     is_loose = may_reorder(op, by_default) and all(one.kind in free and len(one.inputs) == 1 for one in downstream(op, ops))
     return is_loose or freeing_shuffle(op, ops) is not None
 
 
 def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
-    """The shuffle that leaves nothing to tell of the order in which `op` gives its elements; None where that order shows. It has no
-    seed, comes after `op`, and nothing between the two depends on which elements are neighbours. Behind it they may be put
+    """Return the shuffle that leaves nothing to tell of the order in which `op` gives its elements; None if that order shows. It
+    has no seed, comes after `op`, and nothing between the two depends on which elements are neighbours. Behind it they may be put
     together, but a `take` shows which came first."""
     by_name = {other.name: other for other in ops}
     found: Op | None = None
@@ -82,7 +77,7 @@ def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
 
 
 def without_end(ops: Sequence[Op]) -> dict[str, Op]:
-    """The ops whose elements never end, by name; for each the `repeat` that makes it so. A `take` ends what comes to it, and
+    """Return the ops whose elements never end, by name; for each the `repeat` that makes it so. A `take` ends what comes to it, and
     what joins several inputs is taken to end with the first of them."""
     found: dict[str, Op] = {}
     for op in ops:  # inputs come first, and what is inside an op before it
@@ -101,7 +96,7 @@ def without_end(ops: Sequence[Op]) -> dict[str, Op]:
 
 
 def at_or_behind(ops: Sequence[Op], holds: Callable[[Op], bool]) -> set[str]:
-    """Names of the ops of which this holds, and of all whose elements pass one of them or come from inside one."""
+    """Return names of the ops of which this holds, and of all whose elements pass one of them or come from inside one."""
     found: set[str] = set()
     for op in ops:  # inputs come first, and what is inside an op before it
         if op.name in found or holds(op) or not found.isdisjoint(op.inputs):
@@ -125,5 +120,5 @@ def deals_out_files(ops: Sequence[Op]) -> bool:
 
 
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
-    """Whether what reaches `op` can only be a list, of file names as a rule: nothing has been read, made or batched yet."""
+    """Return whether what reaches `op` can only be a list, of file names as a rule: nothing has been read, made or batched yet."""
     return all(other.kind in NAMES_PASS for other in upstream(op, ops))

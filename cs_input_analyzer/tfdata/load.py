@@ -48,7 +48,7 @@ yaml.SafeDumper.add_representer(Params, yaml.representer.SafeRepresenter.represe
 
 
 def as_params(value: Any) -> Any:
-    """Mappings as `Params`, also inside of mappings and lists; any other value as it is."""
+    """Return mappings as `Params`, also inside of mappings and lists; any other value as it is."""
     if isinstance(value, Mapping):
         return Params({key: as_params(item) for key, item in value.items()})
     return [as_params(item) for item in value] if isinstance(value, list) else value
@@ -76,7 +76,7 @@ class Call:
 
 
 def parse_target(text: str) -> TargetName:
-    """Reads a target and checks, without importing anything, that a file it names is there. Raises TargetError."""
+    """Read a target. Check, without importing anything, that a file it names is there. Raise TargetError."""
     where, colon, attribute = text.rpartition(":")
     if not colon or not where or not attribute or not all(part.isidentifier() for part in attribute.split(".")):
         raise TargetError(
@@ -95,15 +95,15 @@ def parse_target(text: str) -> TargetName:
 
 
 def write_pickled(content: bytes, folder: Path) -> Path:
-    """Writes a pickled function into a new file, and gives its path, in which the content's digest is."""
+    """Write a pickled function into a new file, and return its path, in which the content's digest is."""
     path = folder / f"function-{hashlib.sha256(content).hexdigest()}.pickle"
     path.write_bytes(content)
     return path
 
 
 def read_pickled(path: Path) -> bytes:
-    """What `write_pickled` wrote. The path comes with the order; the file is in a folder that a shared parent lets others replace,
-    and whoever writes what is unpickled has the user's rights. Raises TargetError for any other content."""
+    """Return what `write_pickled` wrote. The path comes with the order; the file is in a folder that a shared parent lets others
+    replace, and whoever writes what is unpickled has the user's rights. Raise TargetError for any other content."""
     content = path.read_bytes()
     if path.stem.rpartition("-")[2] != hashlib.sha256(content).hexdigest():
         raise TargetError(f"{path} is not the input function that was sent to the workers: it was changed, and is not run")
@@ -111,8 +111,7 @@ def read_pickled(path: Path) -> bytes:
 
 
 def find_object(target: TargetName) -> object:
-    """Imports the target's module as Python itself would, and returns the object it names; what the module raises passes
-    through."""
+    """Import the target's module as Python itself would, and return the object it names; what the module raises passes through."""
     module = _import_file(target.file) if target.file is not None else _import_module(str(target.module))
     found: object = module
     for part in target.attribute.split("."):
@@ -129,8 +128,8 @@ def find_object(target: TargetName) -> object:
 
 
 def build_dataset(found: object, call: Call, on_context: Callable[[ContextUse], None] = lambda use: None) -> Any:
-    """Calls the input function; `on_context` is called for each input context that it takes. Raises TargetError where no Dataset
-    comes out, or an input context was asked for and nothing takes one."""
+    """Call the input function; `on_context` is called for each input context that it takes. Raise TargetError if no Dataset comes
+    out, or an input context was asked for and nothing takes one."""
     uses: list[ContextUse] = []
     dataset = _built(found, call, uses)
     if call.input_context and "given" not in uses:
@@ -165,7 +164,7 @@ def _built(found: object, call: Call, uses: list[ContextUse]) -> Any:
 
 
 def bind_arguments(function: Callable[..., object], call: Call) -> inspect.BoundArguments:
-    """The arguments for an input function, found by parameter name. Raises TargetError for a signature we cannot serve."""
+    """Return the arguments for an input function, found by parameter name. Raise TargetError for a signature we cannot serve."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
@@ -223,7 +222,7 @@ def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
 
 
 def _mode_like(default: object, mode: Mode) -> object:
-    """`mode` in the type of the function's own default: an Enum member where it uses one, else the Estimator's strings."""
+    """Return `mode` as the function's own default is: a member of its Enum, else one of the Estimator's strings."""
     if isinstance(default, enum.Enum):
         for member in type(default):
             if mode in (member.name.lower(), member.value):
@@ -282,8 +281,8 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] | None:
-    """The params of `--params FILE.yaml` with each `--set a.b=3`, whose value is YAML, laid over them; None without either.
-    Raises UsageError."""
+    """Return the params of `--params FILE.yaml` with each `--set a.b=3`, whose value is YAML, laid over them; None without either.
+    Raise UsageError."""
     if file is None and not overrides:
         return None
     params: dict[str, Any] = {}
@@ -310,7 +309,7 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
 
 
 def value_of(key: str, text: str) -> Any:
-    """Return the value of `--set key=text`, which is YAML. Raises UsageError, with the key: the value may be a secret."""
+    """Return the value of `--set key=text`, which is YAML. Raise UsageError, with the key: the value may be a secret."""
     try:
         return yaml_of(text)
     except ValueError:
@@ -328,5 +327,5 @@ def _put(params: dict[str, Any], path: list[str], value: object) -> None:
 
 
 def _key(section: Mapping[Any, Any], text: str) -> Any:
-    """The key that is written so: `0` is the whole number where the file has that."""
+    """Return the key that is written so: `0` is the whole number where the file has that."""
     return next((key for key in section if str(key) == text), text)

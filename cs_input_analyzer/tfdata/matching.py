@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.tfdata.op_kinds import OPENS, TRANSFORMS, kind_of, kinds_with, method_of
+from cs_input_analyzer.tfdata.op_kinds import HOLDS, TRANSFORMS, kind_of, kinds_with, method_of
 from cs_input_analyzer.tfdata.op_traits import chain_before
 from cs_input_analyzer.tfdata.threads import results_of
 
@@ -32,8 +32,6 @@ _RENAMED = (
     (re.compile(r"^(finite|forever|empty)_(take|skip)$"), r"\2"),
     (re.compile(r"^shuffle_(?!and_repeat).*$"), "shuffle"),
 )
-# Nodes with iterators of what their functions make.
-_HOLDING = OPENS | {"GroupByWindow"}
 # TensorFlow can make one op of neighbours of these kinds (`map_fusion`, `filter_fusion`), which then has no name of its own.
 _MERGING = TRANSFORMS | kinds_with("filter")
 
@@ -50,7 +48,7 @@ class Match:
 
 
 def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
-    """Node of a ModelProto, by id -> what it stands for; nodes that TensorFlow added are left out."""
+    """Return node of a ModelProto, by id -> what it stands for; nodes that TensorFlow added are left out."""
     by_name = {op.name: op for op in ops}
     top = [op for op in ops if op.within is None]
     matches: dict[int, Match] = {}
@@ -69,27 +67,30 @@ def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
         if best is not None and laid[best][0]:
             _, deepest, found = laid[best]
             matches |= {segment[place]: match for place, match in found}
-            below = _heads_below(chains[best][deepest], ops)
+            below = (*chains[best][deepest].inputs, *(other.name for other in results_of(chains[best][deepest], ops)))
         inputs = model.nodes[segment[-1]].inputs
-        pending += [(child, _heads_for(index, len(inputs), below)) for index, child in enumerate(inputs)]
+        for index, child in enumerate(inputs):
+            # An input of a join (zip, concatenate) is tried against its own head first.
+            own = below[index : index + 1] if len(inputs) == len(below) else ()
+            pending.append((child, tuple(dict.fromkeys((*own, *below)))))
     return matches
 
 
 def _segment(start: int, nodes: Any) -> list[int]:
-    """The node and its inputs, up to the first that has several or whose inputs may be in its function."""
+    """Return the node and its inputs, up to the first that has several or whose inputs may be in its function."""
     found: list[int] = []
     identity: int | None = start
     while identity is not None and identity in nodes and identity not in found:
         found.append(identity)
         node = nodes[identity]
-        is_open = kind_of(node.name) in _HOLDING
+        is_open = kind_of(node.name) in HOLDS
         identity = node.inputs[0] if len(node.inputs) == 1 and not is_open else None
     return found
 
 
 @lru_cache(maxsize=4096)
 def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[int, int, tuple[tuple[int, Match], ...]]:
-    """The way to lay a chain of nodes along a chain of ops (name and kind) that covers most ops; both begin at the consumer.
+    """Return the way to lay a chain of nodes along a chain of ops (name and kind) that covers most ops; both begin at the consumer.
     How much it covers, the place of the deepest op, and what each node stands for, by its place."""
     methods = [method_of(kind) for _, kind in chain]
     # covered[i][j]: the most that the nodes from i on cover of the ops from j on.
@@ -116,7 +117,7 @@ def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[i
 
 
 def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:
-    """How many of the ops from `at` on the node stands for, and what that is worth: half where only a part of it has an op."""
+    """Return how many ops from `at` on the node stands for, and the worth of that: half if only a part of it has an op."""
     method = _method(node)
     parts = _FUSED.get(method, ())
     if parts and sorted(methods[at : at + len(parts)]) == sorted(parts):
@@ -125,14 +126,14 @@ def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:
 
 
 def _match(node: str, covered: Sequence[tuple[str, str]]) -> Match:
-    """Of the ops that a node stands for, the one that bears its cost."""
+    """Return the match of a node with the ops that it stands for."""
     parts = _FUSED.get(_method(node), ())
     owner = next((name for part in parts for name, kind in covered if method_of(kind) == part), covered[0][0])
     return Match(owner, covered[0][0], tuple(name for name, _ in covered if name != owner))
 
 
 def _with_between(match: Match, chain: Sequence[tuple[str, str]], above: int, below: int) -> Match:
-    """A match with the ops between it and the next one below that has a node: TensorFlow made them one, or left these out."""
+    """Return a match with the ops between it and the next one that has a node: TensorFlow merged them, or left them out."""
     between = chain[above + 1 : below]
     names = tuple(name for name, _ in between)
     if chain[above][1] in _MERGING and all(kind in _MERGING for _, kind in between):
@@ -141,20 +142,8 @@ def _with_between(match: Match, chain: Sequence[tuple[str, str]], above: int, be
 
 
 def _method(node: str) -> str:
-    """The method that makes the op which a node is named after."""
+    """Return the method that makes the op which a node is named after."""
     method = method_of(kind_of(node))
     for pattern, replacement in _RENAMED:
         method = pattern.sub(replacement, method)
     return method
-
-
-def _heads_below(op: Op, ops: Sequence[Op]) -> tuple[str, ...]:
-    """Where the inputs of `op` begin: its own inputs, then the results of the datasets that its function builds."""
-    return (*op.inputs, *(other.name for other in results_of(op, ops)))
-
-
-def _heads_for(index: int, inputs: int, heads: tuple[str, ...]) -> tuple[str, ...]:
-    """Heads that the node's `index`-th input is tried against: its own first (zip, concatenate), then the others."""
-    if inputs == len(heads) and index < len(heads):
-        return (heads[index], *heads[:index], *heads[index + 1 :])
-    return heads

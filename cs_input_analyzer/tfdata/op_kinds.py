@@ -109,7 +109,7 @@ _METHODS = {
 
 @cache
 def kinds_with(trait: str) -> frozenset[str]:
-    """All kinds that have a trait. Raises KeyError for a trait that `TRAITS` does not explain."""
+    """Return all kinds that have a trait. Raise KeyError for a trait that `TRAITS` does not explain."""
     TRAITS[trait]
     return frozenset(kind for kind, traits in KINDS.items() if trait in traits)
 
@@ -122,6 +122,8 @@ READERS = kinds_with("reads") | kinds_with("python")
 MAPS = kinds_with("map")
 TRANSFORMS = kinds_with("transforms")
 OPENS = kinds_with("opens")
+# Hold iterators of the datasets that their functions make.
+HOLDS = OPENS | {"GroupByWindow"}
 INTERLEAVES = kinds_with("interleave")
 BATCHING = kinds_with("batch")
 # Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.
@@ -153,16 +155,16 @@ KEEPS_SIZE = (BATCHING | ONE_BY_ONE | ONE_FOR_ONE) - TRANSFORMS - OPENS - {"Unba
 
 
 def is_dataset_op(op: str) -> bool:
-    """Whether a TensorFlow op is one of a dataset, by its name."""
+    """Return whether a TensorFlow op is one of a dataset, by its name."""
     return re.search(r"Dataset(V\d+|Reader)?$|^DatasetFromGraph$", op) is not None
 
 
 def kind_of(op: str) -> str:
-    """`ParallelMapDatasetV2` -> `ParallelMap`."""
+    """Return the kind of an op: `ParallelMap` for `ParallelMapDatasetV2`."""
     return re.sub(r"^(Experimental|Legacy)", "", re.sub(r"(Dataset)?(V\d+)?$", "", op)) or op
 
 
 def method_of(kind: str) -> str:
-    """The tf.data method that makes an op of this kind: `ParallelMap` -> `map`, `TFRecord` -> `TFRecordDataset`."""
+    """Return the tf.data method that makes an op of this kind: `ParallelMap` -> `map`, `TFRecord` -> `TFRecordDataset`."""
     plain = re.sub(r"^Parallel(?=[A-Z])", "", kind)
     return _METHODS.get(plain) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plain).lower()

@@ -63,17 +63,17 @@ def is_map(op: Op) -> bool:
 
 
 def draws_random_numbers(op: Op) -> bool:
-    """Whether its function draws numbers that are others in each pass."""
+    """Return whether its function draws numbers that are others in each pass."""
     return any(name.startswith(RANDOM_STATE) for name in op.function_ops)
 
 
 def draws_by_seed(op: Op) -> bool:
-    """Whether its function draws numbers that a seed decides: others in each pass only where the seed is."""
+    """Return whether its function draws numbers that a seed decides: others in each pass only where the seed is."""
     return any(map(_DRAW_BY_SEED.match, op.function_ops))
 
 
 def draws(op: Op) -> bool:
-    """Whether its function draws random numbers, of either kind."""
+    """Return whether its function draws random numbers, of either kind."""
     return draws_random_numbers(op) or draws_by_seed(op)
 
 
@@ -104,18 +104,18 @@ def length_of(source: Op) -> int | None:
 
 
 def decodes(op: Op) -> bool:
-    """Whether its function makes pixels or sound of an encoded record, which takes time and many times the memory."""
+    """Return whether its function makes pixels or sound of an encoded record, which takes time and many times the memory."""
     return not _DECODERS.isdisjoint(op.function_ops)
 
 
 def is_costly(op: Op, besides: Collection[str] = ()) -> bool:
-    """A guess without a measurement: whether the function calls something, other than these ops, that takes long."""
+    """Guess, without a measurement, whether the function calls something, other than these ops, that takes long."""
     others = [name for name in op.function_ops if name not in besides]
     return any(name in _DECODERS or name in PYTHON_OPS or name.startswith(_COSTLY) for name in others)
 
 
 def calls_python(op: Op) -> bool:
-    """Whether Python runs in it, of which the graph says nothing."""
+    """Return whether Python runs in it, of which the graph says nothing."""
     return not PYTHON_OPS.isdisjoint(op.function_ops)
 
 
@@ -146,21 +146,21 @@ PRIVATE_THREADS = "threading.private_threadpool_size"
 
 
 def number_of(op: Op, name: str) -> int | None:
-    """A parameter that is a whole number."""
+    """Return a parameter that is a whole number."""
     value = op.parameters.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def option(ops: Sequence[Op], name: str) -> Scalar | tuple[Scalar, ...]:
-    """What the pipeline's `tf.data.Options` say of `autotune.enabled` and the like; None where they say nothing."""
+    """Return what the pipeline's `tf.data.Options` say of `autotune.enabled` and the like; None if they say nothing."""
     found = [op.parameters[name] for op in ops if op.kind == "Options" and op.within is None and name in op.parameters]
     return found[-1] if found else None
 
 
 def why_not_parallelized(op: Op, ops: Sequence[Op]) -> str | None:
-    """Why TensorFlow leaves a `map` on one thread; None where it makes it parallel by itself. Seen with TensorFlow 2.21:
-    `map_parallelization` is on by default and takes maps at the top whose functions are stateless; it leaves those that draw
-    random numbers, look up tables, read variables or call Python."""
+    """Return why TensorFlow leaves a `map` on one thread; None if it makes it parallel by itself. Seen with TensorFlow 2.21:
+    `map_parallelization` is on by default and takes maps at the top whose functions are stateless; it leaves those that draw random
+    numbers, look up tables, read variables or call Python."""
     if op.within is not None:
         return "it is inside another op's function"
     if option(ops, "autotune.enabled") is False:
@@ -176,25 +176,24 @@ def why_not_parallelized(op: Op, ops: Sequence[Op]) -> str | None:
 
 
 def prefetches_by_itself(ops: Sequence[Op]) -> bool:
-    """Whether TensorFlow appends a prefetch to a pipeline that ends without one (seen with 2.21: unless it is switched off)."""
+    """Return whether TensorFlow appends a prefetch to a pipeline without one at its end (seen with 2.21)."""
     names = ("autotune.enabled", "optimization.inject_prefetch", "optimization.apply_default_optimizations")
     return all(option(ops, name) is not False for name in names)
 
 
 def gives_another_order(op: Op, ops: Sequence[Op]) -> bool:
-    """Whether its elements come in another order in each pass: those of a shuffle, and of a parallel op that may give any order."""
+    """Return whether its elements come in another order in each pass, as those of a shuffle do."""
     return op.kind in SHUFFLES or may_reorder(op, option(ops, "deterministic") is False)
 
 
 def freezes_only_mixing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> bool:
-    """Whether a cache at `op`, after the ops `upstream`, would keep one order of their elements, and no shuffle follows."""
+    """Return whether a cache at `op`, after the ops `upstream`, would keep one order of their elements, and no shuffle follows."""
     is_mixed = any(other.kind in SHUFFLES for other in downstream(op, ops))
     return not is_mixed and any(gives_another_order(other, ops) for other in upstream)
 
 
 def freezing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> str:
-    """What a finding says of a cache at `op`, after the ops `upstream`; empty where none of these gives another order in each
-    pass."""
+    """Return a finding's words on a cache at `op`, after the ops `upstream`. Empty if none of these changes its order."""
     names = " and ".join(dict.fromkeys(other.name for other in upstream if gives_another_order(other, ops)))
     if not names:
         return ""
@@ -204,7 +203,7 @@ def freezing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> str:
 
 
 def chain_before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The ops that lead to this one where each has one input only, the nearest first; options and the like left out."""
+    """Return the ops that lead to this one where each has one input only, the nearest first; options and the like left out."""
     by_name = {other.name: other for other in ops}
     found: list[Op] = []
     while len(op.inputs) == 1 and op.inputs[0] in by_name:
@@ -220,12 +219,12 @@ def is_written(op: Op) -> bool:
 
 
 def cost_of(op: Op, profile: Profile | None) -> OpCost | None:
-    """The measured row of an op; None where it was not measured."""
+    """Return the measured row of an op; None if it was not measured."""
     return next((row for row in profile.ops if row.name == op.name), None) if profile else None
 
 
 def sample_bytes(pipeline: PipelineGraph) -> int | None:
-    """Bytes of one sample as it leaves the pipeline, by its element spec; None where a shape or the batch size is not known."""
+    """Return bytes of one sample as it leaves the pipeline, by its element spec; None if a shape or the batch size is not known."""
     total = 0
     for component in pipeline.element_spec:
         width = re.fullmatch(r"(?:b?float|u?int|complex)(\d+)", component.dtype.replace("bool", "int8"))
@@ -236,12 +235,12 @@ def sample_bytes(pipeline: PipelineGraph) -> int | None:
 
 
 def opens_files(op: Op, ops: Sequence[Op]) -> bool:
-    """Whether its function holds a reader of files; a generator, which TensorFlow wraps into a flat_map of its own, is none."""
+    """Return whether its function holds a reader of files. A generator, which TensorFlow wraps into a flat_map, is none."""
     return any(other.kind in kinds_with("reads") for other in inside(op, ops))
 
 
 def is_made_by_reader(op: Op, ops: Sequence[Op]) -> bool:
-    """Whether a reader of several files made this flat_map or interleave: inside one that the user wrote, it has its own."""
+    """Return whether a reader of several files made this flat_map or interleave: inside one that the user wrote, it has its own."""
     return _reader_inside(op, ops) is not None
 
 
@@ -252,7 +251,7 @@ def _reader_inside(op: Op, ops: Sequence[Op]) -> Op | None:
 
 
 def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
-    """The reader's call that made this flat_map or interleave, if it is the only one of its statement and made nothing else."""
+    """Return the reader's call that made this flat_map or interleave, if it is the only one of its statement."""
     reader = _reader_inside(op, ops)
     if reader is None or count_calls(op.code, f"{reader.kind}Dataset") != 1:
         return None
@@ -261,9 +260,9 @@ def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
 
 
 def call_number(op: Op, ops: Sequence[Op]) -> int | None:
-    """Which call of its method in its statement made an op, for the edits of `source.code`; None where there is one such call.
-    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop,
-    or in a function that was called twice, makes several ops, and what changes it changes all of them."""
+    """Return which call of its method in its statement made an op, for the edits of `source.code`; None if there is one such call.
+    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop, or
+    in a function that was called twice, makes several ops, and what changes it changes all of them."""
     if is_made_by_reader(op, ops):
         return -1
     method = method_of(op.kind)
@@ -277,7 +276,7 @@ def call_number(op: Op, ops: Sequence[Op]) -> int | None:
 
 
 def has_written_cycle(op: Op, ops: Sequence[Op], code: str | None = None) -> bool:
-    """Whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had.
+    """Return whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had.
     `code`: the op's statement after other edits."""
     written = argument_of(code or op.code, "interleave", "cycle_length", nth=call_number(op, ops))
     return written is not None and "AUTOTUNE" not in written and written != "None"

@@ -24,8 +24,8 @@ _NOT_THE_USERS = frozenset({"__main__", "__mp_main__", "cs_input_analyzer", "waf
 
 @contextmanager
 def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
-    """While open, the files of these paths are loaded with these texts, and the user's other modules anew; at the end those that
-    were loaded before come back. Raises TargetError then, where one of the files was not loaded."""
+    """Load files of these paths with these texts, and the user's other modules anew, while open; at the end those that
+    were loaded before come back. Raise TargetError then, where one of the files was not loaded."""
     changed = {os.path.realpath(path): text for path, text in texts.items()}
     unread = set(changed)
     original: Any = SourceFileLoader.get_code
@@ -59,8 +59,8 @@ def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
 
 
 def _users_modules(changed: Mapping[str, str]) -> list[str]:
-    """Loaded modules that are the user's. A package that holds compiled modules stays, as many refuse to be loaded twice; one that
-    holds a changed file does not."""
+    """Return loaded modules that are the user's. A package that holds compiled modules stays, as many refuse to be loaded twice;
+    one that holds a changed file does not."""
     files = {name: str(file) for name, module in list(sys.modules.items()) if (file := getattr(module, "__file__", None))}
     packages = {name.partition(".")[0] for name, file in files.items() if os.path.realpath(file) in changed}
     compiled = {name.partition(".")[0] for name, file in files.items() if not file.endswith(".py")}

@@ -34,7 +34,8 @@ def fixed_draws() -> Iterator[None]:
 
     def drawn_alike(registry: Any, token: Any, device: Any, args: Any) -> Any:
         function = registry.get(token, None)
-        if function is None or is_of_generator(function):
+        # tf.data's own around a generator of elements is left alone.
+        if function is None or str(getattr(_plain(function), "__module__", "")).startswith("tensorflow.python.data."):
             return call(registry, token, device, args)
         has_turn = turn.acquire(timeout=LONGEST_TURN_S)
         try:
@@ -71,11 +72,6 @@ def seeded() -> Iterator[None]:
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])
-
-
-def is_of_generator(function: Any) -> bool:
-    """Return whether a registered function is tf.data's own around a generator of elements."""
-    return str(getattr(_plain(function), "__module__", "")).startswith("tensorflow.python.data.")
 
 
 def generators_of(function: Any) -> Iterator[Any]:

@@ -69,18 +69,18 @@ def samples_per_element_of(
 
 
 def with_samples(pipeline: PipelineGraph, found: SamplesPerElement) -> PipelineGraph:
-    """The pipeline with this count."""
+    """Return the pipeline with this count."""
     # Where each element is looked at, there is no one number; where nobody knows, an element counts as one.
     return replace(pipeline, samples_per_element=found, batch_size=None if found.counted_in is not None else found.value or 1)
 
 
 def is_open(spec: Sequence[Component]) -> bool:
-    """Whether the shape of an element tells more than the spec does."""
+    """Return whether the shape of an element tells more than the spec does."""
     return any(component.shape is None or None in component.shape for component in spec if component.kind != "none")
 
 
 def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
-    """The op that made batches of the samples which leave the pipeline, or reach an op; None where elements are single samples.
+    """Return the op that made batches of the samples which leave the pipeline, or reach an op; None if elements are single samples.
     A batch that is made of one window is a sample of several steps as a rule, and none of samples."""
     element = leaving(ops) if reaching is None else Walk.over(ops).passing[reaching.name][0]
     return element.batches[-1] if element.batches else None
@@ -93,22 +93,22 @@ def full_batches(ops: Sequence[Op]) -> frozenset[str]:
 
 
 def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
-    """Samples in one element that reaches `op`: 1 before any batch; None where that is not in the graph."""
+    """Return samples in one element that reaches `op`: 1 before any batch; None if that is not in the graph."""
     element = Walk.over(ops).passing[op.name][0]
     is_steps = bool(element.visible) and element.visible[-1].name in element.steps
     return None if is_steps or element.clash or element.is_beside else element.size
 
 
 def shuffle_of_samples(ops: Sequence[Op]) -> tuple[Op | None, int]:
-    """The shuffle of single samples with the longest buffer, and its length; 0 where the graph does not tell."""
+    """Return the shuffle of single samples with the longest buffer, and its length; 0 where the graph does not tell."""
     found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
     longest = max(found, key=lambda op: number_of(op, "buffer_size") or 0, default=None)
     return longest, (number_of(longest, "buffer_size") or 0) if longest is not None else 0
 
 
 def check_demand(found: SamplesPerElement, batch_size: int | None, *, has_demand: bool) -> None:
-    """Raises UsageError where a demand in samples cannot be compared with what the pipeline gives. `batch_size`: samples of
-    a step of the accelerator, where the user or the source of the demand says it."""
+    """Raise UsageError where a demand in samples cannot be compared with what the pipeline gives. `batch_size`: samples of a step
+    of the accelerator, where the user or the source of the demand says it."""
     if has_demand and found.is_unknown:
         raise UsageError(
             f"how many samples one element holds is not clear, and the demand is one of samples: {found.source}. Say which, by "
@@ -123,7 +123,7 @@ def check_demand(found: SamplesPerElement, batch_size: int | None, *, has_demand
 
 
 def element_sentence(found: SamplesPerElement, batch_size: int | None = None) -> str:
-    """What one element holds and why; `batch_size`: samples of a step, which may be several elements."""
+    """Return what one element holds and why; `batch_size`: samples of a step, which may be several elements."""
     if found.is_unknown:
         return f"samples per element unknown: rates are of elements ({found.source}); --samples-per-element N says it"
     if not found.value:
@@ -184,7 +184,7 @@ class _Decision:
         return self._asked({*values, *wrong, *([1] if is_one or may_be_gone else [])}, why)
 
     def _of_one(self, shown: Mapping[int, View], why: str) -> SamplesPerElement:
-        """A batch of one element: that may be a batch itself, as its other dimensions tell."""
+        """Return the count of a batch of one element, which may be a batch itself, as its other dimensions tell."""
         away = {place: {at for at, _ in view.values()} for place, view in shown.items()}
         shapes = [
             shape if shape is None else tuple(size for at, size in enumerate(shape) if at not in away.get(place, ()))
@@ -196,7 +196,7 @@ class _Decision:
         return replace(found, source=f"{why}, of an element of which {found.source}")
 
     def _view(self, labels: Labels, shape: Shape) -> dict[str, tuple[int, Fraction]]:
-        """The layers that a tensor of this shape shows."""
+        """Return the layers that a tensor of this shape shows."""
         found: dict[str, tuple[int, Fraction]] = {}
         opened: list[int] = []
         for place, label in enumerate(labels):
@@ -223,7 +223,7 @@ class _Decision:
         return {name: found[name] for name in order if name in found}
 
     def _readings(self, view: View, shape: Shape) -> list[_Reading]:
-        """The ways to count the samples of a tensor that shows these layers."""
+        """Return the ways to count the samples of a tensor that shows these layers."""
         outer, *inner = view
         if outer in self.element.steps:  # one window is one sample, or as many as it is long
             one = _Reading(tuple(name for name in inner if name not in self.element.steps))
@@ -239,7 +239,7 @@ class _Decision:
         return [*options, _Reading(widest, factor)]
 
     def _contradiction(self, options: Sequence[_Reading], shown: Mapping[int, View]) -> tuple[int, ...]:
-        """The sizes of a dimension that is counted, by its op and by its shape, where they differ."""
+        """Return the sizes of a dimension that is counted, by its op and by its shape, where they differ."""
         counted = {name for option in options for name in option.layers}
         for place, view in shown.items():
             for name, (at, factor) in view.items():
@@ -273,7 +273,7 @@ class _Decision:
         return SamplesPerElement(value=value, source=why, counted_in=counted_in, rows=rows)
 
     def _counted_in(self, layer: str, shown: Mapping[int, View]) -> int | None:
-        """The tensor in whose first dimension a layer of varying size is counted: of the fewest dimensions, as labels have."""
+        """Return the tensor, of the fewest dimensions, in whose first dimension a layer of varying size is counted."""
         places = []
         for place, view in shown.items():
             is_alone = [at for at, _ in view.values()].count(0) == 1
@@ -295,7 +295,7 @@ class _Decision:
         return int(total)
 
     def _gone(self) -> SamplesPerElement:
-        """No tensor shows a layer any more: one element was made of each batch, or holds it in another form."""
+        """Return the count if no tensor shows a layer: each batch became one element, or is in it in another form."""
         if all(op.name in self.element.steps for op in self.element.layers):
             return _of_windows(self.spec, self.shapes, self.hints)
         sizes = {size for op in (*self.element.batches, self.element.layers[-1]) if (size := size_of(op)) is not None}
@@ -313,12 +313,12 @@ class _Decision:
 
 
 def _equals(length: int | None, size: int | None) -> Fraction | None:
-    """1 if a dimension may be that of a layer of this size; None if not."""
+    """Return 1 if a dimension may be that of a layer of this size; None if not."""
     return Fraction(1) if length is None or size is None or length == size else None
 
 
 def _is_part(length: int | None, size: int | None) -> Fraction | None:
-    """The ratio of a dimension and a layer if one is a multiple of the other; None if not."""
+    """Return the ratio of a dimension and a layer if one is a multiple of the other; None if not."""
     if length is None or size is None or min(length, size) < 2 or max(length, size) % min(length, size):
         return None
     return Fraction(length, size)
@@ -328,7 +328,7 @@ ONE_WINDOW = SamplesPerElement(value=1, source="one window is one sample: its co
 
 
 def _of_windows(spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]) -> SamplesPerElement:
-    """A window that a function made into tensors is one sample of several steps, or as many samples."""
+    """Return the count of a window that a function made into tensors: one sample of several steps, or several samples."""
     parts = [shape for component, shape in zip(spec, shapes, strict=True) if component.kind != "none"]
     if _share_no_dimension(parts):
         return ONE_WINDOW
@@ -339,7 +339,7 @@ def _of_windows(spec: Sequence[Component], shapes: Sequence[Shape], hints: Mappi
 
 
 def _unbatched(element: Element, spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]) -> SamplesPerElement:
-    """No layer is left: a sample, or a batch that was made in another way, as the dimensions tell."""
+    """Return the count without a layer: a sample, or a batch that was made in another way, as the dimensions tell."""
     nothing = "no op of the pipeline batches" if element.apart is None else f"{_call(element.apart)} takes batches apart"
     parts = [shape for component, shape in zip(spec, shapes, strict=True) if component.kind != "none"]
     is_scalar = any(shape == () for shape in parts)
@@ -382,7 +382,7 @@ def _share_no_dimension(shapes: Sequence[Shape]) -> bool:
 
 
 def _first_dimension(shapes: Sequence[Shape]) -> tuple[int | None, int]:
-    """The first dimension that all these shapes share, None without one; of how many."""
+    """Return the first dimension that all these shapes share, None without one; of how many."""
     leading = {shape[0] if shape else None for shape in shapes}
     return (leading.pop() if len(leading) == 1 else None), len(shapes)
 
@@ -393,7 +393,7 @@ def _is_open(shape: Shape) -> bool:
 
 
 def _call(op: Op) -> str:
-    """`batch(256), input.py:12`."""
+    """Return a call with its line: `batch(256), input.py:12`."""
     size = op.parameters.get("batch_sizes", op.parameters.get("batch_size", ""))
     text = ", ".join(map(str, size)) if isinstance(size, tuple) else str(size)
     return f"{method_of(op.kind)}({text})" + (f", {op.source}" if op.source else "")

@@ -14,13 +14,13 @@ READ_WHOLE_FILE = "ReadFile"
 
 
 def as_run(ops: Sequence[Op], tuned: Collection[str]) -> tuple[Op, ...]:
-    """The ops as TensorFlow runs them: it makes a `map` without side effects parallel by itself (`map_parallelization`),
+    """Return the ops as TensorFlow runs them: it makes a `map` without side effects parallel by itself (`map_parallelization`),
     which then has a parallelism in the model of the running iterator: those are in `tuned`."""
     return tuple(replace(op, kind="ParallelMap") if op.kind == "Map" and op.name in tuned else op for op in ops)
 
 
 def is_serial(op: Op, ops: Sequence[Op]) -> bool:
-    """Whether the op works on one thread at a time: no threads of its own, and not inside a function that is called in parallel."""
+    """Return whether the op works on one thread at a time: it has no threads of its own, and no parallel function holds it."""
     if op.kind in THREADED:
         return op.parameters.get("num_parallel_calls") == 1
     holder = next((other for other in ops if other.name == op.within), None) if op.within else None
@@ -28,7 +28,7 @@ def is_serial(op: Op, ops: Sequence[Op]) -> bool:
 
 
 def segments(ops: Sequence[Op]) -> tuple[tuple[Op, ...], ...]:
-    """Runs of serial ops that one thread walks through, each in the order of the pipeline."""
+    """Return runs of serial ops that one thread walks through, each in the order of the pipeline."""
     by_name = {op.name: op for op in ops}
     # Who asks an op for its elements: the op that reads it; for the result of a function, the op that holds the function.
     asked_by = {op.name: by_name[op.within] for op in ops if op.within in by_name} | {name: op for op in ops for name in op.inputs}
@@ -41,27 +41,27 @@ def segments(ops: Sequence[Op]) -> tuple[tuple[Op, ...], ...]:
 
 
 def inside(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The ops in the function of `op`, also those in functions of those."""
+    """Return the ops in the function of `op`, also those in functions of those."""
     direct = [other for other in ops if other.within == op.name and other.name != op.name]
     return tuple(found for other in direct for found in (*inside(other, ops), other))
 
 
 def results_of(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The ops whose elements the function of `op` gives: those in it that no other one reads."""
+    """Return the ops whose elements the function of `op` gives: those in it that no other one reads."""
     nested = [other for other in ops if other.within == op.name]
     read = {name for other in nested for name in other.inputs}
     return tuple(other for other in nested if other.name not in read)
 
 
 def python_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
-    """Ops that run Python functions. An interleave "calls" what its nested map calls: only the innermost one counts."""
+    """Return ops that run Python functions. An interleave "calls" what its nested map calls: only the innermost one counts."""
     holders = {op.within for op in ops}
     python = [op for op in ops if op.kind in kinds_with("python") or not PYTHON_OPS.isdisjoint(op.function_ops)]
     return tuple(op for op in python if op.name not in holders)
 
 
 def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
-    """Ops that read files: the readers, and maps whose function reads whole files."""
+    """Return ops that read files: the readers, and maps whose function reads whole files."""
     holders = {op.within for op in ops}
     return tuple(
         op for op in ops if op.kind in kinds_with("reads") or (READ_WHOLE_FILE in op.function_ops and op.name not in holders)
@@ -69,7 +69,7 @@ def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def _thread_of(op: Op, asked_by: Mapping[str, Op]) -> str:
-    """Name of the op whose thread runs `op`: the nearest one downstream that has its own; empty for the consumer's."""
+    """Return name of the op whose thread runs `op`: the nearest one downstream that has its own; empty for the consumer's."""
     below, asker, seen = op, asked_by.get(op.name), {op.name}
     while asker is not None and asker.kind not in THREADED and asker.name not in seen:
         seen.add(asker.name)

@@ -51,8 +51,8 @@ class PerSample:
 def visit_ratios(
     ops: Sequence[Op], seen: Mapping[str, OpCounts], elements_per_sample: float, *, fill_ratio: float = 1.0
 ) -> dict[str, float]:
-    """Elements of each op for one output sample. `seen` is used where the kind of an op does not decide it; `elements_per_sample`:
-    of the last op; `fill_ratio`: samples of a mean last element over those of a full one."""
+    """Return elements of each op for one output sample. `seen` is used where the kind of an op does not decide it;
+    `elements_per_sample`: of the last op; `fill_ratio`: samples of a mean last element over those of a full one."""
     partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
     ratios: dict[str, float] = {}
     heads = _by_head(seen)
@@ -121,13 +121,13 @@ FEW_RATIO = 0.01
 
 
 def well_seen(seen: Mapping[str, OpCounts], ratios: Mapping[str, float], samples: float) -> dict[str, OpCounts]:
-    """The ops of whose elements a hundredth or more were seen, of those that `samples` samples took. A shuffle that reads its whole
-    input in a moment leaves to the polls a few elements, each with the cost of hundreds."""
+    """Return the ops of whose elements a hundredth or more were seen, of those that `samples` samples took. A shuffle that reads
+    its whole input in a moment leaves to the polls a few elements, each with the cost of hundreds."""
     return {name: counts for name, counts in seen.items() if counts.elements > FEW_RATIO * ratios.get(counts.head, 0.0) * samples}
 
 
 def per_sample(seen: Mapping[str, OpCounts], ratios: Mapping[str, float]) -> dict[str, PerSample]:
-    """What each op spends on one output sample, by its visit ratio; of one that was not seen, only its elements are known."""
+    """Return the share of each op in one output sample, by its visit ratio. Of an op that was not seen only elements are known."""
     found = {}
     for name in {**ratios, **seen}:
         counts = seen.get(name)
@@ -146,12 +146,12 @@ def per_sample(seen: Mapping[str, OpCounts], ratios: Mapping[str, float]) -> dic
 
 
 def _by_head(seen: Mapping[str, OpCounts]) -> dict[str, OpCounts]:
-    """The counts by the op whose elements were counted."""
+    """Return the counts by the op whose elements were counted."""
     return {counts.head: counts for counts in seen.values()}
 
 
 def _taken(op: Op, name: str, seen: Mapping[str, OpCounts], *, has_nested: bool) -> float | None:
-    """Elements of input `name` that `op` takes for each one it gives; None if neither its kind nor the counts tell."""
+    """Return elements of input `name` that `op` takes for each one it gives; None if neither its kind nor the counts tell."""
     if op.kind in JOINS:
         joined = op.inputs[1:] if op.kind == "DirectedInterleave" else op.inputs
         if name not in joined:

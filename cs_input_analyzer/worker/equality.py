@@ -31,7 +31,7 @@ LEAST_ELEMENTS = 4
 FEW_INPUTS = (48, 12, 3)
 # A cache on trial may not take the host down: looked at every so many elements.
 LEAST_FREE_RATIO = 0.1
-MESSAGE_LIMIT = 300
+MESSAGE_LIMIT = 500
 MEMORY_CHECK = 32
 _PYTHON = "; its Python code may give something else each time it is called"
 _OTHER_TURNS = "the two take turns between their files in different ways, and the order that comes of it is promised"
@@ -63,7 +63,7 @@ class _Read:
 
 
 def prove(original: Any, edited: Any, *, seconds: float) -> Proof:
-    """Compares two datasets. Whatever cannot be compared is refused by name; nothing is proven by default."""
+    """Compare two datasets. Whatever cannot be compared is refused by name; nothing is proven by default."""
     if original.element_spec != edited.element_spec:
         return _refused(f"the elements are of another kind: {edited.element_spec} instead of {original.element_spec}"[:500])
     if int(original.cardinality()) != int(edited.cardinality()):
@@ -72,15 +72,11 @@ def prove(original: Any, edited: Any, *, seconds: float) -> Proof:
     why = difference.incomparable(pipelines[0]) or difference.incomparable(pipelines[1]) or difference.changed_promise(*pipelines)
     if why is not None:
         return _refused(why)
+    is_cached_elsewhere = difference.cache_places(pipelines[0].ops) != difference.cache_places(pipelines[1].ops)
+    compared = _two_passes if is_cached_elsewhere else _in_order_or_without
     with fixed_draws() if pipelines[0].calls_python else nullcontext():
-        return _compared(original, edited, pipelines, time.monotonic() + seconds)
-
-
-def _compared(original: Any, edited: Any, pipelines: _Pair, deadline_s: float) -> Proof:
-    python = _PYTHON if pipelines[0].calls_python else ""
-    if difference.cache_places(pipelines[0].ops) != difference.cache_places(pipelines[1].ops):
-        return _two_passes(original, edited, pipelines, deadline_s, python)
-    return _in_order_or_without(original, edited, pipelines, deadline_s, python)
+        python = _PYTHON if pipelines[0].calls_python else ""
+        return compared(original, edited, pipelines, time.monotonic() + seconds, python)
 
 
 def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, python: str) -> Proof:
@@ -94,7 +90,8 @@ def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_
             return _refused(few if read.is_whole else f"{few} in the time there was", read.elements)
         if _stands_for_the_rest(read, pipelines):
             what = "a whole pass" if read.is_whole else "the first ones"
-            of = read.elements if read.is_whole else _cardinality(original)
+            known = int(original.cardinality())  # negative without an end, or if TensorFlow does not know
+            of = read.elements if read.is_whole else known if known >= 0 else None
             return Proof(status="proven", reason=f"{what}, in order", elements=read.elements, of=of)
     where = difference.parting(*pipelines)
     if where is None:
@@ -122,15 +119,15 @@ def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_
 
 
 def _stands_for_the_rest(read: _Read, pipelines: _Pair) -> bool:
-    """Whether elements that are alike stand for those that were not seen. Another cycle shows only after as many records as the old
-    one takes in its first round, and in some orders of the files never."""
+    """Return whether elements that are alike stand for those that were not seen. Another cycle shows only after as many records as
+    the old one takes in its first round, and in some orders of the files never."""
     if difference.turns(pipelines[0].ops) == difference.turns(pipelines[1].ops):
         return True
     return read.is_whole and all(map(difference.has_one_order, pipelines))
 
 
 def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, python: str) -> Proof:
-    """A cache shows in the second pass only, and only after a first one that was read to its end."""
+    """Compare two whole passes: a cache shows in the second one, after a first that was read to its end."""
     forms = deterministic(original, one_pass=True), deterministic(edited, one_pass=True)
     total = pass_elements = 0
     for _ in range(2):
@@ -149,7 +146,7 @@ def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float,
 
 
 def _side_by_side(first: Any, second: Any, deadline_s: float, latest_s: float | None = None) -> _Read:
-    """Until both end, or the deadline; where only few elements came by then, until `latest_s`."""
+    """Compare until both end, or the deadline; until `latest_s` if only few elements came by then."""
     left, right = _elements(first), _elements(second)
     elements = 0
     while True:
@@ -206,7 +203,7 @@ _Part = tuple[str, tuple[int, ...], bytes]
 
 
 def _elements(dataset: Any) -> Iterator[Any]:
-    """Elements in canonical form: bytes, so that a NaN equals itself; an exception in the place of an element that failed."""
+    """Yield elements in canonical form: bytes, so that a NaN equals itself. Yield the exception of an element that failed."""
     import tensorflow as tf
 
     try:
@@ -238,12 +235,6 @@ def _digest(element: tuple[_Part, ...]) -> bytes:
 
 def _refused(reason: str, elements: int = 0) -> Proof:
     return Proof(status="refused", reason=reason, elements=elements)
-
-
-def _cardinality(dataset: Any) -> int | None:
-    """Elements of a pass; None where there is no end, or TensorFlow does not know."""
-    count = int(dataset.cardinality())
-    return count if count >= 0 else None
 
 
 def _count(dataset: Any) -> str:

@@ -19,9 +19,9 @@ from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Estimate
 from cs_input_analyzer.tfdata.edits import deterministic, timed
 from cs_input_analyzer.tfdata.graph import graph_def_of, ops_of
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS
-from cs_input_analyzer.worker.equality import MEMORY_CHECK, Proof, is_memory_short, prove
+from cs_input_analyzer.worker.equality import MEMORY_CHECK, MESSAGE_LIMIT, Proof, is_memory_short, prove
 from cs_input_analyzer.worker.failures import named_message
-from cs_input_analyzer.worker.forms import MESSAGE_LIMIT, Forms, Rebuild, Sourced, SourceFate, first_element
+from cs_input_analyzer.worker.forms import Forms, Rebuild, Sourced, SourceFate, first_element
 from cs_input_analyzer.worker.gains import BlockError, Stopwatch, gain_in, is_beyond, is_gain, run_rounds
 from cs_input_analyzer.worker.journal import Candidate
 
@@ -147,12 +147,12 @@ class _Trial:
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     def tell(self, **changed: Any) -> None:
-        """Reports all that is known by now."""
+        """Report all that is known by now."""
         self.outcomes = replace(self.outcomes, **changed)
         self.report(EVENT, **asdict(self.outcomes))
 
     def tell_of(self, index: int, **changed: Any) -> None:
-        """The same, with what became of the candidate that was running."""
+        """Report the same, with the fate of the candidate that was running."""
         each = list(self.outcomes.each)
         each[index] = replace(each[index], **changed)
         self.tell(each=tuple(each), running=None)
@@ -204,7 +204,7 @@ class _Trial:
         return edited, of_graph
 
     def time_each(self, until_s: float) -> None:
-        """Each by itself against the original; longer, as long as none gains."""
+        """Time each by itself against the original; longer, as long as none gains."""
         if not self.proven:
             return
         self.watch = Stopwatch()
@@ -317,7 +317,7 @@ class _Trial:
         return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most)
 
     def _why_not_filled(self) -> str:
-        """Fills the caches of the original, so that no fix is compared with its first pass; why it cannot be, or nothing."""
+        """Fill the caches of the original, so that no fix is compared with its first pass. Return why they cannot be filled."""
         if not any(op.kind in KEEPERS for op in ops_of(graph_def_of(self.dataset))):
             return ""
         known = next(iter(self.fills.values()), None)
@@ -325,7 +325,7 @@ class _Trial:
         return self._fill(self.original, []) if self.fills_of_all > 2 else NO_FILLING
 
     def _pass_elements(self) -> int:
-        """Elements of one pass of the original; 0 where that takes too long to find out, or fails."""
+        """Return elements of one pass of the original; 0 where that takes too long to find out, or fails."""
         until_s = time.monotonic() + self.left_s() / 3
         count = 0
         try:
@@ -338,7 +338,7 @@ class _Trial:
         return count
 
     def _fill(self, form: Any, parts: Sequence[int]) -> str:
-        """Reads a pipeline once to its end, if it or the original has a cache; why that cannot be done, or nothing."""
+        """Read a pipeline to its end if it or the original has a cache. Return why that cannot be done."""
         elements = max((self.fills[part] for part in parts if part in self.fills), default=0)
         elements = max(elements, self.fills_of_all)
         if not elements:
@@ -381,6 +381,6 @@ class _Trial:
 
 
 def outcomes_of(events: Sequence[Mapping[str, Any]], count: int) -> Outcomes:
-    """What the events of a process say of its `count` candidates, wherever they end."""
+    """Return what the events of a process say of its `count` candidates, wherever they end."""
     told = [event for event in events if event["event"] == EVENT]
     return TypeAdapter(Outcomes).validate_python(told[-1]) if told else Outcomes(each=(Outcome(),) * count)

@@ -35,22 +35,22 @@ Rounds = Mapping[Hashable, Sequence[float]]
 
 
 def gain_in(rounds: Rounds, of: Hashable, over: Hashable) -> Estimate | None:
-    """Ratio of rates with its interval; None before there are two rounds of both."""
+    """Return ratio of rates with its interval; None before there are two rounds of both."""
     return paired_ratio(rounds.get(of, ()), rounds.get(over, ()))
 
 
 def is_gain(gain: Estimate | None, most: float | None = None) -> bool:
-    """Whether the interval leaves no doubt that it is faster, by no more than can be."""
+    """Return whether the interval leaves no doubt that it is faster, by no more than can be."""
     return is_clear_gain(gain) and not is_beyond(gain, most)
 
 
 def is_beyond(gain: Estimate | None, most: float | None) -> bool:
-    """Whether it contradicts what the costs allow at most."""
+    """Return whether it contradicts what the costs allow at most."""
     return gain is not None and most is not None and gain.estimate > most and gain.low > 1
 
 
 def is_conclusive(gain: Estimate | None, most: float | None = None) -> bool:
-    """Whether more rounds would change nothing that matters; a gain that cannot be is never conclusive, and measured for longer."""
+    """Return whether more rounds would change nothing. A gain above the most that can be is never conclusive."""
     if gain is None or gain.count is None or gain.count < FEWEST_ROUNDS or is_beyond(gain, most):
         return False
     if gain.low > CLEAR_RATIO or gain.high < 1 / CLEAR_RATIO:
@@ -68,7 +68,7 @@ class Stopwatch:
         self._loop = SamplingLoop()
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
-        """Reads so many elements, for what a pipeline keeps of them; False when the time was up before."""
+        """Read so many elements, for what a pipeline keeps of them; False when the time was up before."""
         iterator, done = iter(dataset), 0
         while done < elements:
             if time.monotonic() > deadline_s:
@@ -77,7 +77,7 @@ class Stopwatch:
         return True
 
     def rate_per_s(self, dataset: Any, block_s: float) -> float:
-        """Elements per second of one block, its start cut off. Raises BlockError."""
+        """Return elements per second of one block, its start cut off. Raise BlockError."""
         iterator = iter(dataset)
         self._read(iterator, 1, 0.0)
         _, begun_s = self._read(iterator, None, block_s * WARM_SHARE)
@@ -85,7 +85,7 @@ class Stopwatch:
         return done / (ended_s - begun_s)
 
     def _read(self, iterator: Any, elements: int | None, seconds: float) -> tuple[int, float]:
-        """Elements read, and when the last of them came."""
+        """Return elements read, and when the last of them came."""
         chunk = self._loop(iterator, elements, now_s() + seconds)
         if chunk.error is not None or chunk.ended or not len(chunk.stamps_s):
             raise BlockError(plain_message(chunk.error) if chunk.error is not None else "it gives no elements")
@@ -102,8 +102,9 @@ def run_rounds(
     begin: Callable[[Hashable], None],
     most: Mapping[Hashable, float | None] | None = None,
 ) -> Iterator[Rounds]:
-    """Rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each round.
-    A pipeline that fails, or whose gain is conclusive, is left out from then on. `most`: the largest gain that can be, by name."""
+    """Return rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each
+    round. A pipeline that fails, or whose gain is conclusive, is left out from then on. `most`: the largest gain that can be, by
+    name."""
     deadline_s = time.monotonic() + seconds
     active = dict(datasets)
     rounds: dict[Hashable, list[float]] = {name: [] for name in active}

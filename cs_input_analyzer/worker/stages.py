@@ -104,7 +104,7 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
     if not order.is_first:
         return
     if order.plan.want_source:
-        from cs_input_analyzer.worker.sources import count_ignored, sample_readers
+        from cs_input_analyzer.worker.parts import count_ignored, sample_readers
 
         if any(op.kind == "IgnoreErrors" and op.within is None for op in built.pipeline.ops):
             count_ignored(journal, built.dataset, built.pipeline.ops)
@@ -122,7 +122,7 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
 
 def _look_again(journal: JournalWriter, order: Order, built: _Built, folder: Path) -> None:
     """Run parts of the pipeline, where the window left CPU that belongs to no op."""
-    from cs_input_analyzer.worker.second_look import look_again
+    from cs_input_analyzer.worker.parts import look_again
     from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
 
     seen = read_journal(folder)

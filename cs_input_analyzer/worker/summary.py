@@ -33,7 +33,7 @@ from cs_input_analyzer.tfdata.visits import OpCounts, per_sample, records_per_sa
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
 from cs_input_analyzer.worker.journal import Journal
 from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_between
-from cs_input_analyzer.worker.second_look import marginal_costs
+from cs_input_analyzer.worker.parts import marginal_costs
 
 # Gaps between batches that are kept of a worker: enough to see how they scatter.
 TRACE = 512

@@ -188,7 +188,7 @@ def test_the_readers_alone_hold_no_more_than_the_pipeline(record_bytes: int, rec
     """Many small records are read at once, so that the loop's own cost does not count; of huge ones that would fill the memory."""
     import tensorflow as tf
 
-    from cs_input_analyzer.worker.sources import sample_readers
+    from cs_input_analyzer.worker.parts import sample_readers
 
     path = str(tmp_path / "part-0.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
@@ -218,7 +218,7 @@ def test_a_folder_for_the_journal_that_is_gone_says_so(tmp_path: Path) -> None:
 def _ignored(folder: Path, dataset: Any) -> list[dict[str, Any]]:
     """What the journal says of each `ignore_errors`."""
     from cs_input_analyzer.tfdata import graph
-    from cs_input_analyzer.worker.sources import count_ignored
+    from cs_input_analyzer.worker.parts import count_ignored
 
     folder = Path(mkdtemp(dir=folder))
     count_ignored(JournalWriter(folder), dataset, graph.ops_of(graph.graph_def_of(dataset)))
@@ -256,16 +256,15 @@ def test_what_is_filled_first_is_left_out_of_the_count(tmp_path: Path) -> None:
 def test_a_count_that_hangs_or_cannot_be_made_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
-    from cs_input_analyzer.tfdata import edits
-    from cs_input_analyzer.worker import sources
+    from cs_input_analyzer.worker import parts
 
-    monkeypatch.setattr(sources, "IGNORED_S", 0.2)
-    monkeypatch.setattr(sources, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(parts, "IGNORED_S", 0.2)
+    monkeypatch.setattr(parts, "IGNORED_PATIENCE_S", 0.2)
     endless = tf.data.Dataset.range(1).repeat().filter(lambda n: n > 0)
     assert _ignored(tmp_path, endless.take(1).ignore_errors()) == []
 
     def refuse(dataset: Any, op: str) -> Any:
         raise ValueError(op)
 
-    monkeypatch.setattr(edits, "prefix_of", refuse)
+    monkeypatch.setattr(parts, "prefix_of", refuse)
     assert _ignored(tmp_path, _failing().ignore_errors()) == []

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.records import RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
 from cs_input_analyzer.tfdata.costs import CostEvidence, profile_of
+from cs_input_analyzer.tfdata.folding import fold_costs, folding_of
 from cs_input_analyzer.tfdata.visits import PerSample
-from tests.worker.ops import CHAIN, op
+from tests.worker.ops import CHAIN, SLICES, concatenated, op
 
 NAMES = tuple(one.name for one in CHAIN)
 
@@ -151,12 +152,9 @@ def test_an_op_that_did_not_run_or_does_nothing_leaves_the_rest_to_the_runtime(
     assert rows["map"].merged_into is None
 
 
-def test_an_op_that_was_merged_names_the_row_that_holds_its_cost() -> None:
+def test_an_op_that_was_merged_or_runs_inside_a_map_names_the_row_that_holds_its_cost() -> None:
     rows = rows_of(profiled({"map": 2.0}, 4.0, elements={"batch": 0.1}, merged={"batch": "map"}))
     assert (rows["batch"].merged_into, rows["batch"].self_cpu_s_per_sample) == ("map", None)
-
-
-def test_what_a_maps_function_iterates_itself_is_part_of_the_map() -> None:
     ops = (op("range", "Range"), op("map", "Map", within="map_2"), op("reduce", "Reduce", "map", within="map_2"))
     ops += (op("map_2", "Map", "range"),)
     rows = rows_of(profiled({"map_2": 1.0}, 4.0, ops=ops, elements={"map": 1.0, "reduce": 1.0}))
@@ -164,26 +162,62 @@ def test_what_a_maps_function_iterates_itself_is_part_of_the_map() -> None:
     assert RUNTIME in rows
 
 
+# --- parts that run alone -------------------------------------------------------------------------------------------------------
+
 SHUFFLED = (op("read", "TFRecord"), op("map", "Map", "read"), op("shuffle", "Shuffle", "map"), op("batch", "Batch", "shuffle"))
+LATER = (*SLICES, op("map_2", "Map", "shuffle"))
+SEEN = {"range": 0.0, "range_2": 0.0, "flat_map": 0.4, "shuffle": 0.1}
+FILLING = {"read": 0.1, "map": 0.1, "shuffle": 7.0, "batch": 2.0}
 
 
-def test_the_start_of_a_shuffles_input_is_no_cost_of_the_shuffle() -> None:
-    """The model counts it for the shuffle, which waits for it; the map alone takes that CPU, too."""
-    seen = {"read": 0.01, "map": 0.01, "shuffle": 0.7, "batch": 0.2}
-    rows = rows_of(profiled(seen, 1.0, ops=SHUFFLED, marginal={"read": 0.05, "map": 0.7, "batch": 0.2}))
-    assert cpu_of(rows["map"]) > 0.6
-    assert cpu_of(rows["shuffle"]) == pytest.approx(0.05)
-    assert sum(cpu_of(row) for row in costed(profiled(seen, 1.0, ops=SHUFFLED))) == pytest.approx(1.0)
+@pytest.mark.parametrize(
+    ("ops", "wall_s", "marginal", "evidence", "cpus", "held_by"),
+    [
+        # Unseen ops of one function get one row of what their part takes.
+        (SLICES, SEEN, {"flat_map": 10.0}, {}, {"map": 9.5, "flat_map": 0.4}, {"batch": "map"}),
+        (SLICES, SEEN, {}, {}, {UNATTRIBUTED: 9.5}, {"map": UNATTRIBUTED, "batch": UNATTRIBUTED}),
+        # What the loop itself takes stays with the runtime; where it takes all, no op is held responsible.
+        (SLICES, SEEN, {"flat_map": 10.0}, {"harness_us": 2e6}, {RUNTIME: 2.0}, {"batch": "map"}),
+        (SLICES, {"range": 0.0}, {}, {"harness_us": 8e6}, {RUNTIME: 10.0}, {}),
+        # On a busy host the wall time of the seen ops fills the CPU of the process: the unseen ops' share is taken off them.
+        (
+            *(LATER, {**SEEN, "flat_map": 1.0, "shuffle": 5.0, "map_2": 10.0}, {"flat_map": 7.0, "map_2": 3.0}, {}),
+            *({"map": 7.0 - 10.0 / 16.0, "map_2": 3.0, "shuffle": 0.0}, {"batch": "map"}),
+        ),
+        # The model counts the start of a shuffle's input for the shuffle, which waits for it; the map alone takes that CPU, too.
+        (SHUFFLED, FILLING, {"read": 0.5, "map": 7.0, "batch": 2.0}, {}, {"map": 6.93, "shuffle": 0.5}, {}),
+        (SHUFFLED, FILLING, {"read": 0.5, "map": 0.6, "batch": 2.2}, {}, {"shuffle": 7.0}, {}),  # it keeps what the parts leave
+        (SHUFFLED, FILLING, {"map": 7.0, "batch": 2.0}, {"has_all_parts": False}, {"shuffle": 7.0}, {}),
+    ],
+)
+def test_a_part_alone_tells_whose_cpu_it_is(
+    ops: tuple[Op, ...],
+    wall_s: dict[str, float],
+    marginal: dict[str, float],
+    evidence: dict[str, Any],
+    cpus: dict[str, float],
+    held_by: dict[str, str],
+) -> None:
+    seen_to_run = {one.name: 1.0 for one in ops}
+    rows = rows_of(profiled(wall_s, 10.0, ops=ops, elements=seen_to_run, marginal=marginal, elements_per_sample=1.0, **evidence))
+    assert {name: cpu_of(rows[name]) for name in cpus} == pytest.approx(cpus, rel=0.01)
+    assert {name: row.merged_into for name, row in rows.items() if row.merged_into} == held_by
 
 
-def test_a_shuffle_keeps_what_the_parts_leave() -> None:
-    seen = {"read": 0.05, "map": 0.05, "shuffle": 0.7, "batch": 0.2}
-    rows = rows_of(profiled(seen, 1.0, ops=SHUFFLED, marginal={"read": 0.05, "map": 0.06, "batch": 0.22}))
-    assert cpu_of(rows["shuffle"]) == pytest.approx(0.7)
+def test_what_all_branches_take_is_in_the_row_of_the_costliest_group() -> None:
+    seen = {"concatenate_149": 0.6, "concatenate_148": 0.5, "map_150": 0.7, "shuffle": 0.1, "batch": 0.1}
+    ops = concatenated(150)
+    evidence = {"elements": {one.name: 1.0 for one in ops}, "elements_per_sample": 1.0}
+    rows = rows_of(profiled(seen, 10.0, ops=ops, marginal={"concatenate_149": 9.8, "batch": 0.2}, **evidence))
+    assert cpu_of(rows["concatenate_149"]) == pytest.approx(8.5, rel=0.01)
+    assert {row.merged_into for row in rows.values()} == {None, "concatenate_149"}
+    shown = {row.name: row for row in fold_costs(tuple(rows.values()), folding_of(ops))}
+    assert (shown["concatenate ×149"].merged_into, shown["map ×150"].merged_into) == (None, "concatenate ×149")
+    assert sum(row.share_ratio or 0.0 for row in shown.values() if row.is_op) == pytest.approx(1.0)
 
 
-def test_a_shuffle_keeps_its_cost_where_a_part_was_not_measured() -> None:
-    seen = {"read": 0.01, "map": 0.01, "shuffle": 0.7, "batch": 0.2}
-    marginal = {"map": 0.7, "batch": 0.2}
-    rows = rows_of(profiled(seen, 1.0, ops=SHUFFLED, marginal=marginal, has_all_parts=False))
-    assert cpu_of(rows["shuffle"]) == pytest.approx(0.7)
+@given(walls, walls)
+def test_rows_still_add_up_to_the_process(wall_s: dict[str, float], marginal: dict[str, float]) -> None:
+    rows = costed(profiled(wall_s, 10.0, elements=dict.fromkeys(NAMES, 1.0), marginal=marginal, elements_per_sample=1.0))
+    assert sum(map(cpu_of, rows)) == pytest.approx(10.0)
+    assert all(cpu_of(row) >= 0 for row in rows)

@@ -66,24 +66,6 @@ def test_few_ops_and_ops_that_differ_stay_as_they_are(ops: tuple[Op, ...]) -> No
     assert fold_costs(rows, folding) == rows
 
 
-def test_costs_elements_and_bytes_are_added_up() -> None:
-    rows = tuple(row(f"map_{n}", 0.5, elements_per_sample=0.1, wait_s_per_sample=None, parallelism=float(n)) for n in range(8))
-    (folded,) = fold_costs(rows, folding_of(LEAST))
-    assert folded.name == "map_0 ×8"
-    assert (folded.self_cpu_s_per_sample, folded.share_ratio, folded.elements_per_sample) == pytest.approx((4.0, 0.4, 0.8))
-    assert (folded.wait_s_per_sample, folded.parallelism, folded.merged_into) == (None, 7.0, None)
-
-
-def test_a_cost_in_another_row_of_the_group_is_in_the_sum_and_one_elsewhere_is_said() -> None:
-    own, others = row("map_0", 2.0), [row(f"map_{n}", None, merged_into="map_0") for n in range(1, 8)]
-    (folded,) = fold_costs((own, *others), folding_of(LEAST))
-    assert (folded.self_cpu_s_per_sample, folded.merged_into) == (2.0, None)
-    (folded, batch) = fold_costs(
-        (own, *(replace(one, merged_into="batch") for one in others), row("batch", None, merged_into="map_3")), folding_of(LEAST)
-    )
-    assert (folded.self_cpu_s_per_sample, folded.merged_into, batch.merged_into) == (2.0, "batch", "map_0 ×8")
-
-
 @pytest.mark.parametrize(
     ("ops", "expected"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pytest
 from cs_input_analyzer.records import Op, PipelineGraph
 from cs_input_analyzer.tfdata import graph
 from cs_input_analyzer.tfdata.source import statements
+from tests.tfdata.written import built
 
 pytestmark = pytest.mark.tf
 
@@ -215,25 +215,18 @@ def test_the_patch_is_gone_afterwards_even_after_an_error() -> None:
     assert b"#csia" not in graph.graph_def_of(plain).SerializeToString()
 
 
-def test_no_length_is_too_long_for_the_reader() -> None:
+def test_a_graph_of_any_length_is_read_and_an_op_that_nobody_knows_is_shown_by_its_name() -> None:
     from tensorflow.core.framework import graph_pb2
 
     made = graph_pb2.GraphDef()
     made.node.add(name="op0", op="RangeDataset")
     for index in range(1, 5000):
         made.node.add(name=f"op{index}", op="SkipDataset", input=[f"op{index - 1}"])
-    made.node.add(name="result", op="_Retval", input=["op4999"])
-    assert len(graph.ops_of(made)) == 5000
-
-
-def test_an_op_that_nobody_knows_is_shown_by_its_name() -> None:
-    from tensorflow.core.framework import graph_pb2
-
-    made = graph_pb2.GraphDef()
-    made.node.add(name="source", op="RangeDataset")
-    made.node.add(name="strange", op="Acme>FrobnicateFeed", input=["source"])
+    made.node.add(name="strange", op="Acme>FrobnicateFeed", input=["op4999"])
     made.node.add(name="result", op="_Retval", input=["strange"])
-    assert [(op.kind, op.inputs) for op in graph.ops_of(made)] == [("Range", ()), ("Acme>FrobnicateFeed", ("range",))]
+    ops = graph.ops_of(made)
+    assert len(ops) == 5001
+    assert (ops[-1].kind, ops[-1].inputs) == ("Acme>FrobnicateFeed", ("skip_4999",))
 
 
 # --- elements ----------------------------------------------------------------------------------------------------------------
@@ -313,38 +306,19 @@ def test_ops_of_a_function_are_named_with_those_of_functions_that_it_calls() -> 
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Four TFRecord files of 1, 2, 3 and 4 records."""
+def words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Names for the code of a pipeline: four TFRecord files of 1, 2, 3 and 4 records, which a text names, too."""
     folder = tmp_path_factory.mktemp("shards")
-    paths = [str(folder / f"part-{index}.tfrecord") for index in range(4)]
-    for count, path in enumerate(paths, start=1):
+    shards = [str(folder / f"part-{index}.tfrecord") for index in range(4)]
+    for count, path in enumerate(shards, start=1):
         with tf.io.TFRecordWriter(path) as writer:
             for _ in range(count):
                 writer.write(b"x" * 84)
-    return paths
-
-
-def test_files_of_every_kind_of_reader(shards: list[str]) -> None:
-    folder = os.path.dirname(shards[0])
-    builds = {
-        "pattern": lambda: Dataset.list_files(f"{folder}/part-*", shuffle=False).interleave(tf.data.TFRecordDataset),
-        "list": lambda: tf.data.TFRecordDataset(shards),
-        "slices": lambda: Dataset.from_tensor_slices(shards).shard(2, 0).interleave(tf.data.TFRecordDataset),
-        "text": lambda: tf.data.TextLineDataset(shards),
-        "fixed": lambda: tf.data.FixedLengthRecordDataset(shards, 100),
-        "closure": lambda: Dataset.range(4).flat_map(lambda i: tf.data.TFRecordDataset(tf.gather(tf.constant(shards), i))),
-        "datasets": lambda: Dataset.zip(tuple(tf.data.TFRecordDataset(path) for path in shards)),
-    }
-    for name, build in builds.items():
-        files = graph_of(build).files
-        assert files is not None, name
-        assert (files.count, files.bytes, files.smallest_bytes, files.largest_bytes) == (4, 1000, 100, 400), name
-        assert files.directory == folder, name
-
-
-def text_file(folder: Path, *lines: str) -> str:
-    (folder / "lines.txt").write_text("\n".join(lines))
-    return str(folder / "lines.txt")
+    (folder / "lines.txt").write_text("\n".join(shards))
+    generated = Dataset.from_generator(lambda: iter(range(3)), output_signature=tf.TensorSpec([], tf.int64))
+    names = Dataset.from_tensor_slices(shards)
+    found = {"shards": shards, "names": names, "folder": str(folder), "text": str(folder / "lines.txt"), "generated": generated}
+    return {"vocabulary": vocabulary, **found}
 
 
 def vocabulary(path: str) -> Any:
@@ -352,46 +326,41 @@ def vocabulary(path: str) -> Any:
     return tf.lookup.StaticVocabularyTable(tf.lookup.TextFileInitializer(path, tf.string, whole, tf.int64, number), 1)
 
 
-def two_readers(shards: list[str], _: Path) -> Any:
-    left = Dataset.list_files(shards[:3]).interleave(lambda path: tf.data.TFRecordDataset(path), num_parallel_calls=2)
-    right = Dataset.from_tensor_slices(shards[3:]).flat_map(lambda path: tf.data.TextLineDataset(path))
-    return Dataset.zip((left, right))
-
-
-READ_BY: dict[str, tuple[Callable[[list[str], Path], Any], dict[str, tuple[int, int] | None]]] = {
-    "a vocabulary is no data": (
-        lambda shards, folder: tf.data.TFRecordDataset(shards).map(vocabulary(text_file(folder, "one", "two")).lookup),
-        {"TFRecordDataset": (4, 1000)},
+ALL = (4, 1000)
+# The pipeline; number and bytes of all its files, and of those of some ops.
+FILES: list[tuple[str, Any, dict[str, tuple[int, int] | None]]] = [
+    ("Dataset.list_files(folder + '/part-*', shuffle=False).interleave(TFRecordDataset)", ALL, {}),
+    ("TFRecordDataset(shards)", ALL, {"TFRecordDataset": ALL}),
+    ("names.shard(2, 0).interleave(TFRecordDataset)", ALL, {}),
+    ("tf.data.TextLineDataset(shards)", ALL, {}),
+    ("tf.data.FixedLengthRecordDataset(shards, 100)", ALL, {}),
+    ("Dataset.range(4).flat_map(lambda i: TFRecordDataset(tf.gather(tf.constant(shards), i)))", ALL, {}),
+    ("Dataset.zip(tuple(TFRecordDataset(path) for path in shards))", ALL, {}),
+    ("names.map(tf.io.read_file)", ALL, {"map": ALL}),
+    ("TFRecordDataset(shards).map(vocabulary(text).lookup)", ALL, {"TFRecordDataset": ALL}),  # a vocabulary is no data
+    (
+        "Dataset.zip((Dataset.list_files(shards[:3]).interleave(TFRecordDataset, num_parallel_calls=2), "
+        "Dataset.from_tensor_slices(shards[3:]).flat_map(tf.data.TextLineDataset)))",
+        ALL,
+        {"TFRecordDataset": (3, 600), "TextLineDataset": (1, 400), "zip": None},
     ),
-    "each reader has its own": (two_readers, {"TFRecordDataset": (3, 600), "TextLineDataset": (1, 400), "zip": None}),
-    "names in a file are no files of who opens them": (
-        lambda shards, folder: tf.data.TextLineDataset(text_file(folder, *shards)).interleave(tf.data.TFRecordDataset),
-        {"TFRecordDataset": None},
-    ),
-    "those that a map reads whole are the map's": (
-        lambda shards, _: Dataset.from_tensor_slices(shards).map(tf.io.read_file),
-        {"map": (4, 1000)},
-    ),
-}
+    # Names in a file are no files of who opens them.
+    ("tf.data.TextLineDataset(text).interleave(TFRecordDataset)", ..., {"TFRecordDataset": None}),
+    ("generated", None, {"from_generator": None}),
+    ("Dataset.from_tensor_slices(['no such file', folder, '', 'x' * 5000])", None, {}),
+]
 
 
-@pytest.mark.parametrize(("build", "expected"), READ_BY.values(), ids=READ_BY)
-def test_who_reads_which_files(build: Any, expected: dict[str, Any], shards: list[str], tmp_path: Path) -> None:
-    ops = ops_by_name(lambda: build(shards, tmp_path))
-    files = {name: ops[name].files for name in expected}
-    assert {name: found and (found.count, found.bytes) for name, found in files.items()} == expected
+@pytest.mark.parametrize(("code", "whole", "by_op"), FILES, ids=[code[:60] for code, *_ in FILES])
+def test_which_files_are_read_and_by_whom(code: str, whole: Any, by_op: dict[str, Any], words: dict[str, Any]) -> None:
+    def told(files: Any) -> Any:
+        return files and (files.count, files.bytes)
 
-
-def test_a_pipeline_without_files_has_none(tmp_path: Path) -> None:
-    def generate() -> Any:
-        yield from range(3)
-
-    made = graph_of(lambda: Dataset.from_generator(generate, output_signature=tf.TensorSpec([], tf.int64)))
-    assert made.files is None
-    assert made.batch_size == 1
-    assert "Generator" in [op.kind for op in made.ops]
-    # Text that names no file, and a path that is a folder.
-    assert graph_of(lambda: Dataset.from_tensor_slices(["no such file", str(tmp_path), "", "x" * 5000])).files is None
+    made = graph_of(lambda: built(code, words))
+    assert whole is ... or told(made.files) == whole
+    assert made.files is None or made.files.directory == words["folder"]
+    ops = {op.name: op for op in made.ops}
+    assert {name: told(ops[name].files) for name in by_op} == by_op
 
 
 @pytest.mark.parametrize(
@@ -408,7 +377,7 @@ def test_whose_code_it_is(filename: str, is_own: bool) -> None:
     assert graph.is_users_own(filename) is is_own
 
 
-def _flips(image: int | None, mask: int | None) -> Callable[[Any], Any]:
+def flips(image: int | None, mask: int | None) -> Callable[[Any], Any]:
     """A picture and its mask, each flipped by a seed."""
 
     def flipped(number: Any) -> Any:
@@ -418,17 +387,17 @@ def _flips(image: int | None, mask: int | None) -> Callable[[Any], Any]:
     return flipped
 
 
-def _flip_of_both(number: Any) -> Any:
+def flip_of_both(number: Any) -> Any:
     both = tf.image.random_flip_left_right(tf.fill([4, 4, 2], tf.cast(number, tf.float32)), seed=7)
     return both[..., :1], both[..., 1:]
 
 
-def _two_flips_of_one(number: Any) -> Any:
+def two_flips_of_one(number: Any) -> Any:
     x = tf.fill([4, 4, 1], tf.cast(number, tf.float32))
     return tf.image.random_flip_up_down(tf.image.random_flip_left_right(x, seed=7), seed=7), number
 
 
-def _draws_for_both(number: Any) -> Any:
+def draws_for_both(number: Any) -> Any:
     first, second = tf.random.uniform([], seed=7), tf.random.uniform([], seed=7)
     return first + second, first - second
 
@@ -436,17 +405,12 @@ def _draws_for_both(number: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "is_seeded", "draws_alike"),
     [
-        (_flips(7, 7), True, True),
-        (tf.function(_flips(7, 7)), True, True),
-        (_flips(7, 8), True, False),
-        (_flips(7, None), True, False),
-        (_flips(None, None), False, False),
-        (_flip_of_both, True, False),
-        (_two_flips_of_one, True, False),
-        (_draws_for_both, True, False),
+        (flips(7, 7), True, True),
+        (tf.function(flips(7, 7)), True, True),
+        *((function, True, False) for function in (flips(7, 8), flips(7, None), flip_of_both, two_flips_of_one, draws_for_both)),
+        (flips(None, None), False, False),
     ],
 )
 def test_one_seed_for_two_components_is_seen(function: Callable[[Any], Any], is_seeded: bool, draws_alike: bool) -> None:
-    ops = graph.ops_of(graph.graph_def_of(tf.data.Dataset.range(3).map(function, num_parallel_calls=2)))
-    (op,) = (op for op in ops if op.name == "map")
+    op = ops_by_name(lambda: Dataset.range(3).map(function, num_parallel_calls=2))["map"]
     assert (op.is_seeded, op.draws_alike) == (is_seeded, draws_alike)

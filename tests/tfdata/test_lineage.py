@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.tfdata.lineage import (
-    deals_out_files,
     downstream,
     freeing_shuffle,
     is_random_order,
     order_is_free,
-    reads_names_only,
     upstream,
     without_end,
 )
@@ -40,49 +38,6 @@ def test_one_op_is_before_another_where_that_one_is_after_it(ops: tuple[Op, ...]
         assert {other.within for other in upstream(op, ops) if other.within} <= {other.name for other in top[:number]}
         for inner in ops:  # what an interleave reads inside leaves through it
             assert inner.within != op.name or list(downstream(inner, ops)) == top[number:]
-
-
-def test_branches_that_meet_are_both_before() -> None:
-    left, right = make_op("range", inputs=()), make_op("tensor_slices", inputs=())
-    joined = make_op("zip", inputs=("range", "tensor_slices"))
-    assert names(upstream(joined, (left, right, joined))) == ["range", "tensor_slices"]
-    assert names(downstream(left, (left, right, joined))) == ["zip"]
-
-
-@pytest.mark.parametrize(
-    ("policy", "before", "behind", "expected"),
-    [
-        (1, (), (), True),
-        (0, (), (), True),  # AUTO takes files where there are some
-        (2, (), (), False),  # DATA: each worker reads all of them
-        (-1, (), (), False),
-        (None, (), (), False),
-        (None, ("shard",), (), True),
-        (None, (), ("shard",), False),
-        (1, (), ("shard",), False),
-    ],
-)
-def test_files_are_dealt_out_by_a_shard_or_a_policy(
-    policy: int | None, before: tuple[str, ...], behind: tuple[str, ...], expected: bool
-) -> None:
-    shards = [make_one("Shard", name, num_shards=4, index=0) for name in (*before, *behind)]
-    said = {} if policy is None else {"distribute__auto_shard_policy": policy}
-    names, *read = reading()
-    assert deals_out_files(line(names, *shards[: len(before)], *read, *shards[len(before) :], batch(), options(**said))) is expected
-    assert not deals_out_files(line(make_one("Range", "range"), batch(), options(**said)))
-
-
-@pytest.mark.parametrize(
-    ("chain", "op", "expected"),
-    [
-        ("tensor_slices > shuffle > shard > interleave", "shard", True),
-        ("tensor_slices > interleave > shard", "shard", False),
-        ("tensor_slices > batch > shard", "shard", False),
-    ],
-)
-def test_a_list_stays_a_list_until_something_reads(chain: str, op: str, expected: bool) -> None:
-    ops = make_graph(chain).ops
-    assert reads_names_only(next(found for found in ops if found.name == op), ops) is expected
 
 
 MIXED = shuffle(seed=0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import enum
-import functools
 import json
 import pickle
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,15 @@ class Mode(enum.Enum):
         (lambda training=True: training, None, "train", True),
         (lambda params, input_context=None: input_context, PARAMS, "train", None),
         (lambda data_dir, depth=3: (data_dir, depth), PARAMS, "train", ("shards", 3)),  # keys of the params
+        # an argument that a partial holds stays
+        (
+            partial(lambda params, bs, mode="train": (params["bs"], bs, mode), bs=32, mode="mine"),
+            {"bs": 8},
+            "eval",
+            (8, 32, "mine"),
+        ),
+        (partial(partial(lambda params, bs: (params["bs"], bs), bs=32), bs=64), {"bs": 8}, "train", (8, 64)),
+        (partial(lambda params, bs: (params["bs"], bs), {"bs": 1}), {"bs": 8}, "train", (1, 8)),
         # without params a default stays, and a required argument is empty
         (lambda params="mine": params, None, "train", "mine"),
         (lambda params: params, None, "train", {}),
@@ -136,20 +145,16 @@ def test_a_file_is_imported_as_python_would(
     assert sys.modules["json"] is json
 
 
-def test_a_missing_module_and_a_missing_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_module_and_a_missing_name_and_a_missing_dependency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_other_module.py").write_text("def train_input_fn():\n    pass\n")
+    (tmp_path / "my_needy_module.py").write_text("import my_absent_dependency\n")
     with pytest.raises(TargetError, match="no module 'my_absent_module'"):
         find_object(parse_target("my_absent_module:f"))
     with pytest.raises(TargetError, match="it has: train_input_fn"):
         find_object(parse_target("my_other_module:input_fn"))
-
-
-def test_a_module_that_misses_another_is_the_users_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "my_needy_module.py").write_text("import my_absent_dependency\n")
-    with pytest.raises(ModuleNotFoundError, match="my_absent_dependency"):
+    with pytest.raises(ModuleNotFoundError, match="my_absent_dependency"):  # the user's own error
         find_object(parse_target(f"{tmp_path}/my_needy_module.py:f"))
 
 
@@ -163,6 +168,8 @@ def test_params_file_and_overrides(tmp_path: Path) -> None:
         "note": "a=b",
         "weights": {0: 1.0, 1: 4, "new": 5},  # whole numbers stay keys
     }
+    file.write_text("")
+    assert (load_params(str(file), ()), load_params(None, ())) == ({}, None)
 
 
 KEYS = st.text(max_size=3) | st.integers() | st.none() | st.just("__pairs__")
@@ -175,12 +182,6 @@ PLAIN = st.recursive(
 def test_params_reach_the_workers_as_they_are(params: dict[Any, Any]) -> None:
     """Whole numbers are keys in many params: weights by class, folders by split."""
     assert params_from_json(params_to_json(params)) == params
-
-
-def test_no_params_at_all_is_none_and_an_empty_file_is_empty(tmp_path: Path) -> None:
-    (tmp_path / "empty.yaml").touch()
-    assert load_params(None, ()) is None
-    assert load_params(str(tmp_path / "empty.yaml"), ()) == {}
 
 
 @pytest.mark.parametrize("is_in_c", [True, False])
@@ -221,7 +222,7 @@ def test_bad_params_files_and_overrides(
         load_params(str(file), overrides)
 
 
-def test_params_are_a_dictionary_and_attributes() -> None:
+def test_params_are_a_dictionary_and_attributes_and_can_be_copied_written_and_sent() -> None:
     given = {"batch_size": 8, "train_input": {"shuffle": True, "files": [{"path": "a"}]}, "items": 3}
     params = called(lambda params: params, given)
     assert params == given
@@ -234,20 +235,5 @@ def test_params_are_a_dictionary_and_attributes() -> None:
     with pytest.raises(AttributeError, match=r"no 'batchsize'; they have: batch_size, train_input, items"):
         _ = params.batchsize
     assert not hasattr(params, "seed")
-
-
-def test_params_can_be_copied_written_and_sent() -> None:
-    params = called(lambda params: params, {"a": {"b": [1]}})
-    assert copy.deepcopy(params) == params
-    assert pickle.loads(pickle.dumps(params)).a.b == [1]
-    assert json.loads(json.dumps(params)) == params
-    assert yaml.safe_load(yaml.safe_dump(params)) == params
-
-
-def test_arguments_that_a_partial_holds_stay() -> None:
-    def input_fn(params: Any, bs: int, mode: str = "train") -> tuple[Any, ...]:
-        return params["bs"], bs, mode
-
-    assert called(functools.partial(input_fn, bs=32, mode="mine"), {"bs": 8}) == (8, 32, "mine")
-    assert called(functools.partial(functools.partial(input_fn, bs=32), bs=64), {"bs": 8}) == (8, 64, "train")
-    assert called(functools.partial(input_fn, {"bs": 1}), {"bs": 8}) == (1, 8, "train")
+    assert (copy.deepcopy(params), json.loads(json.dumps(params)), yaml.safe_load(yaml.safe_dump(params))) == (params,) * 3
+    assert pickle.loads(pickle.dumps(params)).train_input.files[0].path == "a"

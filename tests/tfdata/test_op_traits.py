@@ -11,62 +11,7 @@ import pytest
 from cs_input_analyzer.records import Component
 from cs_input_analyzer.tfdata import op_traits as traits
 from tests.builders import make_graph
-from tests.rules.lines import batch, line, mapped, op, options, reading, shuffle
-
-
-@pytest.mark.parametrize(
-    ("functions", "random", "by_seed"),
-    [
-        (("RandomUniform",), True, False),
-        (("RngReadAndSkip", "StatelessRandomUniformV2"), True, True),
-        (("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2"), False, True),
-        (("StatelessRandomGetKeyCounter",), False, False),
-        (("Cast", "StatelessIf", "DecodeRaw"), False, False),
-        ((), False, False),
-    ],
-)
-def test_random_numbers_are_told_apart_by_what_decides_them(functions: tuple[str, ...], random: bool, by_seed: bool) -> None:
-    assert traits.draws_random_numbers(mapped(functions)) is random
-    assert traits.draws_by_seed(mapped(functions)) is by_seed
-    assert traits.draws(mapped(functions)) is (random or by_seed)
-
-
-@pytest.mark.parametrize(
-    ("functions", "decoding", "costly", "elementwise", "batches"),
-    [
-        (("DecodePng", "Cast"), True, True, False, False),
-        (("PyFunc",), False, True, False, False),
-        (("DecodeRaw", "Cast", "RealDiv"), False, False, True, True),
-        (("Cast", "StridedSlice"), False, False, False, True),
-        (("DecodeCSV", "Pack"), False, False, False, True),
-        (("ParseExampleV2", "SerializeSparse"), False, False, False, True),
-        (("ParseExampleV2", "SparseToDense"), False, False, False, False),
-        ((), False, False, False, False),
-    ],
-)
-def test_work_is_judged_by_what_is_called(
-    functions: tuple[str, ...], decoding: bool, costly: bool, elementwise: bool, batches: bool
-) -> None:
-    one = mapped(functions)
-    assert (traits.decodes(one), traits.is_costly(one)) == (decoding, costly)
-    assert (traits.is_elementwise(one), traits.takes_batches(one)) == (elementwise, batches)
-
-
-def test_the_last_word_of_the_options_counts_and_those_in_functions_do_not() -> None:
-    inner = op("Options", "with_options", within="interleave", deterministic=True)
-    ops = line(*reading()[:3], inner, reading()[3], options(deterministic=False), options(autotune__enabled=False))
-    assert traits.option(ops, "deterministic") is False
-    assert traits.option(ops, "autotune.enabled") is False
-    assert traits.option(ops, "optimization.inject_prefetch") is None
-    assert traits.option(line(*ops, options(deterministic=True)), "deterministic") is True
-
-
-def test_the_chain_ends_where_several_inputs_meet() -> None:
-    ops = (*line(op("Range", "a"), batch()), op("Range", "b"))
-    zipped = replace(op("Zip", "zip"), inputs=("batch", "b"))
-    assert traits.chain_before(zipped, (*ops, zipped)) == ()
-    ops = line(*reading(), shuffle(), options(deterministic=False), batch())
-    assert [one.name for one in traits.chain_before(ops[-1], ops)] == ["shuffle", "interleave", "from_tensor_slices"]
+from tests.rules.lines import line, mapped, op, reading
 
 
 def test_which_call_of_a_statement_made_an_op() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from cs_input_analyzer.tfdata.samples import (
     samples_reaching,
     with_samples,
 )
+from tests.tfdata.written import built
 
 Shape = tuple[int | None, ...]
 
@@ -152,102 +152,63 @@ def test_sizes_in_params_are_found_at_any_depth() -> None:
     assert batch_sizes_in(None) == ()
 
 
-def table() -> list[tuple[str, Callable[[Any], Any], tuple[int | None, bool]]]:
-    """Name, pipeline, (samples of a full element, whether each is counted)."""
-
-    def images(tf: Any) -> Any:
-        return tf.data.Dataset.range(64).map(lambda i: (tf.zeros([28, 28]), i))
-
-    def steps(tf: Any) -> Any:
-        return tf.data.Dataset.range(64)
-
-    def prebatched(tf: Any) -> Any:
-        return tf.data.Dataset.from_tensors((tf.zeros([256, 64]), tf.zeros([256])))
-
-    def sequences(tf: Any) -> Any:
-        return tf.data.Dataset.range(1, 64).map(lambda i: tf.range(i))
-
-    def D(tf: Any) -> Any:
-        return tf.data.Dataset
-
-    def eights(tf: Any) -> Any:
-        return steps(tf).batch(8, drop_remainder=True)
-
-    def windows(tf: Any, size: int = 5, **kept: bool) -> Any:
-        return steps(tf).window(size).flat_map(lambda w: w.batch(size, **kept))
-
-    return [
-        ("batch, last one dropped", lambda tf: images(tf).batch(8, drop_remainder=True), (8, False)),
-        ("batch", lambda tf: images(tf).batch(8), (8, True)),
-        ("ragged batch", lambda tf: sequences(tf).ragged_batch(4), (4, True)),
-        ("map_and_batch", lambda tf: steps(tf).apply(tf.data.experimental.map_and_batch(lambda i: i, 4)), (4, True)),
-        ("batches of batches", lambda tf: eights(tf).batch(4), (None, False)),
-        ("rebatch", lambda tf: images(tf).batch(8).rebatch(3), (3, True)),
-        ("unbatch of what came in batches", lambda tf: prebatched(tf).unbatch(), (1, False)),
-        ("unbatch of what may be batches still", lambda tf: prebatched(tf).map(lambda x, y: x).unbatch(), (None, False)),
-        ("batch(1) and unbatch around batches", lambda tf: prebatched(tf).batch(1).unbatch(), (None, False)),
-        ("batch(1) around batches", lambda tf: prebatched(tf).batch(1, drop_remainder=True), (None, False)),
-        ("unbatch, batch", lambda tf: images(tf).batch(8).unbatch().batch(5, drop_remainder=True), (5, False)),
-        ("slices in flat_map", lambda tf: steps(tf).batch(8).flat_map(D(tf).from_tensor_slices), (1, False)),
-        (
-            "batches of each file",
-            *(
-                lambda tf: D(tf).from_tensor_slices(["a", "b"]).interleave(lambda f: tf.data.TFRecordDataset(f).batch(16)),
-                (16, True),
-            ),
-        ),
-        ("two views in one", lambda tf: eights(tf).map(lambda x: tf.concat([x, x], 0)), (None, False)),
-        ("two views beside labels", lambda tf: eights(tf).map(lambda x: (tf.concat([x, x], 0), x)), (8, False)),
-        ("time in front", lambda tf: eights(tf).map(lambda x: tf.transpose(tf.stack([x, x], 1))), (8, False)),
-        ("a batch for each device", lambda tf: eights(tf).map(lambda x: tf.reshape(x, [4, 2])), (8, False)),
-        ("rows and steps in one dimension", lambda tf: frames(tf, 5).map(lambda x: tf.reshape(x, [40])), (None, False)),
-        ("two batches in one dimension", lambda tf: eights(tf).batch(4, drop_remainder=True).map(flat), (32, False)),
-        ("row by row", lambda tf: frames(tf, 5).map(lambda x: tf.map_fn(lambda row: row * 2, x)), (8, False)),
-        ("a reduced batch, batched", lambda tf: eights(tf).map(tf.reduce_sum).batch(4, drop_remainder=True), (4, False)),
-        ("in a tf.function", lambda tf: frames(tf, 8).map(tf.function(over_rows)).batch(4, drop_remainder=True), (4, False)),
-        ("windows of batches", lambda tf: eights(tf).window(5).flat_map(lambda w: w.batch(5)), (None, False)),
-        ("past and next of plain batches", lambda tf: eights(tf).map(lambda x: (x[:-1], x[1:])).batch(4), (4, True)),
-        ("slices of a reshaped batch", lambda tf: eights(tf).flat_map(lambda x: D(tf).from_tensors(x)), (8, False)),
-        ("groups of one key, batched", lambda tf: groups(tf, lambda i: i).batch(4, drop_remainder=True), (4, False)),
-        ("groups of several keys, batched", lambda tf: groups(tf, lambda i: i % 2).batch(4, drop_remainder=True), (None, False)),
-        ("a window that is batched", windows, (None, False)),
-        ("windows in batches", lambda tf: windows(tf, 60).batch(32, drop_remainder=True), (32, False)),
-        (
-            "a window split into past and next",
-            *(lambda tf: windows(tf, drop_remainder=True).map(lambda w: (w[:-1], w[-1])), (1, False)),
-        ),
-        ("a window of several columns, in batches", lambda tf: two_columns(tf).batch(4, drop_remainder=True), (4, False)),
-        ("a window undone", lambda tf: steps(tf).window(5).flat_map(lambda w: w).batch(4, drop_remainder=True), (4, False)),
-        (
-            "group_by_window",
-            lambda tf: steps(tf).group_by_window(lambda i: i % 2, lambda _, w: w.batch(5), window_size=5),
-            (5, True),
-        ),
-        (
-            "buckets by length",
-            *(lambda tf: sequences(tf).bucket_by_sequence_length(lambda x: tf.shape(x)[0], [5, 10], [2, 3, 4]), (None, True)),
-        ),
-        ("numbered batches", lambda tf: eights(tf).enumerate(), (8, False)),
-        ("branches that agree", lambda tf: D(tf).zip((images(tf).batch(8), images(tf).batch(8))), (8, True)),
-        ("batches beside other batches", lambda tf: D(tf).zip((eights(tf), steps(tf).batch(4))), (None, False)),
-        ("seeds beside samples", lambda tf: D(tf).zip((images(tf), D(tf).random().batch(2))).batch(8), (8, True)),
-        ("numbers beside batches", lambda tf: D(tf).zip((eights(tf), steps(tf).map(lambda i: i + 1))), (8, False)),
-        ("samples beside batches", lambda tf: D(tf).zip((images(tf).batch(8, drop_remainder=True), images(tf))), (None, False)),
-        ("a mixture of batches", lambda tf: D(tf).sample_from_datasets([steps(tf).batch(8), steps(tf).batch(8)]), (8, True)),
-        ("batches of different size", lambda tf: steps(tf).batch(8).concatenate(steps(tf).batch(4)), (None, True)),
-        ("a generator of batches", lambda tf: generated(tf, ([256, 64], [256])), (None, False)),
-        ("a generator of batches of any size", lambda tf: generated(tf, ([None, 64], [None])), (None, False)),
-        ("slices of batches", lambda tf: D(tf).from_tensor_slices((tf.zeros([9, 256, 64]), tf.zeros([9, 256]))), (None, False)),
-        ("through Python", lambda tf: steps(tf).batch(8).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)), (8, True)),
-        ("reduced by Python", lambda tf: frames(tf, 16).map(lambda x: by_python(x, [16])), (None, False)),
-        ("kept by Python", lambda tf: frames(tf, 16).map(lambda x: by_python(x, [8, 16])), (8, False)),
-        ("a batch reduced to a number", lambda tf: steps(tf).batch(8).map(tf.reduce_sum), (None, False)),
-    ]
-
-
-def frames(tf: Any, length: int) -> Any:
-    """Batches of 8 rows of this length."""
-    return tf.data.Dataset.range(64).map(lambda i: tf.fill([length], i)).batch(8, drop_remainder=True)
+# The pipeline; samples of a full element, None where they are not told; whether each element is counted. `steps` are 64 numbers,
+# `eights` whole batches of eight of them, `frames(n)` such batches of rows of that length.
+HOLDS: list[tuple[str, tuple[int | None, bool]]] = [
+    ("images.batch(8, drop_remainder=True)", (8, False)),
+    ("images.batch(8)", (8, True)),
+    ("sequences.ragged_batch(4)", (4, True)),
+    ("steps.apply(tf.data.experimental.map_and_batch(lambda i: i, 4))", (4, True)),
+    ("eights.batch(4)", (None, False)),
+    ("images.batch(8).rebatch(3)", (3, True)),
+    ("Dataset.from_tensor_slices(['a', 'b']).interleave(lambda file: TFRecordDataset(file).batch(16))", (16, True)),
+    # Batches that are taken apart, or were there before.
+    ("prebatched.unbatch()", (1, False)),
+    ("prebatched.map(lambda x, y: x).unbatch()", (None, False)),
+    ("prebatched.batch(1).unbatch()", (None, False)),
+    ("prebatched.batch(1, drop_remainder=True)", (None, False)),
+    ("images.batch(8).unbatch().batch(5, drop_remainder=True)", (5, False)),
+    ("steps.batch(8).flat_map(Dataset.from_tensor_slices)", (1, False)),
+    ("eights.flat_map(lambda x: Dataset.from_tensors(x))", (8, False)),
+    ("generated([256, 64], [256])", (None, False)),
+    ("generated([None, 64], [None])", (None, False)),
+    ("Dataset.from_tensor_slices((tf.zeros([9, 256, 64]), tf.zeros([9, 256])))", (None, False)),
+    # Functions that move, split, merge or reduce the dimension of a batch.
+    ("eights.map(lambda x: tf.concat([x, x], 0))", (None, False)),
+    ("eights.map(lambda x: (tf.concat([x, x], 0), x))", (8, False)),
+    ("eights.map(lambda x: tf.transpose(tf.stack([x, x], 1)))", (8, False)),
+    ("eights.map(lambda x: tf.reshape(x, [4, 2]))", (8, False)),  # a batch for each device
+    ("frames(5).map(lambda x: tf.reshape(x, [40]))", (None, False)),
+    ("eights.batch(4, drop_remainder=True).map(lambda x: tf.reshape(x, [-1]))", (32, False)),
+    ("frames(5).map(lambda x: tf.map_fn(lambda row: row * 2, x))", (8, False)),
+    ("eights.map(tf.reduce_sum).batch(4, drop_remainder=True)", (4, False)),
+    ("steps.batch(8).map(tf.reduce_sum)", (None, False)),
+    ("frames(8).map(tf.function(lambda x: tf.reduce_max(x, 0))).batch(4, drop_remainder=True)", (4, False)),
+    ("eights.map(lambda x: (x[:-1], x[1:])).batch(4)", (4, True)),
+    ("steps.batch(8).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64))", (8, True)),
+    ("frames(16).map(lambda x: by_python(x, [16]))", (None, False)),
+    ("frames(16).map(lambda x: by_python(x, [8, 16]))", (8, False)),
+    # Windows and groups.
+    ("windows(5)", (None, False)),
+    ("windows(60).batch(32, drop_remainder=True)", (32, False)),
+    ("windows(5, drop_remainder=True).map(lambda w: (w[:-1], w[-1]))", (1, False)),
+    ("eights.window(5).flat_map(lambda w: w.batch(5))", (None, False)),
+    ("two_columns.batch(4, drop_remainder=True)", (4, False)),
+    ("steps.window(5).flat_map(lambda w: w).batch(4, drop_remainder=True)", (4, False)),
+    ("groups(lambda i: i).batch(4, drop_remainder=True)", (4, False)),
+    ("groups(lambda i: i % 2).batch(4, drop_remainder=True)", (None, False)),
+    ("groups(lambda i: i % 2)", (10, True)),
+    ("sequences.bucket_by_sequence_length(lambda x: tf.shape(x)[0], [5, 10], [2, 3, 4])", (None, True)),
+    # Several branches.
+    ("eights.enumerate()", (8, False)),
+    ("Dataset.zip((images.batch(8), images.batch(8)))", (8, True)),
+    ("Dataset.zip((eights, steps.batch(4)))", (None, False)),
+    ("Dataset.zip((images, Dataset.random().batch(2))).batch(8)", (8, True)),
+    ("Dataset.zip((eights, steps.map(lambda i: i + 1)))", (8, False)),
+    ("Dataset.zip((images.batch(8, drop_remainder=True), images))", (None, False)),
+    ("Dataset.sample_from_datasets([steps.batch(8), steps.batch(8)])", (8, True)),
+    ("steps.batch(8).concatenate(steps.batch(4))", (None, True)),
+]
 
 
 def by_python(x: Any, shape: list[int]) -> Any:
@@ -256,43 +217,39 @@ def by_python(x: Any, shape: list[int]) -> Any:
     return tf.ensure_shape(tf.numpy_function(lambda y: y.reshape(-1)[: np.prod(shape)].reshape(shape), [x], tf.int64), shape)
 
 
-def over_rows(x: Any) -> Any:
-    import tensorflow as tf
+def words(tf: Any) -> dict[str, Any]:
+    """The names that the pipelines of the table use."""
+    steps = tf.data.Dataset.range(64)
+    windows = tf.data.Dataset.zip((steps, steps)).window(5, drop_remainder=True)
 
-    return tf.reduce_max(x, 0)
+    def generated(*shapes: list[int | None]) -> Any:
+        signature = tuple(tf.TensorSpec(shape, tf.float32) for shape in shapes)
+        return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)
 
-
-def flat(x: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.reshape(x, [-1])
-
-
-def groups(tf: Any, key: Callable[[Any], Any]) -> Any:
-    """Batches of 10 elements of one key."""
-    return tf.data.Dataset.range(64).group_by_window(key, lambda _, group: group.batch(10), window_size=10)
-
-
-def two_columns(tf: Any) -> Any:
-    one = tf.data.Dataset.range(64)
-    windows = tf.data.Dataset.zip((one, one)).window(5, drop_remainder=True)
-    return windows.flat_map(lambda a, b: tf.data.Dataset.zip((a.batch(5), b.batch(5))))
-
-
-def generated(tf: Any, shapes: tuple[list[int | None], ...]) -> Any:
-    signature = tuple(tf.TensorSpec(shape, tf.float32) for shape in shapes)
-    return tf.data.Dataset.from_generator(lambda: iter(()), output_signature=signature)
+    return {
+        "by_python": by_python,
+        "generated": generated,
+        "steps": steps,
+        "images": steps.map(lambda i: (tf.zeros([28, 28]), i)),
+        "sequences": tf.data.Dataset.range(1, 64).map(lambda i: tf.range(i)),
+        "prebatched": tf.data.Dataset.from_tensors((tf.zeros([256, 64]), tf.zeros([256]))),
+        "eights": steps.batch(8, drop_remainder=True),
+        "frames": lambda length: steps.map(lambda i: tf.fill([length], i)).batch(8, drop_remainder=True),
+        "windows": lambda size, **kept: steps.window(size).flat_map(lambda w: w.batch(size, **kept)),
+        "groups": lambda key: steps.group_by_window(key, lambda _, group: group.batch(10), window_size=10),
+        "two_columns": windows.flat_map(lambda a, b: tf.data.Dataset.zip((a.batch(5), b.batch(5)))),
+    }
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize(("build", "wanted"), [pytest.param(build, wanted, id=name) for name, build, wanted in table()])
-def test_what_an_element_of_a_pipeline_holds(build: Callable[[Any], Any], wanted: tuple[int | None, bool]) -> None:
+@pytest.mark.parametrize(("code", "wanted"), HOLDS, ids=[code for code, _ in HOLDS])
+def test_what_an_element_of_a_pipeline_holds(code: str, wanted: tuple[int | None, bool]) -> None:
     import tensorflow as tf
 
     from cs_input_analyzer.tfdata import graph
 
     with graph.recorded_sources() as log:
-        dataset = build(tf)
+        dataset = built(code, words(tf))
     found = graph.read_graph(dataset, log, target="t").samples_per_element
     assert (found.value, found.counted_in is not None) == wanted, found
 

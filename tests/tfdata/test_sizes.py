@@ -75,31 +75,25 @@ def test_only_what_no_file_system_holds_is_on_a_store(directory: str | None, sto
     assert FileSet(count=1, bytes=1, largest_bytes=1, smallest_bytes=1, directory=directory).store == store
 
 
-def test_many_names_on_a_store_are_answered_by_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_on_a_store_are_answered_by_a_sample_and_one_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     import tensorflow as tf
 
-    remote = Remote()
-    monkeypatch.setattr(tf.io.gfile, "stat", remote)
-    found = sizes.existing(f"gs://bucket/part-{number}" for number in range(MANY))
-    assert len(found) == MANY
-    assert remote.asked <= sizes.ASKED_REMOTE + 1
-    assert sum(size for _, size in found) == pytest.approx(110 * MANY, rel=0.02)
-    remote = Remote(holes=True)  # names that are no files among them: those that were not asked about are none
-    monkeypatch.setattr(tf.io.gfile, "stat", remote)
-    assert 0 < len(sizes.existing(f"gs://bucket/part-{number}" for number in range(MANY))) < sizes.ASKED_REMOTE
-    assert remote.asked <= sizes.ASKED_REMOTE + 1
+    names = [f"gs://bucket/part-{number}" for number in range(MANY)]
 
+    def found(**answers: Any) -> tuple[Any, int]:
+        remote = Remote(**answers)
+        monkeypatch.setattr(tf.io.gfile, "stat", remote)
+        return sizes.existing(names), remote.asked
 
-def test_a_store_that_refuses_is_asked_once_and_what_is_known_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    import tensorflow as tf
-
-    remote = Remote(refused=tf.errors.PermissionDeniedError(None, None, "no"))
-    monkeypatch.setattr(tf.io.gfile, "stat", remote)
-    names = [f"gs://bucket/part-{number}" for number in range(5000)]
-    assert sizes.existing(names) == ()
-    assert remote.asked == 1
-    assert sizes.existing(names[:2], dict.fromkeys(names, 7)) == tuple((name, 7) for name in names[:2])
-    assert remote.asked == 1
+    files, asked = found()
+    assert len(files) == MANY
+    assert asked <= sizes.ASKED_REMOTE + 1
+    assert sum(size for _, size in files) == pytest.approx(110 * MANY, rel=0.02)
+    files, asked = found(holes=True)  # names that are no files among them: those that were not asked about are none
+    assert 0 < len(files) < sizes.ASKED_REMOTE
+    assert asked <= sizes.ASKED_REMOTE + 1
+    assert found(refused=tf.errors.PermissionDeniedError(None, None, "no")) == ((), 1)
+    assert sizes.existing(names[:2], dict.fromkeys(names, 7)) == tuple((name, 7) for name in names[:2])  # known before
 
 
 def test_of_many_local_names_some_are_asked_about(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

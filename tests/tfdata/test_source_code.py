@@ -43,7 +43,7 @@ def test_nothing_is_changed_that_is_not_there(code: str | None) -> None:
     assert source_code.with_method(code, "map", "interleave") is None
     assert source_code.argument_of(code, "map", "name") is None
     assert source_code.count_calls(code, "map") == 0
-    assert not source_code.takes_any_shape(code, "map", "map_func")
+    assert not source_code.takes_any_shape(code)
 
 
 COMMENTED = """ds = (

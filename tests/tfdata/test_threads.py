@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.tfdata.threads import as_run, is_serial, python_ops, reader_ops, segments
+from cs_input_analyzer.tfdata.threads import as_run, is_serial, segments
 from tests.worker.ops import op
 
 
@@ -60,23 +60,3 @@ def test_tensorflow_makes_a_map_parallel_that_has_a_parallelism_to_tune() -> Non
     assert as_run(chain, ()) == chain
     interleave = op("interleave", "Interleave")
     assert as_run((interleave,), {"interleave"}) == (interleave,)
-
-
-def test_python_counts_where_it_is_called() -> None:
-    chain = (
-        op("generator", "Generator"),
-        op("map", "Map", within="interleave", calls=("PyFunc",)),
-        op("interleave", "ParallelInterleave", "generator", calls=("MapDataset", "PyFunc")),
-        op("map_2", "ParallelMap", "interleave", calls=("DecodeRaw",)),
-    )
-    assert [one.name for one in python_ops(chain)] == ["generator", "map"]
-
-
-def test_readers_are_ops_that_open_files() -> None:
-    chain = (
-        op("generator", "Generator"),
-        op("read", "TextLine", within="interleave"),
-        op("interleave", "ParallelInterleave", "generator"),
-        op("whole", "ParallelMap", "interleave", calls=("DecodeJpeg", "ReadFile")),
-    )
-    assert [one.name for one in reader_ops(chain)] == ["read", "whole"]

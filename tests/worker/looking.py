@@ -18,8 +18,8 @@ def profile_in(folder: Path, build: Callable[[Any], Any], *, batch: int, seconds
     import tensorflow as tf
 
     from cs_input_analyzer.tfdata import graph
+    from cs_input_analyzer.worker.parts import look_again
     from cs_input_analyzer.worker.sampler import Sampling, sample
-    from cs_input_analyzer.worker.second_look import look_again
 
     with graph.recorded_sources() as log:
         dataset = build(tf.data.Dataset)

@@ -16,6 +16,16 @@ def op(name: str, kind: str, *inputs: str, within: str | None = None, calls: tup
 
 CHAIN = (op("range", "Range"), op("map", "Map", "range"), op("batch", "Batch", "map"), op("prefetch", "Prefetch", "batch"))
 
+# A function whose ops are not seen at work.
+SLICES = (
+    op("range", "Range"),
+    op("range_2", "Range", within="flat_map"),
+    op("map", "Map", "range_2", within="flat_map"),
+    op("batch", "Batch", "map", within="flat_map"),
+    op("flat_map", "FlatMap", "range"),
+    op("shuffle", "Shuffle", "flat_map"),
+)
+
 
 def concatenated(count: int, *behind: Op, files: int = 1) -> tuple[Op, ...]:
     """Return what a loop with `data = data.concatenate(one(file))` makes of `count` files."""

@@ -19,6 +19,12 @@ pytestmark = pytest.mark.tf
 tf: Any = pytest.importorskip("tensorflow")
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endless pipelines are compared for a moment."""
+    monkeypatch.setattr("cs_input_analyzer.worker.equality.LONGEST_IN_ORDER_S", 0.2)
+
+
 @pytest.mark.parametrize("told", [0, 1, 2])
 def test_what_was_told_last_reads_back_whatever_came_after_it(told: int) -> None:
     gain = Estimate(estimate=1.5, low=1.2, high=1.9, count=5)
@@ -86,7 +92,7 @@ class FakeWatch:
         return 1.0
 
 
-def cached(*, endless: bool = True) -> Any:
+def cached(*, endless: bool = False) -> Any:
     dataset = tf.data.Dataset.range(24).map(lambda value: value + 1).cache().shuffle(5)
     return (dataset.repeat() if endless else dataset).batch(4)
 
@@ -98,7 +104,7 @@ PARALLEL_MAP, PREFETCH = candidate(("parallelize", "map", None)), candidate(("in
 def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_timed(
     endless: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else what reads the files once more is compared with what need not."""
+    """Else a pipeline that reads the files once more is compared with one that need not."""
     watch = FakeWatch()
     monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
     told = tried(cached(endless=endless), PARALLEL_MAP, PREFETCH, seconds=24)  # a busy host needs more than the usual time
@@ -178,7 +184,7 @@ def changed(line: int, after: str, *edits: tuple[Any, str, int | None], before: 
 
 
 def built(texts: Mapping[str, str]) -> Any:
-    """What the file gives: its first line says of what kind the map is, its last whether there is a prefetch."""
+    """The dataset of the file: its first line says of what kind the map is, its last whether there is a prefetch."""
     first, last = texts["a.py"].splitlines()
     if first == "handed_over":
         raise TargetError("a.py is not loaded anew here")
@@ -192,50 +198,6 @@ def built(texts: Mapping[str, str]) -> Any:
     return dataset.batch(4).prefetch(1) if last == "prefetch" else dataset.batch(4)
 
 
-SOURCE = {"texts": {"a.py": TEXT}, "rebuild": built}
-MAP, AHEAD = ("parallelize", "map", 2), ("insert-prefetch", "batch", 1)
-
-
-def test_changed_sources_without_edits_are_run_and_only_run() -> None:
-    fixes = [changed(1, after) for after in ("parallel", "broken", "empty", "fails", "handed_over")]
-    good, broken, empty, fails, unread = tried(built({"a.py": TEXT}), *fixes, **SOURCE).each
-    assert good == Outcome(source="ran")
-    assert broken.source == empty.source == fails.source == "fails"
-    assert "AttributeError: 'function' object has no attribute 'cache'" in broken.source_reason
-    assert empty.source_reason == "no element comes with it"
-    assert "your code fails with it: InvalidArgumentError" in fails.source_reason
-    assert unread.source == "not run"
-    assert "not loaded anew" in unread.source_reason
-    assert not any(one.is_proven or one.gain for one in (good, broken, empty, fails, unread))
-
-
-@pytest.mark.parametrize(
-    ("after", "source", "reason"),
-    [
-        ("parallel", "proven", ""),
-        ("wrong", "fails", "with it, "),
-        ("broken", "fails", "AttributeError"),
-        ("handed_over", "not run", "not loaded anew"),
-    ],
-)
-def test_a_changed_source_is_proven_and_where_it_cannot_be_the_changed_graph_is(after: str, source: str, reason: str) -> None:
-    (outcome,) = tried(built({"a.py": TEXT}), changed(1, after, MAP), **SOURCE).each
-    assert outcome.is_proven, outcome
-    assert outcome.gain is not None
-    assert outcome.elements > 0
-    assert outcome.source == source
-    assert reason in outcome.source_reason
-    assert bool(reason) == bool(outcome.source_reason)
-
-
-def test_what_the_graph_refuses_is_refused_however_the_source_would_do() -> None:
-    """Preconditions are of the graph: a cache that freezes what chance gives looks equal with chance taken out."""
-    (outcome,) = tried(built({"a.py": TEXT}), changed(1, "parallel", ("insert-cache", "batch", None)), **SOURCE).each
-    assert not outcome.is_proven
-    assert "is repeated" in outcome.reason
-    assert outcome.source == "ran"
-
-
 def faked_rounds(watch: Any, datasets: Any, over: Any, *, begin: Any, **rest: Any) -> Any:
     """Rounds in which everything that is tried gains."""
     for name in datasets:
@@ -243,35 +205,59 @@ def faked_rounds(watch: Any, datasets: Any, over: Any, *, begin: Any, **rest: An
     yield {name: [{"original": 1.0, "before": 2.0}.get(name, 3.0)] * 4 for name in datasets}
 
 
+def tried_in_source(monkeypatch: pytest.MonkeyPatch, *fixes: Candidate) -> Outcomes:
+    monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", faked_rounds)
+    return tried(built({"a.py": TEXT}), *fixes, texts={"a.py": TEXT}, rebuild=built)
+
+
+MAP, AHEAD = ("parallelize", "map", 2), ("insert-prefetch", "batch", 1)
+REPEATED = ("insert-cache", "batch", None)  # would freeze what chance gives, and looks equal with chance taken out
+
+# The changed map, its edit of the graph; whether the fix is proven, what became of the source, and why.
+SOURCES: list[tuple[Candidate, bool, str, str]] = [
+    (changed(1, "parallel", MAP), True, "proven", ""),
+    (changed(1, "wrong", MAP), True, "fails", "with it, "),
+    (changed(1, "broken", MAP), True, "fails", "AttributeError"),
+    (changed(1, "handed_over", MAP), True, "not run", "not loaded anew"),
+    (changed(1, "parallel", REPEATED), False, "ran", ""),
+    # Without an edit a source is run, and only run.
+    (changed(1, "parallel"), False, "ran", ""),
+    (changed(1, "broken"), False, "fails", "AttributeError: 'function' object has no attribute 'cache'"),
+    (changed(1, "empty"), False, "fails", "no element comes with it"),
+    (changed(1, "fails"), False, "fails", "your code fails with it: InvalidArgumentError"),
+    (changed(1, "handed_over"), False, "not run", "not loaded anew"),
+]
+
+
+def test_a_changed_source_is_proven_and_where_it_cannot_be_the_changed_graph_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = tried_in_source(monkeypatch, *(fix for fix, *_ in SOURCES))
+    for outcome, (fix, is_proven, source, reason) in zip(told.each, SOURCES, strict=True):
+        assert (outcome.is_proven, outcome.source) == (is_proven, source), outcome
+        assert reason in outcome.source_reason
+        assert bool(reason) == bool(outcome.source_reason)
+        assert (outcome.gain is not None) == (outcome.elements > 0) == is_proven
+        assert ("is repeated" in outcome.reason) == (REPEATED[0] in [edit.kind for edit in fix.edits])
+
+
 @pytest.mark.parametrize(
-    ("second", "patched"),
+    ("more", "patched"),
     [
-        (changed(2, "prefetch", AHEAD), (0, 1)),
-        (candidate(AHEAD), (0,)),  # has no source: it edits the graph of the changed source
-        (changed(1, "prefetch", AHEAD), (0,)),  # the same words of the same statement
-        (changed(2, "wrong", AHEAD, before="another"), (0,)),  # it is not there
+        ([changed(2, "prefetch", AHEAD)], (0, 1)),
+        ([candidate(AHEAD)], (0,)),  # has no source: it edits the graph of the changed source
+        ([changed(1, "prefetch", AHEAD)], (0,)),  # the same words of the same statement
+        ([changed(2, "wrong", AHEAD, before="another")], (0,)),  # it is not there
+        ([candidate(("use-private-threads", "batch", 2)), changed(2, "prefetch", AHEAD)], (0, 2)),  # proven by itself
     ],
-    ids=["both", "no source", "meets", "elsewhere"],
+    ids=["both", "no source", "meets", "elsewhere", "some of what was kept"],
 )
 def test_fixes_that_are_kept_are_one_patch_as_far_as_they_can_be(
-    second: Candidate, patched: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    more: list[Candidate], patched: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", faked_rounds)
-    told = tried(built({"a.py": TEXT}), changed(1, "parallel", MAP), second, **SOURCE)
+    told = tried_in_source(monkeypatch, changed(1, "parallel", MAP), *more)
     assert told.is_over
-    assert told.kept == (0, 1)
+    assert told.kept == tuple(range(len(more) + 1))
     assert told.patched == patched
     assert told.patch.is_proven
     assert told.patch.elements > 0
     assert told.patch.gain is not None
     assert (told.patch.gain == told.gain) == (patched == told.kept)
-
-
-def test_a_patch_of_some_of_what_was_kept_is_proven_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", faked_rounds)
-    threads = candidate(("use-private-threads", "batch", 2))
-    told = tried(built({"a.py": TEXT}), changed(1, "parallel", MAP), threads, changed(2, "prefetch", AHEAD), **SOURCE)
-    assert told.kept == (0, 1, 2)
-    assert told.patched == (0, 2)
-    assert told.patch.is_proven
-    assert told.patch.gain is not None

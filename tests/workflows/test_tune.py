@@ -12,7 +12,7 @@ import cs_input_analyzer as csia
 from cs_input_analyzer.records import Edit, Finding
 from cs_input_analyzer.workflows import tune as tuning
 from tests.builders import make_finding
-from tests.tfdata.test_edits import made_by_python, mapped, printed, stateful_python, with_variable
+from tests.tfdata import written
 
 pytestmark = pytest.mark.tf
 
@@ -74,11 +74,11 @@ def test_a_refused_fix_changes_nothing(propose: Callable[..., None]) -> None:
 
 
 LEFT: dict[str, tuple[Callable[[], Any], str]] = {
-    "python": (mapped(stateful_python), "it calls Python"),
-    "generator": (made_by_python, "it calls Python"),
-    "variable": (with_variable, "stateful op|holds a variable"),
+    "python": (lambda: written.built("Dataset.range(9).map(python)", vars(written)), "it calls Python"),
+    "generator": (written.generated, "it calls Python"),
+    "variable": (written.with_variable, "stateful op|holds a variable"),
     "datasets": (lambda: Dataset.range(4).window(2), "its elements are datasets"),
-    "printing": (mapped(printed), "stateful op"),
+    "printing": (lambda: written.built("Dataset.range(9).map(printed)", vars(written)), "stateful op"),
     "snapshot": (lambda: Dataset.range(4).snapshot("/nowhere/at/all"), "writes files"),
 }
 

@@ -1,6 +1,6 @@
 """Edit a pipeline: one table gives for each kind of fix its change of TensorFlow's graph and that of the user's source.
 
-`kinds`, `swap` and `vectorize` hold two functions for each kind of edit: for the graph, and for the user's statement. `cuts` ends a
+`kinds` and `vectorize` hold two functions for each kind of edit: for the graph, and for the user's statement. `cuts` ends a
 pipeline early, for measuring. `comparable` gives the form in which two datasets can be compared, or timed side by side.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cs_input_analyzer.records import Edit, EditKind, Op
-from cs_input_analyzer.tfdata.edits import kinds, swap, traits, vectorize
+from cs_input_analyzer.tfdata.edits import kinds, traits, vectorize
 from cs_input_analyzer.tfdata.edits.comparable import deterministic, timed
 from cs_input_analyzer.tfdata.edits.cuts import FILLED, prefix_of, source_only
 from cs_input_analyzer.tfdata.edits.graph_text import GraphText, dataset_of
@@ -30,17 +30,18 @@ _KINDS: Mapping[EditKind, _Kind] = {
     "insert-prefetch": (kinds.insert_prefetch, kinds.insert_prefetch_source),
     "insert-cache": (kinds.insert_cache, kinds.insert_cache_source),
     "vectorize": (vectorize.graph, vectorize.source),
-    "swap": (swap.graph, swap.source),
+    "swap": (kinds.swap, kinds.swap_source),
     # The options of a dataset stand in no one place of the source.
     "use-private-threads": (kinds.use_private_threads, lambda *_: None),
 }
 
 
 def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
-    """`dataset` with all `edits`: the same structure of elements, cardinality and options, and nothing cut off. Ops are named
-    as in the PipelineGraph of the dataset as it was given, also for later edits. Works in the process that made `dataset`; what
-    its functions hold is kept alive. Caches and shuffles share nothing with the original's. Raises EditError where a
-    precondition does not hold."""
+    """Return `dataset` with all `edits`: the same structure of elements, cardinality and options, and nothing cut off.
+
+    Ops are named as in the PipelineGraph of `dataset`, also for later edits. Works in the process that made `dataset`, and keeps
+    its functions alive. Caches and shuffles share nothing with the original's. Raise EditError if a precondition does not hold.
+    """
     import tensorflow as tf
 
     graph_def = graph_def_of(dataset)
@@ -63,8 +64,7 @@ def apply(dataset: Any, edits: Sequence[Edit]) -> Any:
 
 
 def source_change(edits: Sequence[Edit], ops: Sequence[Op]) -> str | None:
-    """The user's statement with all `edits`; None where it cannot be said for sure, or more than one statement changes.
-    `ops` have their code."""
+    """Return the user's statement with all `edits`. Return None if it is not sure, or several change. `ops` have their code."""
     named = {op.name: op for op in ops}
     edited = [named.get(edit.op) for edit in edits]
     first = edited[0] if edited else None

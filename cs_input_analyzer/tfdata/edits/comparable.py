@@ -20,7 +20,7 @@ _SEEDED_BY = ("seed", "seed2")
 def deterministic(
     dataset: Any, *, one_pass: bool = False, cut: str | None = None, source: str | None = None, most: int | None = None
 ) -> Any:
-    """`dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at
+    """Return `dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at
     most. With `one_pass` what repeats without end is given once; `cut` names the node whose elements are wanted instead, as
     a flat tuple, `source` one that gives it its elements in the end, and `most` how many of its own that may give."""
     import tensorflow as tf
@@ -34,7 +34,9 @@ def deterministic(
     spec = dataset.element_spec
     if cut is not None:
         if source is not None and most is not None:
-            _take(text.top, source, most)
+            taken = text.top.add("TakeDataset", [text.top.tensor(source), text.top.constant(most)])
+            set_elements(taken, elements_of(text.top.nodes[source]))
+            text.top.redirect(source, text.top.tensor(taken.name), keep=[taken.name])
         spec = spec_of(elements_of(text.top.nodes[cut]))
         text.top.end_at(text.top.tensor(cut))
     options = tf.data.Options()
@@ -43,14 +45,13 @@ def deterministic(
 
 
 def timed(dataset: Any) -> Any:
-    """`dataset` as it runs, but without end, and with small shuffle buffers: filling them is no part of the steady rate."""
+    """Return `dataset` as it runs, but endless and with small shuffle buffers, whose filling is no part of the steady rate."""
     import tensorflow as tf
 
     text, nodes = _read(dataset)
     for body, node in nodes:
         if is_dataset_op(node.op):
-            _shrink_shuffle(body, node)
-            _keep_in_memory(body, node)
+            _make_quick(body, node)
     built = dataset_of(text.written(), dataset.element_spec, dataset.options())
     endless = built if int(dataset.cardinality()) == int(tf.data.INFINITE_CARDINALITY) else built.repeat()
     endless._csia_original = dataset  # Python functions and resources live as long as it does
@@ -58,7 +59,7 @@ def timed(dataset: Any) -> Any:
 
 
 def _read(dataset: Any) -> tuple[GraphText, list[tuple[Body, Any]]]:
-    """Its graph, with state of its own, and the nodes of the top and of every function, to be changed in place."""
+    """Return its graph, with state of its own, and all nodes of the top and of functions, to be changed in place."""
     text = GraphText.of(graph_def_of(dataset))
     traits.use_own_state(text)
     bodies = [text.top, *(text.open(name) for name in text.functions)]
@@ -76,26 +77,22 @@ def _fix_order(body: Body, node: Any, *, one_pass: bool) -> None:
         node.attr["sloppy"].b = False
     if "sloppy" in arguments:
         body.set_argument(node, "sloppy", body.constant(False, "bool"))
-    _shrink_shuffle(body, node)
-    _keep_in_memory(body, node)
+    _make_quick(body, node)
     if one_pass and kind_of(node.op) in REPEATS and (body.argument(node, "count") or 0) < 0:
         body.set_argument(node, "count", body.constant(1))
 
 
-def _keep_in_memory(body: Body, node: Any) -> None:
-    """A cache in a file becomes one in memory: two pipelines at once would find each other's lock, and the file is the user's."""
+def _make_quick(body: Body, node: Any) -> None:
+    """Shrink a shuffle. Move a cache from its file, which is the user's and has one writer, into memory."""
+    size = body.argument(node, "buffer_size") if kind_of(node.op) in SHUFFLES else None
+    if size is not None and size > LARGEST_SHUFFLE:
+        body.set_argument(node, "buffer_size", body.constant(LARGEST_SHUFFLE))
     if kind_of(node.op) == "Cache" and body.argument(node, "filename") != b"":
         body.set_argument(node, "filename", body.constant("", "string"))
 
 
-def _shrink_shuffle(body: Body, node: Any) -> None:
-    size = body.argument(node, "buffer_size") if kind_of(node.op) in SHUFFLES else None
-    if size is not None and size > LARGEST_SHUFFLE:
-        body.set_argument(node, "buffer_size", body.constant(LARGEST_SHUFFLE))
-
-
 def _fix_draw(body: Body, node: Any) -> None:
-    """A random op draws the same for every element. What it draws depends on its name, so that two of them differ."""
+    """Make a random op draw the same for every element. Its draw depends on its name, so that two of them differ."""
     import tensorflow as tf
     from tensorflow.core.framework import node_def_pb2
 
@@ -114,10 +111,3 @@ def _fix_draw(body: Body, node: Any) -> None:
         new.attr["dtype"].type = node.attr["Tout"].type
     new.input.extend([*data, *controls])
     body.nodes[node.name] = new
-
-
-def _take(top: Body, name: str, most: int) -> None:
-    """Nodes that read `name` get its first elements only."""
-    taken = top.add("TakeDataset", [top.tensor(name), top.constant(most)])
-    set_elements(taken, elements_of(top.nodes[name]))
-    top.redirect(name, top.tensor(taken.name), keep=[taken.name])

@@ -40,8 +40,8 @@ class _Cut(NamedTuple):
 
 
 def source_only(dataset: Any) -> Any:
-    """The pipeline cut after its readers, as raw records (file contents where a `map` reads whole files); what is before them (of
-    file names) stays. None where the graph reads no file, or reads in a way that cannot be cut. Works as long as `dataset`
+    """Return the pipeline cut after its readers, as raw records (file contents where a `map` reads whole files); what is before
+    them (of file names) stays. None if the graph reads no file, or reads in a way that cannot be cut. Works as long as `dataset`
     lives."""
     text = GraphText.of(graph_def_of(dataset))
     (result,) = (node.input[0] for node in text.top.nodes.values() if node.op == "_Retval")
@@ -72,7 +72,7 @@ def prefix_of(dataset: Any, op: str) -> Any:
 
 
 def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
-    """The cut for the dataset that `tensor` is, made in the body; None where nothing before it reads a file."""
+    """Return the cut for the dataset that `tensor` is, made in the body; None if nothing before it reads a file."""
     node = body.nodes.get(node_name(tensor))
     if node is None:  # an argument of the function
         return None
@@ -97,12 +97,12 @@ def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
 
 
 def _reads(text: GraphText, functions: Iterable[str]) -> bool:
-    """Whether functions, or those that they call, read files, whole or by a reader."""
+    """Return whether functions, or those that they call, read files, whole or by a reader."""
     return any(node.op == READ_WHOLE_FILE or kind_of(node.op) in FILE_READERS for node in text.called_by(functions))
 
 
 def _cut_inside(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
-    """Cuts what the function of an `interleave` or `flat_map` returns."""
+    """Cut the results of the function of an `interleave` or `flat_map` returns."""
     inner = text.own_copy(function)
     ((key, result),) = inner.function.ret.items()
     cut = _cut(text, inner, result)
@@ -113,7 +113,7 @@ def _cut_inside(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
 
 
 def _cut_map(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
-    """A `map` that reads whole files gives their contents, and does nothing else."""
+    """Let a `map` that reads whole files give their contents, and do nothing else."""
     import tensorflow as tf
 
     inner = text.own_copy(function)
@@ -129,7 +129,7 @@ def _cut_map(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
 
 
 def _end(inner: Body, results: Mapping[str, str]) -> None:
-    """Makes these the results of a function; nodes that they do not need, and side effects, go."""
+    """Make these the results of a function; nodes that they do not need, and side effects, go."""
     inner.nodes = {node.name: node for node in inner.needed(map(node_name, results.values()))}
     inner.function.ret.clear()
     inner.function.ret.update(results)
@@ -138,14 +138,14 @@ def _end(inner: Body, results: Mapping[str, str]) -> None:
 
 
 def _calling(node: Any, tensor: str, function: str, inner: Body, elements: Elements) -> _Cut:
-    """The op with another function, which makes it give these elements."""
+    """Return the op with another function, which makes it give these elements."""
     rename_functions(node, {function: inner.function.signature.name})
     set_elements(node, elements)
     return _Cut(tensor, elements)
 
 
 def _cut_join(node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cut]) -> _Cut:
-    """Several inputs read: all are cut, and joined as before."""
+    """Cut all inputs that read, and join them as before."""
     kind = kind_of(node.op)
     joined = [cuts[index].tensor if index in cuts else source for index, source in enumerate(sources)]
     if kind == "Zip":
@@ -162,7 +162,7 @@ def _cut_join(node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cu
 
 
 def _common(found: Sequence[Elements]) -> Elements:
-    """Elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
+    """Return elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
     import tensorflow as tf
 
     types = {tuple(spec.dtype for spec in elements) for elements in found}

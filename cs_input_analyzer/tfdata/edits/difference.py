@@ -11,7 +11,7 @@ from typing import Any
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.tfdata.edits import traits
 from cs_input_analyzer.tfdata.edits.graph_text import GraphText
-from cs_input_analyzer.tfdata.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reader_of
+from cs_input_analyzer.tfdata.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reached_from, reader_of, sources_of
 from cs_input_analyzer.tfdata.lineage import downstream, is_random_order, may_reorder, upstream
 from cs_input_analyzer.tfdata.op_kinds import (
     BATCHING,
@@ -73,7 +73,7 @@ def read(dataset: Any) -> Pipeline:
 
 
 def incomparable(pipeline: Pipeline) -> str | None:
-    """Why the elements of a pipeline cannot be compared with those of another; None where they can."""
+    """Return why the elements of a pipeline cannot be compared with those of another; None if they can."""
     import tensorflow as tf
     from tensorflow.python.framework import op_def_registry
 
@@ -99,7 +99,7 @@ def incomparable(pipeline: Pipeline) -> str | None:
 
 
 def cache_places(ops: tuple[Op, ...]) -> list[tuple[str, ...]]:
-    """For each op that keeps elements from one pass to the next: what its elements come through, parallel or not."""
+    """Return, for each op that keeps elements between passes, the ops that its elements come through."""
     return sorted(
         ("inside",) if op.within else tuple(_plain(one) for one in upstream(op, ops) if not one.within and one.kind not in _HAND_ON)
         for op in ops
@@ -108,7 +108,7 @@ def cache_places(ops: tuple[Op, ...]) -> list[tuple[str, ...]]:
 
 
 def changed_promise(original: Pipeline, edited: Pipeline) -> str | None:
-    """What the edited pipeline promises less, or does otherwise, that no comparison of elements shows; None where nothing."""
+    """Return what the edited pipeline promises less, or does otherwise, that no comparison of elements shows; None if nothing."""
     if _loose(edited) - _loose(original):
         return "its order may change from run to run, that of the original may not"
     if _shuffles(original.ops) != _shuffles(edited.ops):
@@ -119,8 +119,8 @@ def changed_promise(original: Pipeline, edited: Pipeline) -> str | None:
 
 
 def turns(ops: tuple[Op, ...]) -> list[tuple[object, ...]]:
-    """For each op that opens several inputs: which op it is (inside a function or not, after how many others, where what may come
-    and go does not count), how many inputs it reads in turn, and how many elements of each at a time."""
+    """Return, for each op that opens several inputs, which one it is, how many it reads in turn, and how many elements of each.
+    An op is named by the number of ops before it (ops that may come and go do not count), and by being inside a function."""
     found = []
     for op in ops:
         if op.kind.removeprefix("Parallel") in ("FlatMap", "Interleave"):
@@ -130,7 +130,7 @@ def turns(ops: tuple[Op, ...]) -> list[tuple[object, ...]]:
 
 
 def _turn(op: Op) -> tuple[str, ...]:
-    """A flat_map reads one input, as does an interleave with a cycle of 1; where TensorFlow chooses, what that follows from."""
+    """Return 1 for an op that reads one input at a time, else its cycle and block, and what TensorFlow chooses the cycle by."""
     cycle = op.parameters.get("cycle_length")
     if op.kind == "FlatMap" or cycle == 1:
         return ("1",)
@@ -139,12 +139,12 @@ def _turn(op: Op) -> tuple[str, ...]:
 
 
 def has_one_order(pipeline: Pipeline) -> bool:
-    """Whether a pass can come in one order only: nothing is shuffled, with a seed or without, or left to the CPUs of the host."""
+    """Return whether a pass can come in one order only: nothing is shuffled, or left to the CPUs of the host."""
     return not _shuffles(pipeline.ops) and not any("AUTOTUNE" in turn for turn in turns(pipeline.ops))
 
 
 def parting(original: Pipeline, edited: Pipeline) -> Parting | None:
-    """The nodes to compare where order is moot; None where the original promises an order at the first difference."""
+    """Return the nodes to compare where order is moot; None if the original promises an order at the first difference."""
     first, second = (_working(one, one.text.top.result()) for one in (original, edited))
     behind: tuple[Any, Any] | None = None
     passed: set[str] = set()
@@ -161,21 +161,16 @@ def parting(original: Pipeline, edited: Pipeline) -> Parting | None:
         behind = (first, second) if all(may_reorder(op, original.unordered) for op in ops) else None
     if behind is None:
         return None
-    return Parting(
-        original=behind[0].name, edited=behind[1].name, sources=_sources(original.text, behind[0], edited.text, behind[1])
-    )
-
-
-def _sources(original: GraphText, first: Any, edited: GraphText, second: Any) -> tuple[str, str] | None:
-    """The nearest pair that is the same pipeline, before both along ops that take each of their elements by itself."""
-    others = {_whole_text(edited, node): node.name for node in reversed(_chain(edited, second))}
-    found = ((node.name, others.get(_whole_text(original, node))) for node in _chain(original, first))
-    return next(((name, other) for name, other in found if other is not None), None)
+    # The nearest pair that is the same pipeline, before both along ops that take each of their elements by itself.
+    others = {_whole_text(edited.text, node): node.name for node in reversed(_chain(edited.text, behind[1]))}
+    pairs = ((node.name, others.get(_whole_text(original.text, node))) for node in _chain(original.text, behind[0]))
+    sources = next(((name, other) for name, other in pairs if other is not None), None)
+    return Parting(original=behind[0].name, edited=behind[1].name, sources=sources)
 
 
 def _chain(text: GraphText, node: Any) -> list[Any]:
-    """The ops before one, the nearest first, as far as a part of what they give can stand for all of it. Python ends it: what it
-    gives may hang on what it was given before."""
+    """Return the ops before one, the nearest first, as far as a part of what they give can stand for all of it. Python ends it:
+    what it gives may hang on what it was given before."""
     found: list[Any] = []
     while kind_of(node.op) in _FOR_EACH and len(text.top.datasets_of(node)) == 1 and not _runs_python(text, node):
         node = text.top.input_of(node)
@@ -195,7 +190,7 @@ def _plain(op: Op) -> str:
 
 
 def _loose(pipeline: Pipeline) -> set[tuple[str, int]]:
-    """The ops that may give any order: each by its kind, parallel or not, and which of that kind it is."""
+    """Return the ops that may give any order: each by its kind, parallel or not, and which of that kind it is."""
     seen: Counter[str] = Counter()
     found = set()
     for op in pipeline.ops:
@@ -206,13 +201,13 @@ def _loose(pipeline: Pipeline) -> set[tuple[str, int]]:
 
 
 def _shuffles(ops: tuple[Op, ...]) -> list[tuple[str, ...]]:
-    """Each shuffle by what it does."""
+    """Return each shuffle by what it does."""
     names = ("reshuffle_each_iteration", "buffer_size", "seed", "seed2", "count")
     return sorted((op.kind, *(str(op.parameters.get(name)) for name in names)) for op in ops if op.kind in SHUFFLES)
 
 
 def _chances(ops: tuple[Op, ...]) -> list[tuple[str, int]]:
-    """Each op at the top that brings chance, and how many caches its elements pass: those keep what it gave in the first pass."""
+    """Return each op at the top that brings chance, with the caches behind it: those keep its draws of the first pass."""
     found = []
     for op in ops:
         drawn = next((name for name in op.function_ops if name in traits.DRAWS), None)
@@ -226,14 +221,14 @@ def _chances(ops: tuple[Op, ...]) -> list[tuple[str, int]]:
 
 
 def _working(pipeline: Pipeline, node: Any) -> Any:
-    """The op itself, or the nearest before it that does more than hand elements on."""
+    """Return the op itself, or the nearest before it that does more than hand elements on."""
     while node is not None and kind_of(node.op) in _HAND_ON:
         node = pipeline.text.top.input_of(node)
     return node
 
 
 def _alike(pipeline: Pipeline, node: Any) -> str:
-    """What an op does, without the datasets it reads and whether it works in parallel: in order, that changes no element.
+    """Return what an op does, without the datasets it reads and whether it works in parallel: in order, that changes no element.
     Python is the exception: what it gives may hang on who is called first."""
     text, op = pipeline.text, pipeline.nodes[node.name]
     parts = [op.kind.removeprefix("Parallel"), *(one for one in _attributes(text, node) if not one.startswith(_PACE))]
@@ -250,17 +245,10 @@ def _alike(pipeline: Pipeline, node: Any) -> str:
 
 
 def _whole_text(text: GraphText, node: Any) -> str:
-    """What an op is and all that it comes from. State of its own (memory of a cache, a generator) counts as none."""
-    parts = [_node_text(text, node)]
-    pending, seen = [node], {node.name}
-    while pending:
-        for name in pending.pop().input:
-            given = text.top.nodes.get(node_name(name))
-            if given is not None and given.name not in seen and not name.startswith("^"):
-                seen.add(given.name)
-                pending.append(given)
-                parts.append(_node_text(text, given))
-    return _digest(parts)
+    """Return a text of an op and of all that it comes from. State of its own (memory of a cache, a generator) counts as none."""
+    nodes = text.top.nodes
+    names = reached_from([node.name], lambda name: [source for source in sources_of(nodes[name]) if source in nodes])
+    return _digest([_node_text(text, nodes[name]) for name in names])
 
 
 def _node_text(text: GraphText, node: Any) -> str:
@@ -283,7 +271,7 @@ def _attributes(text: GraphText, node: Any) -> list[str]:
 
 
 def _function_text(text: GraphText, name: str) -> str:
-    """What a function does, under whatever name."""
+    """Return what a function does, under whatever name."""
     function = text.functions.get(name)
     if function is None:
         return name

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from cs_input_analyzer.tfdata.graph import constant_of, named_inputs, node_name, with_called
+from cs_input_analyzer.tfdata.graph import constant_of, named_inputs, node_name, reached_from, with_called
 from cs_input_analyzer.tfdata.op_kinds import FILE_READERS, is_dataset_op, kind_of
 
 # TensorSpecs of an element's tensors, in flattening order.
@@ -23,7 +23,7 @@ def rename_functions(node: Any, names: Mapping[str, str]) -> None:
 
 
 def elements_of(node: Any) -> Elements:
-    """As the op says; readers that do not say give one string."""
+    """Return the elements that an op says it gives; readers that do not say give one string."""
     import tensorflow as tf
 
     types = next((node.attr[name].list.type for name in ("output_types", "Toutput_types") if name in node.attr), ())
@@ -34,7 +34,7 @@ def elements_of(node: Any) -> Elements:
 
 
 def says_elements(node: Any) -> bool:
-    """Whether the types of an op's elements are known; readers give strings and need not say it."""
+    """Return whether the types of an op's elements are known; readers give strings and need not say it."""
     return bool({"output_types", "Toutput_types"} & set(node.attr)) or kind_of(node.op) in FILE_READERS
 
 
@@ -50,12 +50,12 @@ def set_values(repeated: Any, values: Iterable[Any]) -> None:
 
 
 def spec_of(elements: Elements) -> Any:
-    """The element spec of a dataset of these: a tensor, or a flat tuple of several."""
+    """Return the element spec of a dataset of these: a tensor, or a flat tuple of several."""
     return elements[0] if len(elements) == 1 else elements
 
 
 def dataset_of(graph_def: Any, spec: Any, options: Any) -> Any:
-    """The dataset that a GraphDef describes."""
+    """Return the dataset that a GraphDef describes."""
     import tensorflow as tf
     from tensorflow.python.data.ops import dataset_ops
 
@@ -72,27 +72,26 @@ class Body:
     function: Any = None
 
     def tensor(self, name: str, output: str = "handle") -> str:
-        """How an input names the (first) output of a node here."""
+        """Return how an input names the (first) output of a node here."""
         return name if self.function is None else f"{name}:{output}:0"
 
     def needed(self, names: Iterable[str]) -> list[Any]:
-        """The nodes that these depend on, they included, in the body's order."""
-        found, pending = set(), [name for name in names if name in self.nodes]
-        while pending:
-            name = pending.pop()
-            if name not in found:
-                found.add(name)
-                pending += [source for tensor in self.nodes[name].input if (source := node_name(tensor)) in self.nodes]
+        """Return the nodes of these names and all that they depend on, in the body's order."""
+
+        def before(name: str) -> list[str]:
+            return [source for source in map(node_name, self.nodes[name].input) if source in self.nodes]
+
+        found = set(reached_from((name for name in names if name in self.nodes), before))
         return [node for name, node in self.nodes.items() if name in found]
 
     def end_at(self, tensor: str) -> None:
-        """Makes a tensor the result of the graph's top; nodes that it does not need go."""
+        """Make a tensor the result of the graph's top; nodes that it does not need go."""
         result = next(node for node in self.nodes.values() if node.op == "_Retval")
         result.input[0] = tensor
         self.nodes = {node.name: node for node in self.needed([result.name])}
 
     def add(self, op: str, inputs: Iterable[str], attributes: Mapping[str, Any] | None = None) -> Any:
-        """A new node under a name of its own."""
+        """Return a new node under a name of its own."""
         from tensorflow.core.framework import node_def_pb2
 
         name = next(name for number in count() if (name := f"csia_{op}_{number}") not in self.nodes)
@@ -103,7 +102,7 @@ class Body:
         return node
 
     def constant(self, value: object, dtype: Any = "int64") -> str:
-        """A new Const; the tensor that it is."""
+        """Return a new Const; the tensor that it is."""
         import tensorflow as tf
         from tensorflow.core.framework import attr_value_pb2
 
@@ -114,17 +113,17 @@ class Body:
         return self.tensor(self.add("Const", (), attributes).name, "output")
 
     def value_of(self, tensor: str) -> Any:
-        """The Python value of a scalar constant (bytes for a string), through identities; None for anything else."""
+        """Return the Python value of a scalar constant (bytes for a string), through identities; None for anything else."""
         array = constant_of(self._behind_identities(tensor))
         return array.item() if array is not None and array.ndim == 0 else None
 
     def argument(self, node: Any, name: str) -> Any:
-        """The constant that an op is given; None where it is none, or the op has no such input."""
+        """Return the constant that an op is given; None if it is none, or the op has no such input."""
         given = named_inputs(node).get(name, [])
         return self.value_of(given[0]) if len(given) == 1 else None
 
     def set_argument(self, node: Any, name: str, tensor: str) -> None:
-        """Gives an op another input."""
+        """Give an op another input."""
         position = 0
         for argument, tensors in named_inputs(node).items():
             if argument == name:
@@ -134,12 +133,12 @@ class Body:
         raise KeyError(f"{node.op} has no input {name}")
 
     def input_of(self, node: Any) -> Any:
-        """The node of the dataset that an op reads first, through identities; None where that comes from outside, or is none."""
+        """Return the node of the dataset that an op reads first, through identities. None if it comes from outside."""
         found = self._behind_identities(node.input[0]) if node.input else None
         return found if found is not None and is_dataset_op(found.op) else None
 
     def datasets_of(self, node: Any) -> list[Any]:
-        """The nodes of all datasets that an op reads, through identities; those that come from outside are left out."""
+        """Return the nodes of all datasets that an op reads, through identities; those that come from outside are left out."""
         sources = [self._behind_identities(given) for given in node.input if not given.startswith("^")]
         return [source for source in sources if source is not None and is_dataset_op(source.op)]
 
@@ -150,16 +149,16 @@ class Body:
         return node
 
     def readers_of(self, name: str) -> list[Any]:
-        """The nodes that take a tensor (and no mere order) from a node."""
+        """Return the nodes that take a tensor (and no mere order) from a node."""
         taken = [(node, tensor) for node in self.nodes.values() for tensor in node.input if not tensor.startswith("^")]
         return [node for node, tensor in taken if node_name(tensor) == name]
 
     def result(self) -> Any:
-        """The node whose dataset the graph's top gives; None where that comes from a call."""
+        """Return the node whose dataset the graph's top gives; None if that comes from a call."""
         return next(self.input_of(node) for node in self.nodes.values() if node.op == "_Retval")
 
     def redirect(self, name: str, tensor: str, keep: Iterable[str] = ()) -> None:
-        """Whoever takes a tensor from node `name` takes `tensor` instead, the body's own result included; not those to `keep`."""
+        """Let all who take a tensor from node `name`, the body's own result included, take `tensor`; but for those to `keep`."""
         for node in self.nodes.values():
             if node.name in keep:
                 continue
@@ -189,24 +188,24 @@ class GraphText:
         return cls(graph_def=graph_def, top=Body(nodes=nodes), functions=functions)
 
     def own_copy(self, function: str) -> Body:
-        """A body of its own for one user of a function, under a new name."""
+        """Return a body of its own for one user of a function, under a new name."""
         copy = deepcopy(self.functions[function])
         copy.signature.name = f"{function}_edited_{len(self.functions)}"
         self.functions[copy.signature.name] = copy
         return self.open(copy.signature.name)
 
     def open(self, function: str) -> Body:
-        """A function's nodes, to be changed for all who call it."""
+        """Return a function's nodes, to be changed for all who call it."""
         definition = self.functions[function]
         return self.own.setdefault(function, Body(nodes={node.name: node for node in definition.node_def}, function=definition))
 
     def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
-        """Every node of these functions and of all that they call, datasets inside them included."""
+        """Return every node of these functions and of all that they call, datasets inside them included."""
         for function in with_called(functions, self.functions):
             yield from function.node_def
 
     def written(self) -> Any:
-        """A GraphDef of what this has become."""
+        """Return a GraphDef of what this has become."""
         for body in self.own.values():
             set_values(body.function.node_def, [deepcopy(node) for node in body.nodes.values()])
         written = deepcopy(self.graph_def)

@@ -1,35 +1,52 @@
-"""Edits of a single op, and of what stands behind it. The function of a kind changes the graph, or says why it cannot; that with
-`_source` gives the changed statement, None where that cannot be said for sure."""
+"""Edits of a single op, and of the ops behind it.
+
+The function of a kind changes the graph, or raises EditError with the reason. Its twin with `_source` returns the changed
+statement, or None if it is not sure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from cs_input_analyzer.records import Edit, Op
-from cs_input_analyzer.tfdata.edits.statement import number_text, with_calls, with_reads
+from cs_input_analyzer.tfdata.edits.graph_text import elements_of, set_elements
 from cs_input_analyzer.tfdata.edits.work import (
     FUNCTION_KEPT,
     ORDER_IS_PROMISED,
     EditError,
     Work,
     become,
+    elements_before,
+    exchange,
     inputs_with,
     insert_after,
     number_of,
+    refuse_cycle,
+    refuse_several_readers,
     refuse_state,
     refuse_unrepeatable,
     set_number,
 )
 from cs_input_analyzer.tfdata.graph import AUTOTUNE
 from cs_input_analyzer.tfdata.lineage import downstream, freeing_shuffle, upstream
-from cs_input_analyzer.tfdata.op_kinds import INTERLEAVES, KEEPERS, REPEATS, kind_of, method_of
-from cs_input_analyzer.tfdata.op_traits import call_number, freezes_only_mixing, is_made_by_reader
+from cs_input_analyzer.tfdata.op_kinds import INTERLEAVES, KEEPERS, MAPS, REPEATS, kind_of, method_of
+from cs_input_analyzer.tfdata.op_traits import (
+    call_number,
+    chain_before,
+    freezes_only_mixing,
+    has_written_cycle,
+    is_made_by_reader,
+    reader_call,
+)
 from cs_input_analyzer.tfdata.source import code as source_code
 from cs_input_analyzer.tfdata.threads import inside
 
+# An op, and the one after it that can go before it.
+_SWAPS = (("Map", "Shuffle"), ("Repeat", "Cache"), ("Cache", "Take"), ("Cache", "Map"))
+
 
 def set_parallelism(work: Work, edit: Edit) -> None:
-    """Another number of parallel calls."""
+    """Set another number of parallel calls."""
     body, node = work.find(edit.op)
     parallel = body.argument(node, "num_parallel_calls")
     if parallel is None:
@@ -42,7 +59,7 @@ def set_parallelism(work: Work, edit: Edit) -> None:
 
 
 def _refuse_calls(work: Work, edit: Edit, cycle: int | None) -> None:
-    """An interleave makes no more calls at once than it opens inputs; where TensorFlow chooses those, they follow the calls."""
+    """Refuse more calls than inputs: an interleave opens no more, or opens as many as it has calls if TensorFlow chooses."""
     if edit.value is not None and (cycle is None or 0 < cycle < edit.value):
         raise EditError(f"{edit.op} cannot make {edit.value} calls at once: it opens {cycle} inputs")
     if cycle == AUTOTUNE and not work.order_is_moot(edit.op):
@@ -50,7 +67,7 @@ def _refuse_calls(work: Work, edit: Edit, cycle: int | None) -> None:
 
 
 def parallelize(work: Work, edit: Edit) -> None:
-    """The same op, with several calls at a time."""
+    """Make the same op run several calls at a time."""
     body, node = work.find(edit.op)
     kind = kind_of(node.op)
     calls = body.constant(number_of(edit))
@@ -73,11 +90,16 @@ def parallelize(work: Work, edit: Edit) -> None:
 
 
 def calls_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    return with_calls(code, op, ops, number_text(edit))
+    """Return None if TensorFlow chooses the cycle of an interleave: the order, which counts, would change."""
+    if is_made_by_reader(op, ops):
+        return _with_reads(code, op, ops, edit)
+    if op.kind in INTERLEAVES and freeing_shuffle(op, ops) is None and not has_written_cycle(op, ops, code):
+        return None
+    return argument_set(op, ops, "num_parallel_calls", _number_text(edit), code)
 
 
 def set_cycle_length(work: Work, edit: Edit) -> None:
-    """Another number of inputs that an interleave reads in turn."""
+    """Set another number of inputs that an interleave reads in turn."""
     body, node = work.find(edit.op)
     if kind_of(node.op) not in INTERLEAVES:
         raise EditError(f"{edit.op} has no cycle length")
@@ -94,8 +116,8 @@ def set_cycle_length(work: Work, edit: Edit) -> None:
 
 def set_cycle_length_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
     if is_made_by_reader(op, ops):
-        return with_reads(code, op, ops, number_text(edit))
-    return source_code.with_argument(code, "interleave", "cycle_length", number_text(edit), nth=call_number(op, ops))
+        return _with_reads(code, op, ops, edit)
+    return argument_set(op, ops, "cycle_length", _number_text(edit), code)
 
 
 def set_buffer(work: Work, edit: Edit) -> None:
@@ -109,12 +131,11 @@ def set_buffer(work: Work, edit: Edit) -> None:
 
 
 def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """Give the call of the prefetch another buffer."""
-    return source_code.with_argument(code, method_of(op.kind), "buffer_size", number_text(edit), nth=call_number(op, ops))
+    return argument_set(op, ops, "buffer_size", _number_text(edit), code)
 
 
 def interleave(work: Work, edit: Edit) -> None:
-    """A `flat_map` becomes an `interleave`, which opens its inputs ahead, and several at a time where their order is moot."""
+    """Make an `interleave` of a `flat_map`: it opens inputs ahead, and several at a time if their order is moot."""
     body, node = work.find(edit.op)
     if kind_of(node.op) != "FlatMap":
         raise EditError(f"{edit.op} is no flat_map")
@@ -128,16 +149,16 @@ def interleave(work: Work, edit: Edit) -> None:
 
 
 def interleave_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """A reader of several files takes a number of reads instead, which mixes its files."""
+    """Set parallel reads of a reader of several files, which mixes them; else call `interleave` in place of `flat_map`."""
     is_moot = freeing_shuffle(op, ops) is not None
     if is_made_by_reader(op, ops):
-        return with_reads(code, op, ops, number_text(edit)) if is_moot else None
+        return _with_reads(code, op, ops, edit) if is_moot else None
     changed = source_code.with_method(code, "flat_map", "interleave", nth=call_number(op, ops))
     if changed is None or source_code.count_calls(changed, "interleave") != 1:
         return None
     if edit.value is not None or not is_moot:
         changed = source_code.with_argument(changed, "interleave", "cycle_length", str(edit.value or 1))
-    return source_code.with_argument(changed, "interleave", "num_parallel_calls", number_text(edit))
+    return source_code.with_argument(changed, "interleave", "num_parallel_calls", _number_text(edit))
 
 
 def insert_prefetch(work: Work, edit: Edit) -> None:
@@ -148,11 +169,11 @@ def insert_prefetch(work: Work, edit: Edit) -> None:
 
 
 def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    return source_code.with_call_after(code, method_of(op.kind), f"prefetch({number_text(edit)})", nth=call_number(op, ops))
+    return source_code.with_call_after(code, method_of(op.kind), f"prefetch({_number_text(edit)})", nth=call_number(op, ops))
 
 
 def insert_cache(work: Work, edit: Edit) -> None:
-    """One more `cache`, in memory."""
+    """Add a `cache`, in memory."""
     body, node = work.find(edit.op)
     op = work.op(edit.op)
     if op.within is not None:
@@ -173,14 +194,76 @@ def insert_cache(work: Work, edit: Edit) -> None:
 
 
 def insert_cache_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """None where the cache would freeze the only mixing that there is."""
+    """Return None if the cache would freeze the only mixing that there is."""
     if freezes_only_mixing(op, (*upstream(op, ops), *inside(op, ops), op), ops):
         return None
     return source_code.with_call_after(code, method_of(op.kind), "cache()", nth=call_number(op, ops))
 
 
+def swap(work: Work, edit: Edit) -> None:
+    """Let the op go before the one that it reads from."""
+    body, node = work.find(edit.op)
+    source = body.input_of(node)
+    pair = tuple(kind_of(one.op).removeprefix("Parallel") for one in (source, node)) if source is not None else None
+    if pair not in _SWAPS:
+        can = ", ".join(f"{second.lower()} before {first.lower()}" for first, second in _SWAPS)
+        raise EditError(f"{edit.op} cannot go before what it reads from; what can: {can}")
+    refuse_several_readers(body, source)
+    if "Cache" in pair:
+        if body.argument(source if pair[0] == "Cache" else node, "filename") != b"":
+            raise EditError(f"{edit.op} or its neighbour keeps elements in a file, which holds them as they are now")
+        # The cache becomes complete where it was not before: all that reaches it must be the same in each pass.
+        refuse_unrepeatable(edit.op, upstream(work.op(edit.op), work.ops))
+    if "Map" in pair:
+        map_, name = (source, f"the map before {edit.op}") if pair[0] == "Map" else (node, edit.op)
+        refuse_state(work, name, map_, "change places")
+    if pair == ("Cache", "Map"):
+        refuse_unrepeatable(edit.op, [work.op(edit.op)])
+    try:
+        given, made = elements_before(body, source), elements_of(node)
+        exchange(body, source, node)
+        # At most one of the two changes what an element is, and neither looks into it.
+        if kind_of(node.op) in MAPS:
+            set_elements(source, made)
+        else:
+            set_elements(node, given)
+        refuse_cycle(body)
+    except EditError as error:
+        raise EditError(f"{edit.op} cannot go before what it reads from: {error}") from error
+
+
+def swap_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """Return None if a cache would freeze the only mixing."""
+    if op.kind == "Cache" and freezes_only_mixing(op, upstream(op, ops), ops):
+        return None
+    return moved_up(op, ops, code)
+
+
 def use_private_threads(work: Work, edit: Edit) -> None:
-    """A thread pool of the dataset's own, with that many threads."""
+    """Give the dataset a thread pool of its own, with that many threads."""
     if edit.value is None:
         raise EditError("a private thread pool needs a number of threads")
     work.private_threads = number_of(edit)
+
+
+def _number_text(edit: Edit) -> str:
+    return source_code.AUTOTUNE if edit.value is None else str(edit.value)
+
+
+def argument_set(op: Op, ops: Sequence[Op], name: str, value: str, code: str | None = None) -> str | None:
+    """Return the op's statement with another argument of its call. `code`: the statement after other edits."""
+    return source_code.with_argument(code or op.code, method_of(op.kind), name, value, nth=call_number(op, ops))
+
+
+def moved_up(op: Op, ops: Sequence[Op], code: str | None = None) -> str | None:
+    """Return the op's statement with its call before that of the op it reads from. Return None if it has more such calls."""
+    nearest = next(iter(chain_before(op, ops)), None)
+    if nearest is None or any(call_number(one, ops) is not None for one in (nearest, op)):
+        return None
+    return source_code.with_calls_swapped(code or op.code, method_of(nearest.kind), method_of(op.kind))
+
+
+def _with_reads(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """Set the parallel reads of the reader that made the op."""
+    reader = reader_call(op, ops)
+    return source_code.with_argument(code, reader, "num_parallel_reads", _number_text(edit)) if reader is not None else None

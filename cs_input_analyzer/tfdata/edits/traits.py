@@ -31,7 +31,7 @@ NONDETERMINISTIC_SOURCES = kinds_with("python") | {"Random"}
 
 
 def state_in(nodes: Iterable[Any]) -> str | None:
-    """The first op with state, named; None where each element gets what it would get alone, in whatever order. Reads of tables
+    """Return the first op with state, named; None if each element gets what it would get alone, in whatever order. Reads of tables
     that cannot change are no state, nor are draws that nobody gave a seed."""
     for node in nodes:
         if node.op in DRAWS and (node.attr["seed"].i or node.attr["seed2"].i):
@@ -42,7 +42,7 @@ def state_in(nodes: Iterable[Any]) -> str | None:
 
 
 def state_of(names: Iterable[str]) -> str | None:
-    """The same of ops by their names, whatever their seeds."""
+    """Return the first op with state of these names, whatever their seeds."""
     from tensorflow.python.framework import op_def_registry
 
     for name in names:
@@ -57,7 +57,7 @@ def state_of(names: Iterable[str]) -> str | None:
 
 
 def held_state(text: GraphText) -> str | None:
-    """State that a graph's functions captured and that may change later: the graph holds a copy of its value of now."""
+    """Return state that a graph's functions captured and that may change later: the graph holds a copy of its value of now."""
     for node in text.top.nodes.values():
         if node.op in _VARIABLES:
             return "a variable"
@@ -67,7 +67,7 @@ def held_state(text: GraphText) -> str | None:
 
 
 def use_own_state(text: GraphText) -> None:
-    """Caches and shuffles of the graph get memory and generators of their own; else they share those of the dataset it is from."""
+    """Give caches and shuffles memory and generators of their own, which else are those of the dataset they are from."""
     for node in list(text.top.nodes.values()):
         for argument, maker in (("cache", "DummyMemoryCache"), ("seed_generator", "DummySeedGenerator")):
             if is_dataset_op(node.op) and len(named_inputs(node).get(argument, [])) == 1:
@@ -75,5 +75,5 @@ def use_own_state(text: GraphText) -> None:
 
 
 def user_nodes(text: GraphText, node: Any) -> Iterator[Any]:
-    """Every node that an op's functions run."""
+    """Return every node that an op's functions run."""
     return text.called_by(functions_of(node))

@@ -10,7 +10,7 @@ from typing import Any
 from cs_input_analyzer.records import Edit, Op
 from cs_input_analyzer.tfdata.edits import traits
 from cs_input_analyzer.tfdata.edits.graph_text import Body, Elements, elements_of, rename_functions, set_elements
-from cs_input_analyzer.tfdata.edits.statement import moved_up
+from cs_input_analyzer.tfdata.edits.kinds import moved_up
 from cs_input_analyzer.tfdata.edits.work import (
     EditError,
     Work,
@@ -51,15 +51,15 @@ def graph(work: Work, edit: Edit) -> None:
 
 
 def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """Only where the function is a lambda that names no shapes, and calls the same of a batch as of a sample."""
+    """Return None unless the function is a lambda that names no shapes, and calls the same of a batch as of a sample."""
     after = to_batch(op, ops)
-    if len(after) != 1 or after[0].code != op.code or not is_elementwise(op) or not takes_any_shape(code, "map", "map_func"):
+    if len(after) != 1 or after[0].code != op.code or not is_elementwise(op) or not takes_any_shape(code):
         return None
     return moved_up(after[0], ops, code)
 
 
 def _path_of(body: Body, node: Any) -> tuple[Any, list[Any], Any]:
-    """The map, the ops between, and the batch, of which either is named; None for what is not there."""
+    """Return the map, the ops between, and the batch, of which either is named; None for what is not there."""
     map_ = node
     while map_ is not None and kind_of(map_.op) in BATCHES | BLIND | HANDS_ON:
         map_ = body.input_of(map_)
@@ -78,7 +78,7 @@ def _path_of(body: Body, node: Any) -> tuple[Any, list[Any], Any]:
 
 
 def _batch_first(work: Work, body: Body, map_: Any, between: Sequence[Any], batch: Any) -> None:
-    """Where every op of the function does to a batch what it does to one sample."""
+    """Put the batch before the map. Raise EditError unless each op of the function takes a batch as it takes a sample."""
     import tensorflow as tf
 
     given, functions = elements_before(body, map_), work.text.functions
@@ -101,7 +101,7 @@ def _batch_first(work: Work, body: Body, map_: Any, between: Sequence[Any], batc
 
 
 def _has_equal_records(work: Work, body: Body, map_: Any) -> bool:
-    """Whether what reaches the map are records of one length: those of FixedLengthRecordDataset, as they were read."""
+    """Return whether what reaches the map are records of one length: those of FixedLengthRecordDataset, as they were read."""
     name = next((name for name, place in work.places.items() if place.node == map_.name and place.function is None), None)
     if body.function is not None or name is None:
         return False
@@ -111,7 +111,7 @@ def _has_equal_records(work: Work, body: Body, map_: Any) -> bool:
 
 
 def _ranks_of_arguments(function: Any, given: Elements, body: Body, map_: Any) -> dict[str, int]:
-    """Of one sample; captured arguments that are neither a table nor a single number are left out."""
+    """Return ranks for one sample. Captured arguments but for tables and single numbers are left out."""
     from tensorflow.core.framework import types_pb2
 
     ranks: dict[str, int] = {}
@@ -125,7 +125,7 @@ def _ranks_of_arguments(function: Any, given: Elements, body: Body, map_: Any) -
 
 
 def _take_batches(function: Any, ranks: Mapping[str, int], *, has_equal_records: bool) -> None:
-    """Changes the function's nodes where a batch needs another op. `ranks`: of its arguments, for one sample."""
+    """Change the function's nodes where a batch needs another op. `ranks`: of its arguments, for one sample."""
     nodes = {node.name: node for node in function.node_def}
     known = dict(ranks)
     # Decoded records by name, of each tensor that is as long as they are.
@@ -176,7 +176,7 @@ def _names_shape(node: Any) -> bool:
 
 
 def _rank_at(tensor: str, nodes: Mapping[str, Any], known: Mapping[str, int]) -> int | None:
-    """Rank of one tensor; a parser's outputs have each their own."""
+    """Return rank of one tensor; a parser's outputs have each their own."""
     node = nodes.get(node_name(tensor))
     if node is not None and node.op == PARSER:
         if not tensor.split(":")[1].startswith("dense_"):
@@ -186,7 +186,7 @@ def _rank_at(tensor: str, nodes: Mapping[str, Any], known: Mapping[str, int]) ->
 
 
 def _rank_of(node: Any, inputs: list[int | None], function: Any, nodes: Mapping[str, Any]) -> int:
-    """Rank of what a node makes of one sample, its batch dimension not counted. Raises EditError where it cannot take a batch."""
+    """Return the rank of a node's result for one sample. Raise EditError if the node cannot take a batch."""
     from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
 
     refused = EditError(f"it calls {node.op}")
@@ -255,7 +255,7 @@ class _Constants:
 
 
 def _sliced(node: Any, inputs: list[int | None], constants: _Constants) -> int:
-    """`x[...]` -> `x[:, ...]`: masks have a bit for each dimension, the first lowest."""
+    """Turn `x[...]` into `x[:, ...]`: masks have a bit for each dimension, the first lowest."""
     first = inputs[0]
     if first is None or first < 0:
         raise EditError(f"it calls {node.op} with what is no tensor of the sample")
@@ -269,7 +269,7 @@ def _sliced(node: Any, inputs: list[int | None], constants: _Constants) -> int:
 
 
 def _joined(node: Any, inputs: list[int | None], constants: _Constants) -> int:
-    """`stack`, which makes a dimension, and `concat`, which does not."""
+    """Give `stack`, which makes a dimension, and `concat`, which does not, one more dimension."""
     parts = inputs if node.op == "Pack" else inputs[:-1]
     rank = parts[0]
     if len(set(parts)) != 1 or rank is None or rank < 0:
@@ -284,7 +284,7 @@ def _joined(node: Any, inputs: list[int | None], constants: _Constants) -> int:
 
 
 def _expanded(node: Any, inputs: list[int | None], constants: _Constants) -> int:
-    """`expand_dims`, and `one_hot`, whose numbers are alike for all samples."""
+    """Give `expand_dims`, and `one_hot` with the same numbers for all samples, one more dimension."""
     first = inputs[0]
     if first is None or first < 0 or any(one != _SINGLE for one in (inputs[1:] if node.op == "OneHot" else ())):
         raise EditError(f"it calls {node.op} with what is no tensor of the sample")
@@ -298,7 +298,7 @@ def _expanded(node: Any, inputs: list[int | None], constants: _Constants) -> int
 
 
 def _reshaped(node: Any, inputs: list[int | None], constants: _Constants) -> int:
-    """To a shape without an open dimension: that of the batch is the open one."""
+    """Reshape a batch, whose dimension is the open one."""
     shape = constants.of(node, 1)
     if inputs[0] is None or inputs[0] < 0 or -1 in shape:
         raise EditError("it calls Reshape to a shape with an open dimension")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from cs_input_analyzer.records import Edit, Op
@@ -36,7 +37,7 @@ class Work:
     opened: dict[tuple[str, str], graph_text.Body] = field(default_factory=dict)
 
     def find(self, op: str) -> tuple[graph_text.Body, Any]:
-        """An op's node, in a body that may be changed."""
+        """Return an op's node, in a body that may be changed."""
         place = self.places.get(op)
         if place is None:
             raise EditError(f"the pipeline has no op {op} that can be edited")
@@ -71,7 +72,7 @@ def number_of(edit: Edit) -> int:
 
 
 def set_number(body: graph_text.Body, node: Any, argument: str, value: int) -> None:
-    """Keeps the type: old versions of some ops take 32 bits."""
+    """Keep the type: old versions of some ops take 32 bits."""
     from tensorflow.core.framework import types_pb2
     from tensorflow.python.framework import op_def_registry
 
@@ -80,7 +81,7 @@ def set_number(body: graph_text.Body, node: Any, argument: str, value: int) -> N
 
 
 def become(body: graph_text.Body, node: Any, op: str, inputs: Sequence[str], kept: Sequence[str]) -> None:
-    """The node turns into another op, which keeps the order, under its name."""
+    """Turn the node into another op, which keeps the order, under its name."""
     from tensorflow.core.framework import node_def_pb2
 
     new = node_def_pb2.NodeDef(name=node.name, op=op, input=list(inputs), device=node.device)
@@ -92,13 +93,13 @@ def become(body: graph_text.Body, node: Any, op: str, inputs: Sequence[str], kep
 
 
 def inputs_with(node: Any, *more: str) -> list[str]:
-    """Inputs with more of them behind, and what only orders stays last, as TensorFlow wants it."""
+    """Return inputs with more of them behind, and what only orders stays last, as TensorFlow wants it."""
     given = list(node.input)
     return [*(name for name in given if not name.startswith("^")), *more, *(name for name in given if name.startswith("^"))]
 
 
 def insert_after(body: graph_text.Body, node: Any, op: str, inputs: Sequence[str]) -> None:
-    """A new op that gives what `node` gives, to all who read from `node`."""
+    """Add an op that hands on the elements of `node` to all who read from it."""
     given = elements_given(node)
     new = body.add(op, [body.tensor(node.name), *inputs])
     graph_text.set_elements(new, given)
@@ -112,7 +113,7 @@ def elements_given(node: Any) -> graph_text.Elements:
 
 
 def elements_before(body: graph_text.Body, node: Any) -> graph_text.Elements:
-    """The elements that an op takes."""
+    """Return the elements that an op takes."""
     source = body.input_of(node)
     if source is None:
         raise EditError("what it reads comes from outside its function")
@@ -120,7 +121,7 @@ def elements_before(body: graph_text.Body, node: Any) -> graph_text.Elements:
 
 
 def exchange(body: graph_text.Body, first: Any, second: Any, *, first_between: Any = None) -> None:
-    """first, second -> second, first; who read from the second now reads from the first. `first_between`: the op that reads from
+    """Exchange two ops: who read from the second now reads from the first. `first_between`: the op that reads from
     the first, where others stand between the two; it takes its place."""
     head = first_between if first_between is not None else second
     head.input[0], source = first.input[0], head.input[0]
@@ -135,7 +136,7 @@ def refuse_state(work: Work, op: str, node: Any, what: str) -> None:
 
 
 def refuse_unrepeatable(op: str, others: Iterable[Op]) -> None:
-    """A cache keeps what the first pass gave: each pass must give the same."""
+    """Refuse a cache behind ops that may give something else in another pass: it keeps the first one."""
     for other in others:
         if other.kind.startswith(("DataService", "Random", "Generator")):
             raise EditError(f"a cache after {op} would keep what {other.kind} gave in the first pass; the next may give another")
@@ -152,12 +153,9 @@ def refuse_several_readers(body: graph_text.Body, node: Any) -> None:
 
 
 def refuse_cycle(body: graph_text.Body) -> None:
-    """TensorFlow's own ordering of stateful ops may contradict the order that the data have now."""
-    waiting = {name: {node_name(tensor) for tensor in node.input} & set(body.nodes) for name, node in body.nodes.items()}
-    while ready := [name for name, needs in waiting.items() if not needs]:
-        for name in ready:
-            del waiting[name]
-        for needs in waiting.values():
-            needs.difference_update(ready)
-    if waiting:
-        raise EditError("TensorFlow wants them to be made in this order")
+    """Refuse a graph that cannot be run: TensorFlow's order of stateful ops may contradict the new order of the data."""
+    needed = {name: map(node_name, node.input) for name, node in body.nodes.items()}
+    try:
+        TopologicalSorter(needed).prepare()
+    except CycleError:
+        raise EditError("TensorFlow wants them to be made in this order") from None

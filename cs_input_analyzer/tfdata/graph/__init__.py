@@ -19,6 +19,8 @@ from cs_input_analyzer.tfdata.graph.nodes import (
     graph_def_of,
     named_inputs,
     node_name,
+    reached_from,
+    sources_of,
     with_called,
 )
 from cs_input_analyzer.tfdata.graph.ops import AUTOTUNE, OpPlace, ops_of, reader_of

@@ -74,7 +74,7 @@ def _dimensions_of(op: Op, walk: Walk, reader: Reader) -> tuple[Labels | None, .
 
 
 def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | None, ...]:
-    """What the function of an op makes of an element."""
+    """Return what the function of an op makes of an element."""
     node, given = reader.nodes[op.name], _shapes_of(reader.nodes[op.inputs[0]])
     shapes = _shapes_of(node)
     if op.kind == "ParseExample":
@@ -92,7 +92,7 @@ def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | Non
 
 
 def _of_source(op: Op, outer: Element, reader: Reader) -> tuple[Labels | None, ...]:
-    """What a `from_tensor_slices` or `from_tensors` in a function makes of the tensors that the function gets."""
+    """Return what a `from_tensor_slices` or `from_tensors` in a function makes of the tensors that the function gets."""
     shapes = _shapes_of(reader.nodes[op.name])
     place = reader.places[op.name]
     function = reader.functions.get(place.function or "")
@@ -110,7 +110,7 @@ def _of_source(op: Op, outer: Element, reader: Reader) -> tuple[Labels | None, .
 
 
 def _shapes_of(node: Any) -> list[Shape]:
-    """Static shapes of the tensors of a dataset's elements."""
+    """Return static shapes of the tensors of a dataset's elements."""
     return [
         None if shape.unknown_rank else tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
         for shape in node.attr["output_shapes"].list.shape
@@ -118,14 +118,14 @@ def _shapes_of(node: Any) -> list[Shape]:
 
 
 def _lengths(element: Element) -> dict[str, tuple[int, int]]:
-    """Each layer's prime and real length."""
+    """Return each layer's prime and real length."""
     named = {name for labels in element.labels for label in labels for name in layers_of(label)}
     ops = [op for op in reversed(element.layers) if op.name in named]
     return {op.name: (prime, size_of(op) or _OPEN_LENGTH) for op, prime in zip(ops, _PRIMES, strict=False)}
 
 
 def _lengthened(element: Element, shapes: Sequence[Shape]) -> list[Shape]:
-    """The shapes, with the length of each labelled dimension set to that of its layers."""
+    """Return the shapes, with the length of each labelled dimension set to that of its layers."""
     lengths = _lengths(element)
     found: list[Shape] = []
     for shape, labels in zip(shapes, element.labels_of_each(len(shapes)), strict=True):
@@ -154,7 +154,7 @@ def _looked_through(
     functions: Mapping[str, Any],
     captured: Mapping[int, Any],
 ) -> list[Labels | None]:
-    """Labels of the tensors `targets` in a function that gets `arguments`. `traced`: their shapes as the function has them."""
+    """Return labels of the tensors `targets` in a function that gets `arguments`. `traced`: shapes in the function as it is."""
     try:
         inferred = _inferred(function, arguments, targets, functions, captured)
     except Exception:  # shapes that were fixed when it was traced do not fit: what TensorFlow raises then has many types
@@ -169,7 +169,7 @@ def _looked_through(
 
 
 def _unknown(traced: Shape) -> Labels | None:
-    """Labels of a tensor of which only the shape is known that the user's function has."""
+    """Return labels of a tensor of which only the shape is known that the user's function has."""
     return None if traced is None else (UNKNOWN,) * len(traced)
 
 
@@ -216,7 +216,7 @@ class _Inferred:
 
 
 def _captured(node: Any, reader: Reader, op: Op) -> dict[int, Any]:
-    """Constants that the function of an op takes besides elements, by their number among these."""
+    """Return constants that the function of an op takes besides elements, by their number among these."""
     if op.within is not None:
         return {}
     return {
@@ -233,7 +233,7 @@ def _inferred(
     functions: Mapping[str, Any],
     captured: Mapping[int, Any],
 ) -> list[_Inferred]:
-    """Shapes of tensors of a function whose first arguments have these shapes. Raises what TensorFlow raises."""
+    """Return shapes of tensors of a function whose first arguments have these shapes. Raise what TensorFlow raises."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import importer
@@ -278,7 +278,7 @@ def _inferred(
 def _inlined(
     function: Any, functions: Mapping[str, Any], prefix: str = "", depth: int = 0
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The nodes of a function by name, those of the functions that it calls among them; and the tensors that its own names mean."""
+    """Return the nodes of a function and of the functions that it calls, by name, and the tensors that its own names mean."""
     from tensorflow.python.framework import function_def_to_graph as converting
 
     graph_def, flat = converting.function_def_to_graph_def(function)

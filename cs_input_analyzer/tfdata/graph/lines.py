@@ -41,7 +41,7 @@ class SourceLog:
     lines: dict[int, Source] = field(default_factory=dict)
 
     def note(self) -> int:
-        """Writes down where the running code was called from; gives its number."""
+        """Note where the running code was called from, and return its number."""
         number = len(self.lines)
         self.lines[number] = where_built()
         return number
@@ -49,8 +49,10 @@ class SourceLog:
 
 @contextmanager
 def recorded_sources() -> Iterator[SourceLog]:
-    """While open, every Dataset that is built gets a serial number and its user's source line in the log. Ops without metadata have
-    the number in an attribute of their own, and at the top, where TensorFlow drops those, in the Python object."""
+    """Give every Dataset that is built a serial number, and its user's source line in the log, while open.
+
+    Ops without metadata have the number in an attribute, and at the top, where TensorFlow drops those, in the Python object.
+    """
     import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.data.ops import dataset_ops
@@ -111,7 +113,7 @@ def where_built() -> Source:
 
 
 def _as_written(filename: str, lineno: int) -> tuple[str, int]:
-    """The line behind one that AutoGraph generated and TensorFlow did not map back: of a function that another one returned."""
+    """Return the line behind one that AutoGraph generated and TensorFlow did not map back, as of a returned function."""
     if os.path.basename(filename).startswith(_GENERATED):
         from tensorflow.python.autograph.impl import api
         from tensorflow.python.autograph.pyct.origin_info import LineLocation
@@ -128,12 +130,12 @@ def _as_written(filename: str, lineno: int) -> tuple[str, int]:
 
 
 def is_users_own(filename: str) -> bool:
-    """Whether code is the user's: not ours, not TensorFlow's or Python's own, and of no package that was installed."""
+    """Return whether code is the user's: not ours, not TensorFlow's or Python's own, and of no package that was installed."""
     return not (is_library(filename) or is_installed(filename) or filename.startswith(_STDLIB))
 
 
 def is_library(filename: str, names: Sequence[str] = _LIBRARIES) -> bool:
-    """Whether a frame is of these packages, or Python's own. By the folders of the packages: users have a `tensorflow/`, too."""
+    """Return whether a frame is of these packages, by their folders (users have a `tensorflow/`, too), or Python's own."""
     # A file that AutoGraph generated is the user's line only after TensorFlow has mapped it back, which it does not do everywhere.
     if filename.startswith(("<frozen", "<string>", "<__array")) or os.path.basename(filename).startswith(_GENERATED):
         return True
@@ -153,7 +155,7 @@ def number_in_metadata(node: Any) -> int | None:
 
 
 def numbers_at_top(graph_def: Any, dataset: Any, lines: Mapping[int, Source]) -> dict[str, int]:
-    """Serial numbers of the nodes at the top, by the Python objects that they were made of, as far as the two are alike."""
+    """Return serial numbers of the nodes at the top, by the Python objects that they were made of, as far as the two are alike."""
     nodes = {node.name: node for node in graph_def.node}
     result = next((node.input[0] for node in graph_def.node if node.op == "_Retval"), "")
     found: dict[str, int] = {}

@@ -11,7 +11,7 @@ _MAX_LIST_VALUES = 8
 
 
 def graph_def_of(dataset: Any) -> Any:
-    """The GraphDef of a dataset. The first version of the op takes stateful functions too, which the second refuses."""
+    """Return the GraphDef of a dataset. The first version of the op takes stateful functions too, which the second refuses."""
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.ops import gen_dataset_ops
 
@@ -25,7 +25,7 @@ def graph_def_of(dataset: Any) -> Any:
 
 
 def node_name(tensor: str) -> str:
-    """The node that a tensor comes from."""
+    """Return the node that a tensor comes from."""
     return tensor.split(":")[0].lstrip("^")
 
 
@@ -47,7 +47,7 @@ def reached_from(names: Iterable[str], following: Callable[[str], Iterable[str]]
 
 
 def constant_of(node: Any) -> Any:
-    """The array of a Const node, a number or a short list; None for anything else."""
+    """Return the array of a Const node, a number or a short list; None for anything else."""
     import tensorflow as tf
 
     if node is None or node.op != "Const":
@@ -62,7 +62,7 @@ def constant_of(node: Any) -> Any:
 
 
 def functions_of(node: Any) -> list[str]:
-    """The names of the functions that a node calls."""
+    """Return the names of the functions that a node calls."""
     names = [value.func.name for value in node.attr.values() if value.HasField("func")]
     return names + [function.name for value in node.attr.values() for function in value.list.func]
 
@@ -77,7 +77,7 @@ def with_called(names: Iterable[str], functions: Mapping[str, Any]) -> list[Any]
 
 
 def named_inputs(node: Any) -> dict[str, list[str]]:
-    """Input tensors by the argument names of the op's definition; by position where the op is unknown."""
+    """Return input tensors by the argument names of the op's definition; by position where the op is unknown."""
     from tensorflow.python.framework import op_def_registry
 
     given = [name for name in node.input if not name.startswith("^")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -37,13 +37,17 @@ _SAME_SIZE = frozenset({"Cast", "Mul", "Sub", "AddV2", "RealDiv", "Div", "Ensure
 
 
 def ops_of(graph_def: Any) -> tuple[Op, ...]:
-    """All dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them."""
+    """Return all dataset ops of a GraphDef, sources first; nested ones stand before the op whose function holds them."""
     return tuple(reader_of(graph_def).ops)
 
 
 def reader_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers: Mapping[str, int] | None = None) -> Reader:
-    """A reader that has read the whole GraphDef: its `ops`, and their `places`. `lines` by serial number; `numbers` of nodes at the
-    top that have none in their metadata."""
+    """Return a reader that has read the whole GraphDef: its `ops`, and their `places`.
+
+    Args:
+        lines: by serial number.
+        numbers: of nodes at the top that have none in their metadata.
+    """
     functions = {function.signature.name: function for function in graph_def.library.function}
     reader = Reader(functions=functions, lines=lines or {}, numbers=numbers or {})
     nodes = reader.top = {node.name: node for node in graph_def.node}
@@ -81,8 +85,8 @@ class Reader:
     top: dict[str, Any] = field(default_factory=dict)
 
     def read(self, tensor: str, nodes: Mapping[str, Any], scope: _Scope = _TOP) -> str | None:
-        """Reads the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length.
-        Gives the name of the op whose dataset the tensor is; None where it is none."""
+        """Read the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length. Return
+        the name of the op whose dataset the tensor is; None if it is none."""
         pending = [(node_name(tensor), False)]
         while pending:
             key, is_expanded = pending.pop()
@@ -101,7 +105,7 @@ class Reader:
         return self.names.get((scope, node_name(tensor)))
 
     def _name_of(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str | None:
-        """The op that a node is, or passes on; a call (`tf.function`, `tf.cond`) passes on what the function returns."""
+        """Return the op that a node is, or passes on; a call (`tf.function`, `tf.cond`) passes on what the function returns."""
         if is_dataset_op(node.op):
             return self._add(node, nodes, upstream, scope)
         if _is_call(node):
@@ -144,7 +148,7 @@ class Reader:
                 source=source,
                 library_source=library,
                 inputs=tuple(upstream),
-                parameters=_parameters(node, named_inputs(node), nodes) | _length_of(node, given) | self._key_of(node),
+                parameters=_parameters(node, nodes) | self._key_of(node),
                 within=scope[0],
                 function_ops=tuple(sorted(called)),
                 shared=_shared(functions),
@@ -158,7 +162,7 @@ class Reader:
         return name
 
     def _key_of(self, node: Any) -> dict[str, Scalar]:
-        """Whether the groups of a `group_by_window` have a component of the element for their key."""
+        """Return whether the groups of a `group_by_window` have a component of the element for their key."""
         if kind_of(node.op) != "GroupByWindow" or node.attr["key_func"].func.name not in self.functions:
             return {}
         function = self.functions[node.attr["key_func"].func.name]
@@ -172,7 +176,7 @@ class Reader:
         return [self.functions[name] for name in functions_of(node) if name in self.functions]
 
     def _read_function(self, function: Any, within: str | None) -> str | None:
-        """Reads the dataset ops of a function's body; gives the one that it returns, None where it returns no dataset."""
+        """Read the dataset ops of a function's body; return the one that it gives, None without one."""
         nodes = {node.name: node for node in function.node_def}
         scope = (within, function.signature.name)
         for node in function.node_def:
@@ -180,13 +184,6 @@ class Reader:
                 self.read(node.name, nodes, scope)
         results = [self.read(tensor, nodes, scope) for tensor in function.ret.values()]
         return next((name for name in results if name is not None), None)
-
-
-def _length_of(node: Any, given: Sequence[Any]) -> dict[str, Scalar]:
-    """Return the elements that arrays are sliced into, if the graph holds the arrays."""
-    first = given[0] if given and kind_of(node.op) == "TensorSlice" and given[0].op == "Const" else None
-    dims = first.attr["value"].tensor.tensor_shape.dim if first is not None else ()
-    return {"elements": dims[0].size} if dims else {}
 
 
 def _seed_of(node: Any) -> tuple[str, int, int] | None:
@@ -218,7 +215,7 @@ def _draws_alike(function: Any) -> bool:
 
 
 def _shared(functions: list[Any]) -> tuple[str, ...]:
-    """See `Op.shared`. What an op passes on number by number, as a cast does, is still the same."""
+    """Return `Op.shared`. An op that passes numbers on one by one, as a cast does, counts as nothing."""
     found: set[str] = set()
     for function in functions:
         kinds = {node.name: node.op for node in function.node_def} | {one.name: "argument" for one in function.signature.input_arg}
@@ -240,7 +237,7 @@ def _shared(functions: list[Any]) -> tuple[str, ...]:
 
 
 def _is_call(node: Any) -> bool:
-    """Whether the op calls functions of the graph and may give back a dataset: `PartitionedCall`, `If`, `Case`, `While`."""
+    """Return whether the op calls functions of the graph and may give back a dataset: `PartitionedCall`, `If`, `Case`, `While`."""
     from tensorflow.core.framework import types_pb2
 
     if is_dataset_op(node.op) or not any(value.HasField("func") or value.list.func for value in node.attr.values()):
@@ -249,7 +246,7 @@ def _is_call(node: Any) -> bool:
 
 
 def _may_lead_to_dataset(node: Any) -> bool:
-    """Whether the op can carry a dataset: it gives a variant, passes one on, or is of a library that we do not know."""
+    """Return whether the op can carry a dataset: it gives a variant, passes one on, or is of a library that we do not know."""
     from tensorflow.core.framework import types_pb2
     from tensorflow.python.framework import op_def_registry
 
@@ -261,9 +258,14 @@ def _may_lead_to_dataset(node: Any) -> bool:
     return is_variant or node.op in _WRAPPERS
 
 
-def _parameters(node: Any, inputs: Mapping[str, list[str]], nodes: Mapping[str, Any]) -> dict[str, Scalar | tuple[Scalar, ...]]:
+def _parameters(node: Any, nodes: Mapping[str, Any]) -> dict[str, Scalar | tuple[Scalar, ...]]:
+    """Return constants and attributes of an op; of arrays that are sliced, the number of elements."""
     found: dict[str, Scalar | tuple[Scalar, ...]] = {}
-    for argument, tensors in inputs.items():
+    first = next(iter(sources_of(node)), "")
+    if kind_of(node.op) == "TensorSlice" and first in nodes and nodes[first].op == "Const":
+        dims = nodes[first].attr["value"].tensor.tensor_shape.dim
+        found |= {"elements": dims[0].size} if dims else {}
+    for argument, tensors in named_inputs(node).items():
         if len(tensors) == 1:
             array = constant_of(nodes.get(node_name(tensors[0])))
             if array is None or array.size == 0:
@@ -281,7 +283,7 @@ def _parameters(node: Any, inputs: Mapping[str, list[str]], nodes: Mapping[str, 
 
 
 def _options_set(serialized: bytes) -> dict[str, Scalar | tuple[Scalar, ...]]:
-    """What a `tf.data.Options` sets, named as users write it: `deterministic`, `threading.private_threadpool_size`, …"""
+    """Return what a `tf.data.Options` sets, named as users write it: `deterministic`, `threading.private_threadpool_size`, …"""
     from tensorflow.core.framework import dataset_options_pb2
 
     def visit(message: Any, path: str) -> Iterator[tuple[str, Scalar]]:

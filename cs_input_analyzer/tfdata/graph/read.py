@@ -34,8 +34,9 @@ def read_graph(
     redirected: tuple[str, ...] = (),
     sized: Sized | None = None,
 ) -> PipelineGraph:
-    """The graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only; `sized`
-    are those that were read before. `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes them."""
+    """Return the graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only;
+    `sized` are those that were read before. `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes
+    them."""
     import tensorflow as tf
 
     graph_def = graph_def_of(dataset)
@@ -91,7 +92,7 @@ def _is_unreadable(dataset: Any) -> bool:
 
 
 def element_components(element_spec: Any) -> tuple[Component, ...]:
-    """The tensors of an element in flattening order, named by their path: `features/input_ids`, `0`, `1`."""
+    """Return the tensors of an element in flattening order, named by their path: `features/input_ids`, `0`, `1`."""
     from tensorflow.python.util import nest
 
     found = []
@@ -113,13 +114,13 @@ def file_set(sized: Sequence[tuple[str, int]]) -> FileSet | None:
 
 
 def sized_files_of(dataset: Any) -> Sized:
-    """The existing files that a graph names in string constants, with their sizes, in the order of their paths."""
+    """Return the existing files that a graph names in string constants, with their sizes, in the order of their paths."""
     return _sized_files(graph_def_of(dataset))
 
 
 def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> dict[str, Sized]:
-    """Name of each op that reads files, as in `ops_of` -> the files that are named to it, with their sizes. `known`: sizes that
-    were asked for before."""
+    """Return name of each op that reads files, as in `ops_of` -> the files that are named to it, with their sizes. `known`: sizes
+    that were asked for before."""
     reader = reader_of(graph_def)
     readers = reader_ops(reader.ops)
     # The lines of a list of files are no files of who opens them: what is behind another reader is not looked at.
@@ -138,7 +139,7 @@ def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> d
 
 
 def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: Set[tuple[str, str]]) -> list[Any]:
-    """All nodes that the one at `place` depends on, itself included, up to `ends`; and those of functions called on the way."""
+    """Return all nodes that the one at `place` depends on, with itself, up to `ends`; and those of functions called there."""
     scope = place.function or ""
     own = nodes[scope]
 
@@ -151,7 +152,7 @@ def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: 
 
 
 def _sized_files(graph_def: Any) -> Sized:
-    """The existing files that a graph names, but for those that fill lookup tables: a vocabulary is no data."""
+    """Return the existing files that a graph names, but for those that fill lookup tables: a vocabulary is no data."""
     scopes = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
     kept = []
     for scope in scopes:
@@ -161,7 +162,7 @@ def _sized_files(graph_def: Any) -> Sized:
 
 
 def _strings_in(nodes: Iterable[Any]) -> Iterator[str]:
-    """What the string constants among these nodes hold."""
+    """Return what the string constants among these nodes hold."""
     import tensorflow as tf
     from tensorflow.core.framework import types_pb2
 

@@ -20,7 +20,7 @@ Sized = tuple[tuple[str, int], ...]
 
 
 def existing(names: Iterable[str], known: Mapping[str, int] | None = None) -> Sized:
-    """Regular files among these, with their sizes, by path; one that vanishes meanwhile is none. `known`: what was asked before."""
+    """Return regular files among these, with their sizes, by path. `known`: sizes that were asked for before."""
     known = known or {}
     paths = sorted(set(names))
     asked = [path for path in paths if path not in known]
@@ -33,7 +33,7 @@ def existing(names: Iterable[str], known: Mapping[str, int] | None = None) -> Si
 
 
 def folder_of(paths: Sequence[str]) -> str:
-    """The folder that all of these are below; `gs://bucket` keeps its scheme. Files of different stores have none: `/`."""
+    """Return the folder that all of these are below; `gs://bucket` keeps its scheme. Files of different stores have none: `/`."""
     schemes = {match.group() if (match := _SCHEME.match(path)) else "" for path in paths}
     if schemes == {""}:
         return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
@@ -44,7 +44,7 @@ def folder_of(paths: Sequence[str]) -> str:
 
 
 def _sizes(paths: Sequence[str], size_of: Callable[[str], int | None], most: int, at_once: int = ASKED_AT_ONCE) -> dict[str, int]:
-    """Sizes of the files among these, of which at most so many are asked about, so many `at_once` by one thread."""
+    """Return sizes of the files among these, of which at most so many are asked about, so many `at_once` by one thread."""
     step = max(1, -(-len(paths) // most))
     asked = paths[::step]
     parts = [asked[start : start + at_once] for start in range(0, len(asked), at_once)]
@@ -57,7 +57,7 @@ def _sizes(paths: Sequence[str], size_of: Callable[[str], int | None], most: int
 
 
 def _local_size(path: str) -> int:
-    """Bytes of the file, -1 for what is none: no regular file, not a path at all, or gone."""
+    """Return bytes of the file, -1 for what is none: no regular file, not a path at all, or gone."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -66,7 +66,7 @@ def _local_size(path: str) -> int:
 
 
 def _remote_size(path: str) -> int | None:
-    """Bytes of the file, -1 for what is none; None where TensorFlow cannot ask: then reading fails, and says why."""
+    """Return bytes of the file, -1 for what is none; None if TensorFlow cannot ask: then reading fails, and says why."""
     import tensorflow as tf
 
     try:

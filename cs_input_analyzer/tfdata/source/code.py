@@ -33,21 +33,21 @@ _UNPARSABLE = (cst.ParserSyntaxError, cst.CSTValidationError, ValueError, Recurs
 
 
 def count_calls(code: str | None, method: str) -> int:
-    """How often the statement calls `method`; 0 where it cannot be parsed."""
+    """Return how often the statement calls `method`; 0 where it cannot be parsed."""
     statement = _parse(code)
     return len(statement.calls(method)) if statement else 0
 
 
 def argument_of(code: str | None, method: str, name: str, *, nth: int | None = None) -> str | None:
-    """The text of an argument as the user wrote it; None where it is not given."""
+    """Return the text of an argument as the user wrote it; None if it is not given."""
     _, call = _find(code, method, nth)
     given = _argument(call, method, name) if call is not None else None
     return _text(given.value.with_changes(lpar=[], rpar=[])) if given is not None else None
 
 
 def with_argument(code: str | None, method: str, name: str, value: str, *, nth: int | None = None) -> str | None:
-    """The call of `method` with `name=value`: replaces what was given, by keyword or by position, else adds a keyword. None also
-    where `*args` or `**kwargs` may hold it already."""
+    """Return the call of `method` with `name=value`: replaces what was given, by keyword or by position, else adds a keyword. None
+    also where `*args` or `**kwargs` may hold it already."""
     statement, call = _find(code, method, nth)
     if statement is None or call is None or any(argument.star for argument in call.args):
         return None
@@ -73,7 +73,7 @@ def with_argument(code: str | None, method: str, name: str, value: str, *, nth: 
 
 
 def with_call_after(code: str | None, method: str, call: str, *, nth: int | None = None) -> str | None:
-    """One more call in the chain: `ds.batch(32)`, `batch`, `prefetch(2)` -> `ds.batch(32).prefetch(2)`. In a chain that gives
+    """Add a call to the chain: `ds.batch(32)`, `batch`, `prefetch(2)` -> `ds.batch(32).prefetch(2)`. In a chain that gives
     each call a line of its own, the new one gets its own line too, and comments stay with theirs."""
     statement, found = _find_in_chain(code, method, nth)
     if statement is None or found is None:
@@ -83,7 +83,7 @@ def with_call_after(code: str | None, method: str, call: str, *, nth: int | None
 
 
 def with_method(code: str | None, method: str, new_method: str, *, nth: int | None = None) -> str | None:
-    """Another method with the same arguments: `files.flat_map(f)` -> `files.interleave(f)`."""
+    """Call another method with the same arguments: `files.flat_map(f)` -> `files.interleave(f)`."""
     statement, call = _find(code, method, nth)
     if statement is None or call is None:
         return None
@@ -92,7 +92,7 @@ def with_method(code: str | None, method: str, new_method: str, *, nth: int | No
 
 
 def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
-    """Two neighbours of a chain exchanged: `ds.batch(8).shuffle(99)`, `batch`, `shuffle` -> `ds.shuffle(99).batch(8)`."""
+    """Return two neighbours of a chain exchanged: `ds.batch(8).shuffle(99)`, `batch`, `shuffle` -> `ds.shuffle(99).batch(8)`."""
     statement, later = _find_in_chain(code, second, None)
     same, earlier = _find_in_chain(code, first, None)
     if statement is None or same is None or later is None or earlier is None or not isinstance(later.func, cst.Attribute):
@@ -107,11 +107,11 @@ def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
     return statement.spliced(source[:begin] + source[middle:end] + source[begin:middle] + source[end:])
 
 
-def takes_any_shape(code: str | None, method: str, name: str) -> bool:
-    """Whether a function that is given to the only call of `method` can be seen not to ask for shapes: a lambda right there that
-    calls TensorFlow only (`tf.…`), and nothing about shapes."""
-    _, call = _find(code, method, None)
-    given = _argument(call, method, name) if call is not None else None
+def takes_any_shape(code: str | None) -> bool:
+    """Return whether the function of the only `map` can be seen not to ask for shapes: a lambda right there that calls TensorFlow
+    only (`tf.…`), and nothing about shapes."""
+    _, call = _find(code, "map", None)
+    given = _argument(call, "map", "map_func") if call is not None else None
     if given is None or not isinstance(given.value, cst.Lambda):
         return False
     for node in _nodes(given.value.body):
@@ -136,18 +136,18 @@ class _Statement:
         return self.tree.bytes
 
     def calls(self, method: str) -> list[cst.Call]:
-        """Calls of a method (or a class of that name), in the order in which a chain makes them."""
+        """Call of a method (or a class of that name), in the order in which a chain makes them."""
         return [node for node in _nodes(self.tree) if isinstance(node, cst.Call) and _called(node) == method]
 
     def end(self, node: cst.BaseExpression, *, with_brackets: bool = False) -> int:
-        """The byte after an expression; after the brackets round it where those are wanted too."""
+        """Return the byte after an expression; after the brackets round it where those are wanted too."""
         wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
         span = wrapper.resolve(ByteSpanPositionProvider)[node]
         brackets = "".join(map(_text, node.rpar)) if with_brackets else ""
         return span.start + span.length + len(brackets.encode())
 
     def end_of_line(self, end: int, call: cst.Call) -> int:
-        """Where the line of a chain is over that ends at `end`: behind its comment, where `call` stands on a line of its own."""
+        """Return the end of the line of a chain that ends at `end`: behind its comment, if `call` has a line of its own."""
         rest = re.match(rb"[ \t]*#[^\n]*", self.source[end:])
         return end + rest.end() if rest and _break_before(call) else end
 
@@ -156,7 +156,7 @@ class _Statement:
         return self.spliced(changed.bytes) if isinstance(changed, cst.Module) else None
 
     def spliced(self, source: bytes) -> str | None:
-        """Another text as a statement; None where it is none."""
+        """Return another text as a statement; None if it is none."""
         return f"{self.indent}{source.decode()}" if _parse(source.decode()) is not None else None
 
 
@@ -174,7 +174,7 @@ def _parse(code: str | None) -> _Statement | None:
 
 
 def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """A node and all below it, each after those that it holds: calls in the order in which they are made."""
+    """Return a node and all below it, each after those that it holds: calls in the order in which they are made."""
     for child in node.children:
         yield from _nodes(child)
     yield node
@@ -193,7 +193,7 @@ def _find(code: str | None, method: str, nth: int | None) -> tuple[_Statement | 
 
 
 def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, cst.Call | None]:
-    """As `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`. None for a
+    """Find, as `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`. None for a
     function of a module that is not given to `apply`: what it gives is not known."""
     statement, call = _find(code, method, nth)
     if statement is None or call is None:
@@ -203,7 +203,7 @@ def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Sta
 
 
 def _is_of_a_module(call: cst.Call) -> bool:
-    """`tf.data.experimental.unbatch()`, `experimental.unbatch()`; a class, as in `tf.data.Dataset.range(9)`, is no module."""
+    """Return True for `tf.data.experimental.unbatch()`, `experimental.unbatch()`; a class is no module."""
     names, node = list[str](), call.func
     while isinstance(node, cst.Attribute):
         names.append(node.attr.value)
@@ -212,7 +212,7 @@ def _is_of_a_module(call: cst.Call) -> bool:
 
 
 def _called(call: cst.Call) -> str | None:
-    """The name that a call calls. A plain name only where it is a class: `map(f, xs)` is Python's own."""
+    """Return the name that a call calls. A plain name only where it is a class: `map(f, xs)` is Python's own."""
     if isinstance(call.func, cst.Attribute):
         return call.func.attr.value
     return call.func.value if isinstance(call.func, cst.Name) and call.func.value[:1].isupper() else None
@@ -229,7 +229,7 @@ def _argument(call: cst.Call, method: str, name: str) -> cst.Arg | None:
 
 
 def _break_before(call: cst.Call) -> str:
-    """Line break and indent before the dot of a call that stands on a line of its own; empty where it does not."""
+    """Return line break and indent before the dot of a call that stands on a line of its own; empty where it does not."""
     if not isinstance(call.func, cst.Attribute):
         return ""
     before, newline, blank = _text(call.func.dot.whitespace_before).rpartition("\n")

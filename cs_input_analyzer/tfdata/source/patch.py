@@ -80,7 +80,9 @@ def make_patch(changes: Sequence[_Change], texts: Mapping[str, str]) -> SourcePa
             applied.append(change)
     files = []
     for path, wanted in spans.items():
-        after = _applied(_plain(texts[path]), wanted)
+        after = _plain(texts[path])
+        for span in sorted(wanted, reverse=True):
+            after = after[: span.begin] + span.text + after[span.end :]
         try:
             ast.parse(after)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -122,7 +124,7 @@ def _place(change: Change) -> tuple[str, int | None]:
 
 
 def _differences(before: str, after: str) -> Iterator[_Span]:
-    """What changes, word by word: fixes of one statement meet only where they change the same words."""
+    """Return what changes, word by word: fixes of one statement meet only where they change the same words."""
     old, new = _TOKENS.findall(before), _TOKENS.findall(after)
     for tag, begin, end, new_begin, new_end in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -130,15 +132,8 @@ def _differences(before: str, after: str) -> Iterator[_Span]:
             yield _Span(start, start + len("".join(old[begin:end])), "".join(new[new_begin:new_end]))
 
 
-def _applied(text: str, spans: Sequence[_Span]) -> str:
-    for span in sorted(spans, reverse=True):
-        text = text[: span.begin] + span.text + text[span.end :]
-    return text
-
-
 def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
-    """The patch as text, for `patch -p0` in the folder `root` as for `git apply` there. Raises ValueError where a file is
-    not below it."""
+    """Return the patch as text, for `patch -p0` or `git apply` in `root`. Raise ValueError for a file that is not below it."""
     lines: list[str] = []
     for file in files:
         name = f"./{PurePath(file.path).relative_to(root).as_posix()}"

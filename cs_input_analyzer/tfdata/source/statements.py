@@ -31,7 +31,7 @@ class Statement:
 
 
 def code_at(source: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """The code of a statement (cut where it is very long), by `path:line`, and the rules ignored there; (None, ()) without."""
+    """Return the code of a statement (cut if very long), by `path:line`, and the rules ignored there; else (None, ())."""
     path, _, line = (source or "").rpartition(":")
     if not path or not line.isdigit():
         return None, ()
@@ -44,7 +44,7 @@ def code_at(source: str | None) -> tuple[str | None, tuple[str, ...]]:
 
 
 def find_statement(text: str, line: int) -> Statement | None:
-    """The innermost statement of a Python file on a line; None where there is none, or the file does not parse."""
+    """Return the innermost statement of a Python file on a line; None if there is none, or the file does not parse."""
     found = [node for node in _statements(text) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     if not found:
         return None
@@ -62,7 +62,7 @@ def find_statement(text: str, line: int) -> Statement | None:
 
 @functools.lru_cache(maxsize=16)
 def _statements(text: str) -> tuple[ast.stmt, ...]:
-    """Each after those that hold it."""
+    """Return each after those that hold it."""
     try:
         return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a file that changed since it was imported
@@ -70,8 +70,8 @@ def _statements(text: str) -> tuple[ast.stmt, ...]:
 
 
 def is_installed(filename: str) -> bool:
-    """Whether it is of a package that was installed: below `site-packages`, or into another folder of `sys.path` (pip's `--target`,
-    a module of a cluster), where the installer left a record of it."""
+    """Return whether it is of a package that was installed: below `site-packages`, or into another folder of `sys.path` (pip's
+    `--target`, a module of a cluster), where the installer left a record of it."""
     if _INSTALLED.search(filename):
         return True
     above = (folder for folder in sys.path if folder and filename.startswith(folder.rstrip(os.sep) + os.sep))
@@ -80,6 +80,6 @@ def is_installed(filename: str) -> bool:
 
 @functools.cache
 def _names_installed(folder: str) -> frozenset[str]:
-    """What installers recorded in a folder: its packages, and modules that are one file."""
+    """Return what installers recorded in a folder: its packages, and modules that are one file."""
     lines = (line for found in distributions(path=[folder]) for line in (found.read_text("RECORD") or "").splitlines())
     return frozenset(re.split("[/,]", line, maxsplit=1)[0] for line in lines)

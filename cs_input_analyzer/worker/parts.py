@@ -1,8 +1,8 @@
-"""Measure the pipeline cut behind its ops, for CPU that no snapshot of the running iterator tells apart.
+"""Run parts of the pipeline alone: its readers, what comes before an `ignore_errors`, and all up to an op.
 
-Snapshots miss two kinds of CPU. Iterators that live for milliseconds take their counts along. And the executor, the threads inside
-an op and the hand-over between threads count for no op. So parts of the pipeline run alone: what one part takes and the part before
-it does not is what its last op costs.
+The readers alone are a ceiling that no change behind them can lift. Parts that end at ops show CPU that snapshots miss: iterators
+that live for milliseconds take their counts along, and threads inside an op count for no op. The last op of a part costs the
+difference between that part and the part before it.
 """
 
 from __future__ import annotations
@@ -10,19 +10,30 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from cs_input_analyzer.model.steady_state import steady_window
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
-from cs_input_analyzer.tfdata.edits import prefix_of
+from cs_input_analyzer.tfdata.edits import FILLED, prefix_of, source_only
 from cs_input_analyzer.tfdata.folding import joint_of
 from cs_input_analyzer.tfdata.lineage import upstream
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, LIGHT, WRITERS
 from cs_input_analyzer.tfdata.threads import inside
-from cs_input_analyzer.worker.failures import named_message
+from cs_input_analyzer.worker.failures import MESSAGE_LIMIT, named_message, plain_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
 from cs_input_analyzer.worker.steady_clock import now_s
+
+# The loop takes so many elements at a time, so that its own cost does not count. They stay in memory.
+TAKEN, TAKEN_BYTES = 64, 64 << 20
+
+# The readers run alone for so long.
+SOURCE_S = 1.0
+
+# Elements before an `ignore_errors` that are looked at, for at most so long.
+IGNORED_LOOK, IGNORED_S, IGNORED_PATIENCE_S = 10_000, 1.0, 1.0
 
 # Nothing is looked at where snapshots left less of the CPU than this, and saw all heavy ops.
 LEAST_RATIO = 0.1
@@ -35,18 +46,98 @@ WARM_RATIO = 0.3
 # Whole passes count where they end in a turn. Where the first element takes more of a turn than this, elements come in bursts: then
 # only whole passes count.
 BURST_RATIO = 0.5
-# Elements of a part that the loop takes at a time, so that its own cost does not count. They stay in memory. The loop takes so many
-# times in a turn at least: what runs ahead at the end of a turn, and what is left over at the end of the data, must not count much.
-TAKEN, TAKEN_BYTES = 64, 64 << 20
+# The loop takes so many times in a turn at least: elements that run ahead at its end, or are left over, must not count much.
 LEAST_TIMES = 20
 # A part that hangs, or whose pass takes longer, is left behind this long after the time is up.
-PATIENCE_S = 3.0
+LOOK_PATIENCE_S = 3.0
+
+_Tell = Callable[[dict[str, Any] | None], None]
+
+
+def _told(run: Callable[[_Tell], None], until_s: float) -> Iterator[dict[str, Any]]:
+    """Yield what `run` tells in a thread of its own, until it tells None or the time is up.
+
+    A pipeline that hangs goes on in that thread until the process ends.
+    """
+    told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    threading.Thread(target=run, args=(told.put,), daemon=True).start()
+    while (left_s := until_s - time.monotonic()) > 0:
+        try:
+            one = told.get(timeout=left_s)
+        except queue.Empty:
+            return
+        if one is None:
+            return
+        yield one
+
+
+def count_ignored(journal: JournalWriter, dataset: Any, ops: Sequence[Op]) -> None:
+    """Count the errors that each `ignore_errors` at the top hides among the first elements before it; note the first of them."""
+    by_name = {op.name: op for op in ops}
+    ignoring = [op for op in ops if op.kind == "IgnoreErrors" and op.within is None and op.inputs]
+    until_s = time.monotonic() + IGNORED_S
+
+    def count(tell: _Tell) -> None:
+        for place, op in enumerate(ignoring):
+            seconds = (until_s - time.monotonic()) / (len(ignoring) - place)
+            before = by_name[op.inputs[0]]
+            while before.kind in FILLED and before.inputs:
+                before = by_name[before.inputs[0]]
+            try:
+                elements, errors = _errors_of(prefix_of(dataset, before.name), seconds)
+            except Exception:  # a part that cannot run alone is no failure of the user's pipeline, and says nothing
+                continue
+            tell({"op": op.name, "elements": elements, "dropped": len(errors), "error": errors[0] if errors else ""})
+        tell(None)
+
+    counted = list(_told(count, until_s + IGNORED_PATIENCE_S))
+    if counted:
+        journal.event("ignored", each=counted)
+
+
+def _errors_of(part: Any, seconds: float) -> tuple[int, list[str]]:
+    """Return how many of the first elements were asked for, and the messages of those that failed."""
+    import tensorflow as tf
+
+    until_s = time.monotonic() + seconds
+    iterator, elements, errors = iter(part), 0, list[str]()
+    while elements < IGNORED_LOOK and time.monotonic() < until_s:
+        try:
+            next(iterator)
+        except StopIteration:
+            break
+        except tf.errors.OpError as error:
+            errors.append(plain_message(error)[:MESSAGE_LIMIT])
+        elements += 1
+    return elements, errors
+
+
+def sample_readers(journal: JournalWriter, dataset: Any) -> None:
+    """Run the readers alone, in batches, for a moment, and note how fast they are; nothing if no op reads files."""
+    records = TAKEN
+    try:
+        source = source_only(dataset)
+        if source is None or (first := next(iter(source), None)) is None:
+            return
+        records = max(1, min(TAKEN, TAKEN_BYTES // max(1, bytes_of(first))))
+        del first
+        source = source.repeat().batch(records).prefetch(2)
+        loop, iterator = SamplingLoop(), iter(source)
+        loop(iterator, 1)  # traces, and fills what is to be filled
+        read = loop(iterator, until_s=now_s() + SOURCE_S)
+        if read.error is not None or read.ended:
+            return
+    except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline
+        journal.event("source", records_per_batch=records, window=None, message=named_message(error))
+        return
+    window = steady_window(read.stamps_s)
+    journal.event("source", records_per_batch=records, window=asdict(window.gap_s) if window else None, message="")
 
 
 def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile: Profile, seconds: float) -> None:
-    """Write the CPU of one element at the end of each part; nothing where snapshots told enough, or no part can run.
+    """Note the CPU of one element at the end of each part; nothing if snapshots told enough, or no part can run.
 
-    This is the last that a worker does: a part that hangs goes on in its thread until the process ends.
+    A worker does this last: a part that hangs goes on until the process ends.
     """
     light = {op.name for op in ops if op.kind in LIGHT}
     # A light op with much of the CPU holds the start of its input, which the model counts for it.
@@ -55,28 +146,17 @@ def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile:
     # A part behind a cache would fill one of its own first.
     if (hidden < LEAST_RATIO and are_seen) or any(op.kind in KEEPERS | WRITERS for op in ops):
         return
-    found: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     deadline_s = time.monotonic() + seconds
     chosen = [op.name for op in parts_of(ops, profile)]
     for op in chosen:  # those without a cost in the end show that the look is not complete
         journal.event("part", op=op, cpu_s_per_element=None)
     harness_s = (profile.harness_us_per_batch or 0.0) * 1e-6
-    looking = threading.Thread(target=_run_parts, args=(dataset, chosen, deadline_s, harness_s, found.put), daemon=True)
-    looking.start()
-    while (left_s := deadline_s + PATIENCE_S - time.monotonic()) > 0:
-        try:
-            part = found.get(timeout=left_s)
-        except queue.Empty:
-            return
-        if part is None:
-            return
+    for part in _told(lambda tell: _run_parts(dataset, chosen, deadline_s, harness_s, tell), deadline_s + LOOK_PATIENCE_S):
         journal.event("part", **part)
 
 
-def _run_parts(
-    dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: float, found: Callable[[dict[str, Any] | None], None]
-) -> None:
-    """Run each part in turns; hand over what one element costs, or why that is not known, and None at the end."""
+def _run_parts(dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: float, tell: _Tell) -> None:
+    """Run each part in turns; tell what one element costs, or why that is not known, and None at the end."""
     loops: dict[str, SamplingLoop] = {}
     cpu_s: dict[str, float] = {}
     wanted = list(ops)
@@ -94,15 +174,15 @@ def _run_parts(
                     loops[op](iter(part.window(1, drop_remainder=True)), 0)  # tracing is no part of a turn
                 spent_s = _cpu_s_per_element(part, loops[op], seconds, harness_s)
             except Exception as error:  # a part that cannot run alone is no failure of the user's pipeline
-                found({"op": op, "cpu_s_per_element": None, "why": named_message(error)})
+                tell({"op": op, "cpu_s_per_element": None, "why": named_message(error)})
                 continue
             if spent_s is not None:
                 cpu_s[op] = min(spent_s, cpu_s.get(op, spent_s))
-                found({"op": op, "cpu_s_per_element": cpu_s[op]})
+                tell({"op": op, "cpu_s_per_element": cpu_s[op]})
             if time.monotonic() - began_s < 2 * seconds:  # a whole pass that took longer is long enough
                 again.append(op)
         wanted = sorted(again, key=lambda op: op in cpu_s)
-    found(None)
+    tell(None)
 
 
 def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
@@ -145,7 +225,7 @@ def marginal_costs(
 
 
 def _cpu_s_per_element(part: Any, loop: SamplingLoop, seconds: float, harness_s: float) -> float | None:
-    """Return CPU seconds of one element of a dataset; None where no element comes in that time, or no whole pass of bursts.
+    """Return CPU seconds of one element of a dataset; None if no element comes in that time, or no whole pass of bursts.
 
     Args:
         loop: traced for such elements on its first call.
