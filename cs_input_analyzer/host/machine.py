@@ -21,6 +21,7 @@ from cs_input_analyzer.records import Host
 CGROUP = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 CPUS = Path("/sys/devices/system/cpu")
+NUMA_NODES = Path("/sys/devices/system/node")
 # Of a control group of version 2, and of 1: its limit, its use, and how its file cache is called in `memory.stat`.
 _MEMORY_FILES = (
     ("memory.max", "memory.current", r"(?:in)?active_file"),
@@ -48,6 +49,7 @@ def read_host(cpus: int | None = None) -> Host:
         python_version=platform.python_version(),
         tensorflow_version=tensorflow_version(),
         threads_per_core=threads_per_core(budget_cpus(budget)),
+        numa_cpus=numa_cpus(budget_cpus(budget)),
         is_virtual=_is_virtual(),
     )
 
@@ -167,6 +169,11 @@ def threads_per_core(cpus: Collection[int] | None = None, *, root: Path = CPUS) 
     of_each = [threads_of_core(cpu, root) for cpu in ((0,) if cpus is None else cpus)]
     counts = {len(threads if cpus is None else threads.intersection(cpus)) for threads in of_each}
     return counts.pop() or None if len(counts) == 1 else None
+
+
+def numa_cpus(cpus: Collection[int], root: Path = NUMA_NODES) -> int | None:
+    """Return how many of these CPUs the NUMA node has that holds most of them. Return None if the kernel does not tell."""
+    return max((len(_cpu_list(_read(path)).intersection(cpus)) for path in root.glob("node[0-9]*/cpulist")), default=0) or None
 
 
 def threads_of_core(cpu: int, root: Path = CPUS) -> frozenset[int]:

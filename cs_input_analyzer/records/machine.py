@@ -140,6 +140,7 @@ class Host:
     """The machine that measured.
 
     `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
+    `numa_cpus`: how many of the CPUs that may be used the largest NUMA node has; None where unknown.
     `is_virtual`: whether it is a virtual machine, whose neighbours on the same cores no counter shows; None where unknown.
     `site_errors`: natural logarithms of what launches of `validate` gave over what was predicted, of earlier runs on this site.
     `kept_ratios`: what the launches of each earlier run got of an idle host, 0 to 1.
@@ -154,6 +155,7 @@ class Host:
     python_version: str
     tensorflow_version: str | None
     threads_per_core: int | None = None
+    numa_cpus: int | None = None
     is_virtual: bool | None = None
     kept_ratios: tuple[float, ...] = ()
     site_errors: tuple[float, ...] = ()

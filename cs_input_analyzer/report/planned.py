@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Options, Validation, ValidationRow
+from cs_input_analyzer.records import Alternative, Analysis, Cluster, Host, LaunchPlan, Options, Validation, ValidationRow
 from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs, titled
 from cs_input_analyzer.units import (
@@ -53,13 +53,20 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
         (
             ("predicted", f"{format_estimate(plan.predicted_samples_per_s)}, 90 % interval"),
             ("demand", _demand_met(plan, analysis.options)),
-            ("limited by", LIMITS.get(plan.limited_by, plan.limited_by)),
+            ("limited by", LIMITS.get(plan.limited_by, plan.limited_by) + _numa(plan, analysis.host)),
             ("why", plan.why),
             ("input workers", _input_workers(plan)),
             ("storage", STORAGE[plan.storage]),
             ("extrapolation", _extrapolation(plan, analysis)),
         )
     )
+
+
+def _numa(plan: LaunchPlan, host: Host) -> str:
+    if not host.numa_cpus or plan.cpus_per_task <= host.numa_cpus:
+        return ""
+    spanned = counted(-(-plan.cpus_per_task // host.numa_cpus), "NUMA node")
+    return f"; a task of {counted(plan.cpus_per_task, 'CPU')} spans {spanned} of {format_count(host.numa_cpus)}"
 
 
 def _demand_met(plan: LaunchPlan, options: Options) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from cs_input_analyzer.host.machine import (
     cpu_budget,
     cpu_sets,
     memory_here,
+    numa_cpus,
     read_host,
     threads_per_core,
 )
@@ -163,6 +165,23 @@ def test_threads_of_a_core_as_the_kernel_writes_them(tmp_path: Path, text: str, 
 def test_only_threads_that_may_be_used_share_a_core(tmp_path: Path, cpus: tuple[int, ...], expected: int | None) -> None:
     root = topology(tmp_path, {cpu: f"{cpu % 4},{cpu % 4 + 4}" for cpu in range(8)})
     assert threads_per_core(cpus, root=root) == expected
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cpus", "expected"),
+    [
+        (["0-31,64-95", "32-63,96-127"], range(128), 64),
+        (["0-31", "32-63"], range(40), 32),
+        (["0-31", "32-63"], range(28, 34), 4),  # what another job left
+        (["0-1", ""], (0, 1), 2),  # a node of memory alone
+        (["0-1"], (), None),
+        ([], (0, 1), None),
+    ],
+)
+def test_cpus_of_a_numa_node(tmp_path: Path, nodes: list[str], cpus: Collection[int], expected: int | None) -> None:
+    for number, text in enumerate(nodes):
+        put(tmp_path / f"node{number}" / "cpulist", f"{text}\n")
+    assert numa_cpus(cpus, tmp_path) == expected
 
 
 def test_the_host_tells_of_the_cpus_that_workers_are_given() -> None:

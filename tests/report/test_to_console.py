@@ -14,6 +14,7 @@ from builders import (
     make_consumption,
     make_finding,
     make_graph,
+    make_host,
     make_launch_lines,
     make_layout,
     make_measurement,
@@ -129,6 +130,15 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
     ),
     ({"recommendation": make_plan(meets_demand=True, probability=0.997)}, ("met (10 % headroom asked for)",), ("NOT met", "0.99")),
     ({"recommendation": make_plan(storage="unverified")}, ("unverified",), ()),
+    (
+        {"recommendation": make_plan("2x1x64"), "host": make_host(numa_cpus=32)},
+        ("; a task of 64 CPUs spans 2 NUMA nodes of 32",),
+        (),
+    ),
+    *(
+        ({"recommendation": make_plan("2x2x32"), "host": make_host(numa_cpus=cpus)}, ("limited by",), ("NUMA",))
+        for cpus in (32, 64, None)
+    ),
     *(
         (
             {"recommendation": make_plan(confirmed_by=confirmed_by, extrapolation_ratio=1.0)},

@@ -31,7 +31,7 @@ from cs_input_analyzer.engines.slurm.node_worker import NodeWorker, node, say
 from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import WorkerProcess, memory_limit
 from cs_input_analyzer.host.counters import ProcessTree
-from cs_input_analyzer.host.machine import read_host, task_cpus, threads_per_core
+from cs_input_analyzer.host.machine import numa_cpus, read_host, task_cpus, threads_per_core
 from cs_input_analyzer.worker.isolation import AWAY
 from cs_input_analyzer.worker.summary import Killed
 
@@ -121,7 +121,8 @@ def _look(folder: Path, current: str, orders: _Orders) -> None:
     except OSError as error:
         problem = _cannot_use(folder, error)
     os.environ.pop("SLURM_CPUS_PER_TASK", None)  # it may be another component's
-    host = replace(read_host(), threads_per_core=threads_per_core())  # of all of the node, not of the CPU that this look was given
+    # Of the whole node, not of the CPU that this look was given.
+    host = replace(read_host(), threads_per_core=threads_per_core(), numa_cpus=numa_cpus(range(os.cpu_count() or 1)))
     rank = int(os.environ["SLURM_PROCID"])
     is_bound = len(os.sched_getaffinity(0)) <= (host.threads_per_core or 1)
     say(rank, "here", node=node(), host=asdict(host), is_bound=is_bound, problem=problem)
