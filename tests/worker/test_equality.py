@@ -35,17 +35,21 @@ def proof(original: Any, other: Any, seconds: float = 20) -> equality.Proof:
     return equality.prove(original, other, seconds=seconds)
 
 
+def _tick(monkeypatch: pytest.MonkeyPatch, step_s: float) -> None:
+    ticks = count()
+    monkeypatch.setattr("time.monotonic", lambda: next(ticks) * step_s)
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Endless pipelines are compared for a moment; few elements take as long as they need."""
-    monkeypatch.setattr(equality, "LONGEST_IN_ORDER_S", 0.2)
+    """Compare endless pipelines for some hundred elements, however busy the host is."""
+    _tick(monkeypatch, 0.005)
 
 
 @pytest.fixture
 def ticking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that goes on by so much whenever it is read."""
-    ticks = count()
-    monkeypatch.setattr("time.monotonic", lambda: next(ticks) * request.param)
+    _tick(monkeypatch, request.param)
 
 
 # --- what users write ---------------------------------------------------------------------------------------------------------
