@@ -14,6 +14,7 @@ CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))
 
 # One stamp for each set of extras: a second run installs nothing unless pyproject.toml changed.
+RUN_STAMP := $(VENV)/.installed-tensorflow
 TEST_STAMP := $(VENV)/.installed-test
 DEV_STAMP := $(VENV)/.installed-dev
 
@@ -41,7 +42,7 @@ help: ## List the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
 
 .PHONY: demo
-demo: $(TEST_STAMP) ## Set up .venv, then analyze an embedded sample: make demo ARGS="--demand 5000"
+demo: $(RUN_STAMP) ## Set up .venv, then analyze an embedded sample: make demo ARGS="--demand 5000"
 	$(BIN)/cs_input_analyzer demo $(ARGS)
 
 # More processes than a small machine has CPUs: some of these tests wait, for a worker or for a time.
@@ -87,9 +88,10 @@ clean: ## Remove .venv, build results, caches, and what `make demo` wrote here
 	rm -rf .venv build dist demo_run.json demo_report.html .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+$(RUN_STAMP): EXTRAS := tensorflow
 $(TEST_STAMP): EXTRAS := test
 $(DEV_STAMP): EXTRAS := dev
-$(TEST_STAMP) $(DEV_STAMP): pyproject.toml $(VENV)/.made-for
+$(RUN_STAMP) $(TEST_STAMP) $(DEV_STAMP): pyproject.toml $(VENV)/.made-for
 	@echo "Installing into $(VENV) (the first time this fetches TensorFlow, some hundreds of megabytes) …"
 	$(BIN)/python -m pip install --quiet "pip>=22.3"
 	$(BIN)/python -m pip install --editable ".[$(EXTRAS)]"

@@ -23,11 +23,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from benchmarks.launching import CPUS, WINDOW_S, QuotaLauncher, can_set_quotas, enough_s, launched, pipelines
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from benchmarks.prediction_error import TRIALS, Trial
+from benchmarks.prediction_error import Trial
 from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.engines.local import LocalWorkers
 from cs_input_analyzer.model import capacity
@@ -171,7 +172,7 @@ def main() -> None:
         shown = [f"{ratio['ratio']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" for ratio in ratios]
         choices = (found["best"], found["pick"], shown[0], found["old"], shown[1])
         table.append((name, str(found["feasible"]), *choices, f"{found['time_ratio'] * 100:.0f} %"))
-        save(options.json, {"results": results, "trials": TRIALS.dump_python(tuple(trials), mode="json")})
+        save(options.json, {"results": results, "trials": msgspec.to_builtins(trials)})
     columns = ("pipeline", "layouts", "best of grid", "pick", "pick / best", "old pick", "old / best", "time")
     show("The pick against brute force, measured again interleaved; time of the probes over that of the grid", columns, table)
 

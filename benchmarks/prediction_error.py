@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
-from pydantic import TypeAdapter
 from scipy import stats
 
 import cs_input_analyzer as csia
@@ -72,7 +72,7 @@ class Trial:
     held_out: tuple[Measurement, ...]
 
 
-TRIALS = TypeAdapter(tuple[Trial, ...])
+TRIALS = tuple[Trial, ...]
 
 
 def predicted(model: CapacityModel, layout: str, cpus: int) -> Prediction:
@@ -231,7 +231,7 @@ def main() -> None:
     )
     if options.replay:
         files = [json.loads(Path(name).read_text()) for name in options.replay.split(",")]
-        trials = [trial for file in files for trial in TRIALS.validate_python(file["trials"])]
+        trials = [trial for file in files for trial in msgspec.convert(file["trials"], TRIALS)]
         rows = [row for trial in trials for row in rows_of(trial)]
         save(options.json, {**print_summary(rows), "rows": [asdict(row) for row in rows]})
         return
@@ -247,12 +247,12 @@ def main() -> None:
                 trials.append(tried(quarter, QuotaLauncher(CPUS), target, params, QUOTA_PROBES, QUOTA, QUOTA_CPUS, draw))
         except csia.AnalyzerError as error:  # one that fails is named, and the others count
             failed.append(f"{name}: {error}")
-        save(options.json, {"trials": TRIALS.dump_python(tuple(trials), mode="json"), "failed": failed})
+        save(options.json, {"trials": msgspec.to_builtins(trials), "failed": failed})
     rows = [row for trial in trials for row in rows_of(trial)]
     found = print_summary(rows)
     if failed:
         print("failed:", *failed, sep="\n  ")
-    raw = TRIALS.dump_python(tuple(trials), mode="json")
+    raw = msgspec.to_builtins(trials)
     save(options.json, {**found, "rows": [asdict(row) for row in rows], "trials": raw, "failed": failed})
 
 

@@ -10,7 +10,7 @@ import numbers
 import os
 import reprlib
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 
 class AnalyzerError(Exception):
@@ -105,14 +105,15 @@ def check_text(what: str, name: str, kind: type[UsageError] = UsageError) -> Non
 
 def typed(name: str, value: Any, hint: Any) -> Any:
     """`value` where it is of that type; a path becomes its text, a number of numpy's one of Python's. Raises UsageError."""
-    from pydantic import TypeAdapter, ValidationError
+    import msgspec
 
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, numbers.Number) and not isinstance(value, (bool, int, float)):
         value = int(value) if isinstance(value, numbers.Integral) else float(value) if isinstance(value, numbers.Real) else value
     try:
-        return TypeAdapter(hint).validate_python(value, strict=True)
-    except ValidationError as error:
-        message = error.errors(include_url=False, include_context=False)[0]["msg"]
-        raise UsageError(f"{name}={reprlib.repr(value)}: {message[:1].lower()}{message[1:]}") from None
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        words = [word for part in (hint, *get_args(hint)) if get_origin(part) is Literal for word in get_args(part)]
+        expected = f"expected {' or '.join(map(repr, words))}" if words else str(error).replace(" | null", " or None")
+        raise UsageError(f"{name}={reprlib.repr(value)}: {expected[:1].lower()}{expected[1:]}") from None

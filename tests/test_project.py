@@ -100,7 +100,8 @@ def test_every_runtime_dependency_is_imported_somewhere(root: Path, pyproject: d
         for path in (root / folder).rglob("*.py")
     ]
     text = "\n".join(sources)
-    for requirement in pyproject["project"]["dependencies"]:
+    extras = pyproject["project"]["optional-dependencies"]
+    for requirement in (*pyproject["project"]["dependencies"], *extras["tensorflow"], *extras["csv"]):
         name = re.split(r"[<>=!~;\[ ]", requirement, maxsplit=1)[0].lower()
         module = module_of.get(name, name)
         assert re.search(rf"^\s*(import|from) {module}\b", text, re.MULTILINE), f"{name} is declared and never imported"

@@ -75,9 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except click.Abort:
         return EXIT_INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as error:
-        print_on_stderr(error.format_message())
-        return error.exit_code
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         advice = "" if context is None else f" ({context.command_path} --help shows how)"
@@ -109,6 +106,9 @@ def _outcome(command: click.Command, arguments: Sequence[str]) -> Any:
     """As `command.main`, which would take a broken pipe for exit code 1, that of --fail-on, and an end of file for Ctrl-C."""
     if f"_{NAME.upper()}_COMPLETE" in os.environ:  # a shell asks how a line may go on
         command.main(args=list(arguments), prog_name=NAME)
+    if not arguments:
+        print_on_stderr(cli.make_context(NAME, [], resilient_parsing=True).get_help())
+        return UsageError.exit_code
     try:
         with command.make_context(NAME, list(arguments)) as context:
             return command.invoke(context)

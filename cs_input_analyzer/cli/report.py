@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from cs_input_analyzer.report import Format
 
 
-class _FormatChoice(click.Choice[str]):
+class _FormatChoice(click.Choice):  # type: ignore[type-arg]  # before click 8.2 it took no type
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if message := gone_message("format", str(value)):
             raise click.BadParameter(message, ctx, param)
-        return super().convert(value, param, ctx)
+        chosen: str = super().convert(value, param, ctx)
+        return chosen
 
 
 @click.command(cls=Command)

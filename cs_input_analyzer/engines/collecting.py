@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter
+import msgspec
 
 from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.scratch import Scratch
@@ -68,10 +68,10 @@ def launch_result(layout: Layout, plan: WorkPlan, collected: Collected, *, start
     workers, first, ending = collected.workers, collected.first, collected.ending
     built = first.last("built")
     fields = built["pipeline"] if built else None
-    pipeline = TypeAdapter(PipelineGraph).validate_python(fields) if fields else None
+    pipeline = msgspec.convert(fields, PipelineGraph) if fields else None
     counted = (first.last("first_batch") or {}).get("counted")
     if pipeline is not None and counted is not None:
-        pipeline = with_samples(pipeline, TypeAdapter(SamplesPerElement).validate_python(counted))
+        pipeline = with_samples(pipeline, msgspec.convert(counted, SamplesPerElement))
     cache = first.last("cache")
     measurement = measurement_of(
         layout,

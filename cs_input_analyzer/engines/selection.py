@@ -43,6 +43,8 @@ def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = 
     Raises:
         LaunchError: Slurm does not answer.
     """
+    with mistakes:
+        machine.check_tensorflow()
     if options.launcher == "slurm":
         with mistakes:
             if declared is None and options.cluster is not None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.files import write_text_atomically
@@ -27,8 +27,8 @@ FILE = "host_ratios.json"
 PLANS, PLANS_FILE = 200, "plans.json"
 ERRORS_FILE = "prediction_errors.json"
 
-_HOSTS: TypeAdapter[dict[str, list[float]]] = TypeAdapter(dict[str, list[float]])
-_PLANS: TypeAdapter[dict[str, KeptPlan]] = TypeAdapter(dict[str, KeptPlan])
+_HOSTS = dict[str, list[float]]
+_PLANS = dict[str, KeptPlan]
 
 
 def known(host: Host) -> Host:
@@ -58,7 +58,7 @@ def remember_errors(host: Host, errors: Sequence[float]) -> None:
 def _add(file: str, key: str, numbers: Sequence[float]) -> None:
     hosts = _read(_HOSTS, file)
     hosts[key] = [*hosts.get(key, []), *numbers][-RUNS:]
-    _write(file, _HOSTS.dump_json(hosts))
+    _write(file, msgspec.json.encode(hosts))
 
 
 def kept_plan(key: str) -> KeptPlan | None:
@@ -75,14 +75,14 @@ def remember_plan(key: str, plan: KeptPlan) -> None:
     plans = _read(_PLANS, PLANS_FILE)
     plans.pop(key, None)
     newest = [*plans.items(), (key, plan)][-PLANS:]
-    _write(PLANS_FILE, _PLANS.dump_json(dict(newest)))
+    _write(PLANS_FILE, msgspec.json.encode(dict(newest)))
 
 
-def _read(kind: TypeAdapter[dict[str, Value]], name: str) -> dict[str, Value]:
+def _read(kind: type[dict[str, Value]], name: str) -> dict[str, Value]:
     """Return what a file holds. One that is not there, or was damaged, is as good as an empty one."""
     try:
-        return kind.validate_json((_folder() / name).read_bytes())
-    except (OSError, ValidationError, UsageError):  # the last of a record that cannot be made of its numbers
+        return msgspec.json.decode((_folder() / name).read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError, UsageError):  # the last of a record that cannot be made of its numbers
         return {}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from cs_input_analyzer.records import Host
 CGROUP = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 CPUS = Path("/sys/devices/system/cpu")
+OLDEST_TENSORFLOW = (2, 12)
 NUMA_NODES = Path("/sys/devices/system/node")
 # Of a control group of version 2, and of 1: its limit, its use, and how its file cache is called in `memory.stat`.
 _MEMORY_FILES = (
@@ -193,11 +195,30 @@ def _cpu_list(text: str) -> frozenset[int]:
 
 
 def tensorflow_version() -> str | None:
-    """From the package's metadata: importing TensorFlow to ask would cost seconds."""
-    for name in ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tf-nightly"):
-        with suppress(metadata.PackageNotFoundError):
-            return metadata.version(name)
-    return None
+    """Return the version of the package that provides the module `tensorflow`; None if none does, or it does not say.
+
+    It is read from the package's metadata: importing TensorFlow to ask would cost seconds.
+    """
+    if find_spec("tensorflow") is None:
+        return None
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version("tensorflow")
+    providers = metadata.packages_distributions().get("tensorflow", ())  # tensorflow-cpu, a nightly, a vendor's build
+    return metadata.version(providers[0]) if providers else None
+
+
+def check_tensorflow() -> None:
+    """Raise UsageError where there is no TensorFlow that workers can measure with."""
+    if find_spec("tensorflow") is None:
+        raise UsageError(
+            "TensorFlow is not installed here. Install the one that you train with, or the newest: "
+            "pip install 'cs_input_analyzer[tensorflow]'"
+        )
+    version = tensorflow_version()
+    numbers = re.match(r"(\d+)\.(\d+)", version or "")
+    if numbers and tuple(map(int, numbers.groups())) < OLDEST_TENSORFLOW:
+        oldest = ".".join(map(str, OLDEST_TENSORFLOW))
+        raise UsageError(f"TensorFlow {version} is too old to be measured: TensorFlow {oldest} or newer is needed")
 
 
 def _own_groups(groups: Path = OWN_GROUPS) -> dict[str, str]:

@@ -1,12 +1,12 @@
 """The one place for intervals: of means, of sums, of products and ratios, and draws from them. Pure.
 
 An `Estimate` holds a 90 % interval, whose two sides may differ. Independent errors add in quadrature: those of a sum as they are,
-those of a product or a ratio as logarithms, so that no interval of a rate reaches below zero. SciPy is imported where it is called:
-its import takes tenths of a second, which training scripts and workers shall not wait for.
+those of a product or a ratio as logarithms, so that no interval of a rate reaches below zero.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -26,6 +26,12 @@ NORMAL_95 = 1.6448536269514722
 REPLICATES = 200
 """How many draws stand for an interval."""
 
+SIMPSON_POINTS = 1001
+"""An odd number: of where the density of Student's t is looked at."""
+
+NEARLY_NORMAL = 1e7
+"""Degrees of freedom from which on Student's t is the normal distribution."""
+
 SMALLEST_LOW_RATIO = 0.01
 """No interval of a rate reaches down to zero: a measured rate was more than nothing."""
 
@@ -33,11 +39,30 @@ MOST_LOG = 300.0
 """What an exponential may be asked for: a run that was edited can hold rates of any size."""
 
 
+@functools.lru_cache(maxsize=1024)
 def student_t(degrees: float, statements: int = 1) -> float:
-    """Two-sided 90 % quantile of Student's t; of several `statements` that shall hold together, each at its share (Bonferroni)."""
-    from scipy.special import stdtrit
+    """Return the two-sided 90 % quantile of Student's t; of several `statements` that shall hold together, each at its share
+    (Bonferroni). The relative error is below 1e-5 from 2 degrees on.
 
-    return float(stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / max(1, statements)))
+    With t = sqrt(degrees) * tan(a) the density is cos(a)^(degrees - 1): smooth, on a finite interval. So Simpson's rule gives the
+    probability, and halving the interval the quantile.
+    """
+    degrees = min(degrees, NEARLY_NORMAL)
+    wanted = (1 - (1 - CONFIDENCE) / max(1, statements)) / 2
+    low, high = 0.0, min(math.pi / 2, 40 / math.sqrt(degrees))  # of many degrees the density is a narrow peak
+    for _ in range(60):
+        middle = (low + high) / 2
+        if _between_0_and(middle, degrees) < wanted:
+            low = middle
+        else:
+            high = middle
+    return math.sqrt(degrees) * math.tan(low)
+
+
+def _between_0_and(angle: float, degrees: float) -> float:
+    density = np.cos(np.linspace(0, angle, SIMPSON_POINTS)) ** (degrees - 1)
+    area = (density[0] + density[-1] + 4 * density[1:-1:2].sum() + 2 * density[2:-1:2].sum()) * angle / (SIMPSON_POINTS - 1) / 3
+    return float(area) * math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
 
 
 def half_width_of_mean(values: Sequence[float] | Vector, of_one: float = 0.0) -> float:

@@ -1,6 +1,6 @@
 """Records -> text, in every format. Reports format records and compute nothing: they all say the same.
 
-Importing this loads no renderer: each brings its own library (rich, jinja2, pandas, pydantic) when it is first used.
+Importing this loads no renderer: each brings its own library (rich, jinja2, pandas) when it is first used.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.to_json import plain
 from cs_input_analyzer.units import visible
@@ -65,8 +66,11 @@ COLUMNS = (
 
 def to_csv(analysis: Analysis) -> str:
     """Return the workers as CSV, with a head line even where nothing was measured."""
-    import numpy as np
-    import pandas as pd
+    try:
+        import numpy as np
+        import pandas as pd
+    except ImportError:
+        raise UsageError("the format csv needs pandas: pip install pandas") from None
 
     document: Any = plain(analysis.measurements)
     launches = [({**launch, "number": number}, launch["workers"]) for number, launch in enumerate(document)]

@@ -8,22 +8,21 @@ Reading is the careful half: what does not fit is refused with the name of the f
 from __future__ import annotations
 
 import dataclasses
-import functools
+import inspect
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import msgspec
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, Comparison, Estimate, RunInspection, ValidationRow
 from cs_input_analyzer.report import foreign
 from cs_input_analyzer.units import INVISIBLE, format_bytes
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter, ValidationError
 
 Place = tuple[str | int, ...]
 
@@ -47,8 +46,8 @@ LARGEST_COUNT = 10**300
 # Params given in Python are the longest: they may name every file.
 LONGEST_TEXT = 2**24
 
-# A message that lists every mistake of a mangled file helps nobody.
-MISTAKES_SHOWN = 3
+# Where msgspec ends its message with the place: " - at `$.measurements[0].role`".
+PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 
 
 def to_json(analysis: Analysis | Comparison | RunInspection, *, indent: int | None = 1) -> str:
@@ -131,16 +130,14 @@ def from_json(text: str, *, origin: str) -> Analysis:
     Raises:
         UsageError: truncated, not JSON, not a run, of another schema version, or a value of the wrong type or out of its interval.
     """
-    from pydantic import ValidationError
-
     document = _parse(text, origin)
     for place, problem in _unreadable_values(document, ()):
         raise UsageError(f"{origin}: {_path(place)}: {problem}")
     try:
-        run = _completed(_adapter().validate_json(text.encode("utf-8"), strict=True), document)
+        run = _completed(msgspec.convert(document, Analysis), document)
         foreign.check(run)
-    except ValidationError as error:
-        raise UsageError(f"{origin}: {_mistakes(error, document)}") from None
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{origin}: {_mistake(str(error))}") from None
     except UsageError as error:  # of a record that cannot be made of these numbers
         raise UsageError(f"{origin}: {error}") from None
     return foreign.with_own_lines(run)
@@ -191,34 +188,11 @@ def _unreadable_values(value: object, place: Place) -> Iterator[tuple[Place, str
             yield from _unreadable_values(item, (*place, index))
 
 
-def _mistakes(error: ValidationError, document: object) -> str:
-    """Every wrong place once, the first few spelled out."""
-    found: dict[str, str] = {}
-    for detail in error.errors(include_url=False, include_context=False):
-        place, value = _place_in(document, detail["loc"])
-        message, kind = detail["msg"].removeprefix("Value error, "), detail["type"]
-        if kind == "missing":
-            place, message = (*place, detail["loc"][-1]), "missing"
-        elif kind != "value_error":
-            message = f"{message[:1].lower()}{message[1:]}, got {_shown(value)}"
-        found.setdefault(_path(place), message)
-    spelled = "; ".join(f"{path}: {message}" for path, message in list(found.items())[:MISTAKES_SHOWN])
-    more = len(found) - MISTAKES_SHOWN
-    return spelled + (f"; and {more} more" if more > 0 else "")
-
-
-def _place_in(document: object, loc: Sequence[str | int]) -> tuple[Place, object]:
-    """The part of a pydantic location that is a place in the document (the rest names members of a union), and what is there."""
-    place: list[str | int] = []
-    value = document
-    for step in loc:
-        is_key = isinstance(value, dict) and step in value
-        is_index = isinstance(value, list) and isinstance(step, int) and step < len(value)
-        if not is_key and not is_index:
-            break
-        value = value[step]  # type: ignore[index]
-        place.append(step)
-    return tuple(place), value
+def _mistake(message: str) -> str:
+    """Return msgspec's message with the place first."""
+    place = PLACE.search(message)
+    what = message[: place.start()] if place else message
+    return f"{place[1] if place else 'the document'}: {what[:1].lower()}{what[1:]}"
 
 
 def _path(place: Place) -> str:
@@ -264,27 +238,22 @@ def searched_supply(run: Analysis) -> Estimate | None:
     return next((launch.samples_per_s for launch in probes), None)
 
 
-@functools.cache
-def _adapter() -> TypeAdapter[Analysis]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Analysis)
-
-
 def json_schema() -> str:
     """The JSON Schema (draft 2020-12) of what `to_json` writes, as text ending in a newline."""
-    schema: dict[str, Any] = _adapter().json_schema(mode="serialization")
-    schema["$defs"]["ValidationRow"]["properties"]["error_ratio"] = {
+    _, definitions = msgspec.json.schema_components([Analysis], ref_template="#/$defs/{name}")
+    schema: dict[str, Any] = {**definitions.pop("Analysis"), "$defs": definitions}
+    for definition in (schema, *definitions.values()):
+        # What the generator made up: titles that repeat the key, and docstrings that Python wrote (`Tool(*, name: 'str')`).
+        definition.pop("title", None)
+        description = inspect.cleandoc(definition.pop("description", ""))
+        if description and not re.match(r"\w+\(\*?", description):
+            definition["description"] = description
+        definition["required"] = list(definition["properties"])  # `to_json` writes each field
+    definitions["ValidationRow"]["properties"]["error_ratio"] = {
         "type": "number",
         "readOnly": True,
         "description": "(predicted - measured) / measured; derived, ignored when read",
     }
-    for definition in (schema, *schema["$defs"].values()):
-        # What the generator made up: titles that repeat the key, and docstrings that Python wrote (`Tool(*, name: 'str')`).
-        if re.match(r"\w+\(\*?", definition.get("description", "")):
-            del definition["description"]
-        for titled in (definition, *definition.get("properties", {}).values()):
-            titled.pop("title", None)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A run of cs_input_analyzer",

@@ -51,9 +51,12 @@ class EventScalars:
 
     def _entries(self) -> Iterator[tuple[float | None, int, str | None, float]]:
         """Yield (time, step, tag, value); without a tag for a checkpoint."""
-        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-        from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
-
+        try:
+            from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+            from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
+        except ImportError:
+            self.trouble = "not read: event files need tensorboard (pip install tensorboard)"
+            return
         try:
             for record in self._records():
                 self.events += 1

@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,9 @@ class Outputs:
         self._settled.set()
         if log_dir is None:
             return
+        if tensorboard and find_spec("tensorboard") is None:
+            tensorboard = False
+            self.warn("the input monitor writes no TensorBoard events: tensorboard is not installed; steps.jsonl has all of them")
         try:
             folder = Path(log_dir).expanduser().absolute()
             arguments = (folder / task.name if task.workers > 1 else folder, tensorboard)

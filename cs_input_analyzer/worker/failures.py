@@ -116,12 +116,12 @@ def _lacking_in_tensorflow(error: BaseException) -> str:
     name = getattr(error, "name", None)
     if isinstance(error, ImportError):
         module, name = name or "", str(error)
-    if not name or str(module).partition(".")[0] not in ("tensorflow", "keras"):
+    if not name or str(module).partition(".")[0] not in ("tensorflow", "keras") or "tensorflow" not in sys.modules:
         return ""
     import tensorflow as tf
 
     public = str(module).replace("tensorflow._api.v2", "tf")
-    return f"TensorFlow {tf.__version__} lacks {public}.{name}, which the measurement needs: install TensorFlow 2.17 or newer"
+    return f"TensorFlow {tf.__version__} lacks {public}.{name}, which the measurement needs: install a newer TensorFlow"
 
 
 def _has(holder: Any, *names: str) -> bool:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import msgspec
 import psutil
-from pydantic import TypeAdapter
 
 from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Estimate
 from cs_input_analyzer.tfdata.edits import deterministic, timed
@@ -383,4 +383,4 @@ class _Trial:
 def outcomes_of(events: Sequence[Mapping[str, Any]], count: int) -> Outcomes:
     """Return what the events of a process say of its `count` candidates, wherever they end."""
     told = [event for event in events if event["event"] == EVENT]
-    return TypeAdapter(Outcomes).validate_python(told[-1]) if told else Outcomes(each=(Outcome(),) * count)
+    return msgspec.convert(told[-1], Outcomes) if told else Outcomes(each=(Outcome(),) * count)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -120,9 +121,7 @@ class Order:
 
     @classmethod
     def from_line(cls, line: str) -> Order:
-        from pydantic import TypeAdapter
-
-        return TypeAdapter(cls).validate_json(line)
+        return msgspec.convert(json.loads(line), cls)
 
 
 class JournalWriter:

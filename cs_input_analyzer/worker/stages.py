@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from pydantic import TypeAdapter
+import msgspec
 
 from cs_input_analyzer.errors import TargetError, UsageError
 from cs_input_analyzer.host.page_cache import cached_ratio, evenly, evict, warm
@@ -180,7 +180,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         end_forked_child(own_pid)
         report_failure(journal, "load" if isinstance(error, TargetError) else stage, error)
         return None
-    fields = TypeAdapter(PipelineGraph).dump_python(pipeline, mode="json") if order.is_first else None
+    fields = msgspec.to_builtins(pipeline) if order.is_first else None
     file_count = pipeline.files.count if pipeline.files else None
     listed = evenly(files, LISTED_FILES) if order.is_first else ()
     journal.event("built", build_s=build_s, pipeline=fields, file_count=file_count, files=listed, writes=pipeline.redirected)

@@ -63,13 +63,13 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "unknown keyword": (lambda: analyze(demnad=7000), "unknown option demnad"),
     # the demand
     "demand is truth": (lambda: analyze(demand=True), "demand=True"),
-    "batch size is text": (lambda: analyze(batch_size="256"), "batch_size='256': input should be a valid integer"),
+    "batch size is text": (lambda: analyze(batch_size="256"), "batch_size='256': expected `int or None`, got `str`"),
     "samples per element": (lambda: analyze(samples_per_element=0), "--samples-per-element 0"),
     "wafer mode": (lambda: analyze(wafer_mode="fast"), "--wafer-mode fast"),
     "compile report": (lambda: analyze(compile_report=Path("none.txt")), "none.txt"),
     # the cluster
     "cluster misses a field": (lambda: analyze(cluster={"nodes": 8}), "a mapping has the fields of csia.Cluster"),
-    "cluster is a number": (lambda: analyze(cluster=8), "cluster=8: input should be a valid string"),
+    "cluster is a number": (lambda: analyze(cluster=8), "cluster=8: expected `str`, got `int`"),
     "cluster is not there": (lambda: analyze(cluster="no_such"), "--cluster no_such: no such file"),
     "cluster has no unit": (
         lambda: csia.Cluster(nodes=2, cpus_per_node=4, memory_bytes_per_node=128),
@@ -80,7 +80,7 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
         "the network bandwidth",
     ),
     "nodes": (lambda: analyze(nodes=0), "--nodes 0: must be 1 or more"),
-    "feed": (lambda: analyze(feed="first_come"), "feed='first_come': input should be 'round-robin' or 'first-come'"),
+    "feed": (lambda: analyze(feed="first_come"), "feed='first_come': expected 'round-robin' or 'first-come'"),
     # measuring
     "max seconds": (lambda: analyze(max_seconds=float("nan")), "--max-seconds nan: too short"),
     "max seconds is a word": (lambda: analyze(max_seconds="soon"), "max_seconds='soon'"),

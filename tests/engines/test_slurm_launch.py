@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from cs_input_analyzer.engines import scratch
 from cs_input_analyzer.engines.slurm import allocation, jobs, results
@@ -245,7 +245,7 @@ def told(folder: Path, rank: int) -> Task:
     place = folder / f"worker-{rank}"
     place.mkdir()
     write_journal(place, CounterReader().read(), 9.0, 10.0 + np.arange(200) / 100, is_whole=True)
-    (place / RESULT).write_bytes(TypeAdapter(WorkerResult).dump_json(worker(rank)))
+    (place / RESULT).write_bytes(msgspec.json.encode(worker(rank)))
     (place / OUTPUT).write_text("")
     return ended(rank, told={"problem": ""})
 

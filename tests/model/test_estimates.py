@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 
 from cs_input_analyzer.model.estimates import (
     draws,
@@ -36,6 +37,11 @@ rates = st.builds(
 def test_students_t_is_that_of_the_tables(degrees: float, quantile: float) -> None:
     assert student_t(degrees) == pytest.approx(quantile, abs=1e-3)
     assert student_t(degrees, statements=2) > student_t(degrees)
+
+
+@given(st.floats(2, 1e6), st.integers(1, 50))
+def test_students_t_is_that_of_scipy(degrees: float, statements: int) -> None:
+    assert student_t(degrees, statements) == pytest.approx(special.stdtrit(degrees, 1 - 0.05 / statements), rel=1e-5)
 
 
 @pytest.mark.parametrize("count", [2, 3, 8, 30])

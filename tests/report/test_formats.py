@@ -67,9 +67,9 @@ def test_a_saved_report_renders_again_to_the_same_text(tmp_path: Path, format: F
 
 
 def test_importing_loads_nothing_heavy_and_reading_neither_tensorflow_nor_a_renderer(tmp_path: Path) -> None:
-    heavy = ("tensorflow", "pandas", "pydantic", "jinja2", "rich", "numpy")
+    heavy = ("tensorflow", "pandas", "jinja2", "rich", "numpy")
     code = "import cs_input_analyzer.report, cs_input_analyzer.report.to_json, cs_input_analyzer.report.to_html"
     assert loaded_after(f"{code}, cs_input_analyzer.report.to_csv, cs_input_analyzer.report.to_console", *heavy) == set()
     path = tmp_path / "run.json"
     path.write_text(render(make_analysis(), "json"))
-    assert loaded_after(f"from cs_input_analyzer.report import load; load({str(path)!r})", *heavy) == {"pydantic"}
+    assert loaded_after(f"from cs_input_analyzer.report import load; load({str(path)!r})", *heavy) == set()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pydantic
 import pytest
 from builders import make_analysis, make_bare_analysis, make_budget, make_host, make_validation
 from rendered import to_html
@@ -105,19 +104,19 @@ def test_what_is_no_run_is_refused_with_the_reason(said: str) -> None:
 
 
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "text for a number": (lambda run: run["host"].update(cpus="16"), 'host.cpus: input should be a valid integer, got "16"'),
+    "text for a number": (lambda run: run["host"].update(cpus="16"), "host.cpus: expected `int`, got `str`"),
     "true for a count": (lambda run: run["host"].update(cpus=True), "host.cpus: "),
     "null for what must be there": (lambda run: run.update(options=None), "options: "),
     "list for a record": (lambda run: run.update(host=[]), "host: "),
     "word that is none of ours": (lambda run: run.update(verdict="fine"), "verdict: "),
     "a key left out deep down": (
         lambda run: run["measurements"][1]["workers"][0]["samples_per_s"].pop("low"),
-        "measurements[1].workers[0].samples_per_s.low: missing",
+        "measurements[1].workers[0].samples_per_s: object missing required field `low`",
     ),
     "a wrong item of a list": (lambda run: run["measurements"].append("x"), "measurements[3]: "),
     "a parameter of a pipeline": (
         lambda run: run["pipeline"]["ops"][2]["parameters"].update(a={}),
-        "pipeline.ops[2].parameters.a: ",
+        "pipeline.ops[2].parameters[...]: ",
     ),
     "an estimate outside of its interval": (
         lambda run: run["recommendation"]["predicted_samples_per_s"].update(low=3, estimate=2, high=4),
@@ -132,12 +131,6 @@ def test_a_wrong_value_is_named_with_its_place(name: str) -> None:
     message = refusal(edited(change))
     assert expected in message
     assert message.count(";") == 0, "one mistake, told once"
-
-
-def test_many_mistakes_are_counted_and_not_listed() -> None:
-    message = refusal(edited(lambda run: run.update(host={})))
-    assert message.endswith("and 5 more")
-    assert len(message) < 200
 
 
 def test_load_goes_by_content_and_not_by_name(tmp_path: Path) -> None:
@@ -182,9 +175,6 @@ def test_load_of_what_is_not_there(tmp_path: Path) -> None:
             load(path)
 
 
-@pytest.mark.skipif(
-    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 14), reason="earlier versions write the same schema in other words"
-)
 def test_the_schema_in_the_docs_is_in_step(root: Path) -> None:
     written = (root / "docs/run-schema.json").read_text(encoding="utf-8")
     assert json.loads(written) == json.loads(json_schema()), "python -m cs_input_analyzer.report > docs/run-schema.json"

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import TypeAdapter
+import msgspec
 
 from cs_input_analyzer.engines.collecting import temporary_scratch
 from cs_input_analyzer.engines.launch import LaunchOrder
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         if arguments[0] == LOOK:
             _look(folder, arguments[2], orders)
         else:
-            _Agent(folder, TypeAdapter(Settings).validate_json(arguments[2])).run(orders)
+            _Agent(folder, msgspec.json.decode(arguments[2], type=Settings)).run(orders)
     except (BrokenPipeError, _Ended):  # the launcher is gone, or Slurm wants this task to end
         pass
     os._exit(0)
@@ -215,7 +215,7 @@ class _Agent:
     # What the launcher may ask, by the `do` of its message.
 
     def _on_order(self, *, order: Mapping[str, Any]) -> None:
-        launch_order = TypeAdapter(LaunchOrder).validate_python(order)
+        launch_order = msgspec.convert(order, LaunchOrder)
         # The launch before this one has let its memory go.
         limit_bytes = memory_limit(self._settings.memory_limit_bytes, self._settings.tasks_per_node)
         for worker in self._workers:

@@ -10,11 +10,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import TypeAdapter
+import msgspec
 
 from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.host.machine import oom_kills
-from cs_input_analyzer.records import WorkerResult
 from cs_input_analyzer.worker.journal import read_journal
 from cs_input_analyzer.worker.summary import Ending, Killed, worker_result
 
@@ -91,7 +90,7 @@ class NodeWorker:
         self.finish()
         assert self.ending is not None
         found = worker_result(read_journal(self.folder), self.ending, index=self.index, node=node(), until_s=until_s)
-        text = TypeAdapter(WorkerResult).dump_json(found if has_trace else replace(found, batch_gaps_s=()))
+        text = msgspec.json.encode(found if has_trace else replace(found, batch_gaps_s=()))
         place = self.folder / f"{RESULT}.part"
         try:
             place.write_bytes(text)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from cs_input_analyzer.engines.collecting import Collected
 from cs_input_analyzer.engines.slurm.jobs import MEMORY
@@ -24,8 +24,6 @@ VISIBLE_S = 10.0
 LOOK_AGAIN_S = 0.2
 # Reading waits for the file server, not for a CPU.
 READERS = 16
-
-_RESULT = TypeAdapter(WorkerResult)
 
 
 def collect(folder: Path, tasks: Sequence[Task], indices: Sequence[int], until_s: float | None) -> Collected:
@@ -65,8 +63,8 @@ def read_results(folder: Path, ranks: Sequence[int]) -> Iterator[WorkerResult | 
         while not path.exists() and time.monotonic() < deadline_s:
             time.sleep(LOOK_AGAIN_S)
         try:
-            return _RESULT.validate_json(path.read_bytes())
-        except (OSError, ValidationError):
+            return msgspec.json.decode(path.read_bytes(), type=WorkerResult)
+        except (OSError, msgspec.DecodeError):
             return None
 
     with ThreadPoolExecutor(READERS) as pool:
