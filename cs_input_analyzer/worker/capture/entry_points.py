@@ -25,7 +25,10 @@ LOOKED_FOR = (
     "train, compile or evaluate of an Estimator, train_and_evaluate, Keras' fit, evaluate or predict, a loop over a "
     "tf.data.Dataset or iter() of one, make_one_shot_iterator, a strategy's experimental_distribute_dataset"
 )
-_KERAS = ("keras.src.models.model", "tf_keras.src.engine.training")
+# Of Keras 3, of Keras 2 beside it, of TensorFlow 2.13 to 2.15, and of 2.12.
+_KERAS = ("keras.src.models.model", "tf_keras.src.engine.training", "keras.src.engine.training", "keras.engine.training")
+# Until TensorFlow 2.15.
+_ESTIMATORS = tuple(f"tensorflow_estimator.python.estimator.{name}" for name in ("estimator", "tpu.tpu_estimator", "training"))
 _ADAPT_FRAMES = 20
 # A script that takes so many elements at most, by `take`, peeks at them; one that takes more trains on them.
 MOST_PEEKED_AT = 8
@@ -39,6 +42,7 @@ def patched_entry_points(interceptor: Interceptor) -> Iterator[None]:
         points.patch_tensorflow()
         interceptor.on_estimator = points.estimator_called
         stack.enter_context(patching_on_import(_KERAS, points.patch_keras))
+        stack.enter_context(patching_on_import(_ESTIMATORS, points.patch_estimators))
         yield
 
 
@@ -69,11 +73,20 @@ class _EntryPoints:
         if isinstance(taken, Taken) and callable(input_fn):
             own = {
                 "params": estimators.params_of(estimator, mode),
-                "config": vars(estimator).get("config"),
+                "config": vars(estimator).get("config", vars(estimator).get("_config")),
                 "mode": mode,
             }
             taken = Taken(subject=input_fn, arguments={name: value for name, value in own.items() if name in _names(input_fn)})
-        self._interceptor.reach(kind, f"{type(estimator).__name__}.{call}", taken, mode)
+        self._interceptor.reach(kind, f"{type(estimator).__name__.removesuffix('V2')}.{call}", taken, mode)
+
+    def patch_estimators(self, module: ModuleType) -> None:
+        """Have the Estimators that this TensorFlow still has report as their stand-ins do."""
+        for name in {"Estimator", "EstimatorV2", "TPUEstimator"} & vars(module).keys():
+            owner = vars(module)[name]
+            for call in estimators.CALLS.keys() & vars(owner).keys():
+                self._replace(owner, call, estimators.reporting(call))
+        if "train_and_evaluate" in vars(module):
+            self._replace(module, "train_and_evaluate", estimators.train_and_evaluate)
 
     def patch_keras(self, module: ModuleType) -> None:
         model: Any = vars(module)["Model"]

@@ -55,7 +55,8 @@ def train_and_evaluate(estimator: Any, train_spec: Any = None, eval_spec: Any = 
 def params_of(estimator: Any, mode: Mode) -> Any:
     """The params that it gives its input function; one for TPUs has batch sizes, and adds that of the mode."""
     own = vars(estimator)
-    params, batch_size = own.get("params"), own.get(f"{mode}_batch_size")
+    params = own.get("params", own.get("_params"))
+    batch_size = own.get(f"{mode}_batch_size") or getattr(own.get("_ctx"), f"_{mode}_batch_size", None)
     return {**(params or {}), "batch_size": batch_size} if isinstance(params, dict | None) and batch_size else params
 
 

@@ -12,7 +12,7 @@ params = {}
 
 def made(batch_size):
     params["batch_size"] = batch_size
-    return tf.estimator.Estimator(model_fn=lambda features, labels, mode: None, params=params)
+    return tf.estimator.Estimator(model_fn=lambda features, labels, mode, params: None, params=params)
 
 
 train, evaluate = made(8), made(1)
