@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -118,3 +119,82 @@ def test_data_files_are_found_however_it_is_installed(how: str, wheel: Path, roo
     assert "</html>" in page
     # The library that draws the pictures is in it, from wherever this installation keeps it.
     assert all((root / "reports/templates/vendor" / name).read_text(encoding="utf-8") in page for name in LIBRARY)
+
+
+# --- beside packages of the user's ---------------------------------------------------------------------------------------------
+
+# The vendor's pins of R2.x, and older releases that other packages of users ask for.
+OF_THE_USER = (
+    "numpy==1.25.0",
+    "tensorboard==2.17.1",
+    "pydantic==1.10.*",
+    "click==8.0.*",
+    "protobuf==3.20.*",
+    "jinja2==3.0.*",
+    "rich==12.*",
+)
+WITHOUT_TENSORFLOW = {
+    "--version": "cs_input_analyzer",
+    "report run.json": "Findings",
+    "report run.json --format md": "# ",
+    "report run.json -o page.html": "",
+    "plan run.json --demand 1000": "Launch",
+    "wafer bert_base --batch-size 256": "samples/s",
+    "inspect-run watched": "samples/s",
+    "rules": "CSI101",
+}
+WATCH = "import cs_input_analyzer as csia; list(csia.InputMonitor([[0] * 8] * 500, 8, log_dir='watched'))"
+
+
+@pytest.fixture(scope="module")
+def guest(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of the user's, with the wheel installed. Installing it has replaced nothing there."""
+    if sys.version_info >= (3, 12):
+        pytest.skip("these releases have no wheels for this Python")
+    folder = tmp_path_factory.mktemp("guest")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
+
+    def pip(*arguments: str) -> str:
+        command = [str(folder / "bin/python"), "-m", "pip", *arguments]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+        if run.returncode and re.search("ConnectionError|NewConnectionError|No matching distribution", run.stderr):
+            pytest.skip(f"the package index does not answer: {run.stderr.splitlines()[-1]}")
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+    pip("install", "--quiet", "--only-binary", ":all:", *OF_THE_USER)
+    before = {(one["name"], one["version"]) for one in json.loads(pip("list", "--format", "json"))}
+    pip("install", "--quiet", "--only-binary", ":all:", str(wheel))
+    after = {(one["name"], one["version"]) for one in json.loads(pip("list", "--format", "json"))}
+    assert before - after == set(), "an installation replaced these"
+    return folder
+
+
+def in_guest(guest: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [str(guest / "bin/python"), *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_beside_older_packages_all_that_needs_no_tensorflow_works(guest: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(render(make_analysis(), "json"), encoding="utf-8")
+    run = in_guest(guest, tmp_path, "-c", WATCH)
+    assert run.returncode == 0, run.stderr
+    for words, expected in WITHOUT_TENSORFLOW.items():
+        run = in_guest(guest, tmp_path, "-m", "cs_input_analyzer", *words.split())
+        assert run.returncode == 0, (words, run.stderr)
+        assert expected in run.stdout, words
+    for words in ("demo", "analyze sample_pipelines.bert_pretrain:train_input_fn"):
+        run = in_guest(guest, tmp_path, "-m", "cs_input_analyzer", *words.split())
+        assert run.returncode == 2
+        assert "pip install 'cs_input_analyzer[tensorflow]'" in run.stderr
+    run = in_guest(guest, tmp_path, "-m", "cs_input_analyzer", "report", "run.json", "--format", "csv")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "pip install pandas" in run.stderr

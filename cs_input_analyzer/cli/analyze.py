@@ -52,11 +52,13 @@ def demo(sample: str, **choices: Any) -> int:
     import platformdirs
 
     import sample_pipelines
+    from cs_input_analyzer.host.machine import check_tensorflow
 
     try:
         found = sample_pipelines.find(sample)
     except LookupError as error:
         raise UsageError(f"--sample {sample}: {error.args[0]}") from None
+    check_tensorflow()
     folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "samples" / sample
     with Progress(choices["quiet"]) as progress:
         params_file = _write_sample(sample, folder, progress)
