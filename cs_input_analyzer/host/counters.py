@@ -24,16 +24,20 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """Totals since the process began; differences of two of them describe a window.
+    """Totals of a process and of those that it started, since it began; differences of two of them describe a window.
+
+    A process that has ended counts where it was waited for: the kernel adds its CPU time and its bytes to its parent's.
 
     Attributes:
-        cpu_s: user + system of all threads, finished ones too, plus the live and the reaped child processes.
+        cpu_s: user + system of all threads, finished ones too.
         read_bytes: asked for by read calls (`rchar`), but for what was read to count; `physical_read_bytes`: fetched from storage.
         run_s, queued_s: time the threads alive now ran, and waited for a CPU (schedstat).
         host_cpu_s, host_steal_s: CPU time of the whole host, and what its hypervisor took.
-        switches: times that a thread gave up its CPU, or lost it; `preempted_switches`: lost it while it had work.
+        switches: times that a thread of the process itself gave up its CPU, or lost it; `preempted_switches`: lost it while it had
+            work.
         own_cpus_s: time of the CPUs that this process may use, `own_cpus_busy_s` that in which they were not idle: for whomever
             they worked, or the hypervisor had them.
+        processes: how many are alive now.
     """
 
     cpu_s: float
@@ -47,11 +51,13 @@ class Counters:
     preempted_switches: int | None = None
     own_cpus_s: float | None = None
     own_cpus_busy_s: float | None = None
+    processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Bytes now: what only this process holds, what others map too, its proportional part of both, and the peak of RSS."""
+    """Bytes now: what only this process and those that it started hold, what others map too, their proportional part of both, and
+    the peak of RSS."""
 
     private_bytes: int | None
     shared_bytes: int | None
@@ -85,7 +91,8 @@ class ProcessTree:
 
 
 class CounterReader:
-    """Read this process's counters beside its work: some 0.1 ms, under 0.5 ms with 200 threads. Files of /proc stay open.
+    """Read the counters of this process and its descendants beside their work: some 0.1 ms, under 0.5 ms with 200 threads, and
+    0.1 ms for each descendant. Files of /proc stay open.
 
     It remembers the child processes, so one reader belongs to one process.
     """
@@ -106,19 +113,21 @@ class CounterReader:
         io = _key_values(self._text("self/io"))
         run_s, queued_s = self._schedstat() if threads else (None, None)
         host_cpu_s, host_steal_s, own_cpus_s, own_cpus_busy_s = self._cpus()
-        cpu_s = own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime + self._live_children_cpu_s()
+        cpu_s = own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime
+        below = self._descendants(threads) if has_children() else _Below()
         return Counters(
-            cpu_s=cpu_s,
-            read_bytes=io["rchar"] - own_bytes if "rchar" in io else None,
-            physical_read_bytes=io.get("read_bytes"),
-            run_s=run_s,
-            queued_s=queued_s,
+            cpu_s=cpu_s + below.cpu_s,
+            read_bytes=io["rchar"] - own_bytes + below.read_bytes if "rchar" in io else None,
+            physical_read_bytes=io["read_bytes"] + below.physical_read_bytes if "read_bytes" in io else None,
+            run_s=run_s if run_s is None else run_s + below.run_s,
+            queued_s=queued_s if queued_s is None else queued_s + below.queued_s,
             host_cpu_s=host_cpu_s,
             host_steal_s=host_steal_s,
             switches=own.ru_nvcsw + own.ru_nivcsw,
             preempted_switches=own.ru_nivcsw,
             own_cpus_s=own_cpus_s,
             own_cpus_busy_s=own_cpus_busy_s,
+            processes=1 + below.processes,
         )
 
     def close(self) -> None:
@@ -196,22 +205,47 @@ class CounterReader:
         busy = None if whole is None else whole - idle
         return sum(host) / _TICKS_PER_S, host[7] / _TICKS_PER_S if len(host) > 7 else None, whole, busy
 
-    def _live_children_cpu_s(self) -> float:
-        """CPU of the descendants alive now, and of those that they reaped."""
-        if not _has_children():
-            return 0.0
-        ticks = 0
+    def _descendants(self, threads: bool) -> _Below:
+        """Sum what is known of the descendants alive now, and of those that they waited for."""
+        below = _Below()
         for pid in self._tree.descendants(os.getpid()):
-            # After the command in brackets: utime, stime, cutime, cstime are fields 14 to 17 of proc(5).
-            content = read_start(f"{PROC}/{pid}/stat")
-            self._own_bytes += len(content)
-            fields = content.rpartition(b")")[2].split()[11:15]
-            ticks += sum(map(int, fields))
-        return ticks / _TICKS_PER_S
+            # After the command in brackets: state, …; utime, stime, cutime, cstime are fields 14 to 17 of proc(5).
+            fields = self._of(pid, "stat").rpartition(b")")[2].split()
+            if len(fields) < 15:
+                continue
+            below.processes += fields[0] != b"Z"
+            below.cpu_s += sum(map(int, fields[11:15])) / _TICKS_PER_S
+            io = _key_values(self._of(pid, "io"))
+            below.read_bytes += io.get("rchar", 0)
+            below.physical_read_bytes += io.get("read_bytes", 0)
+            if threads:
+                for thread in _names(f"{self._proc}/{pid}/task"):
+                    run, queued, *_ = [*self._of(pid, f"task/{thread}/schedstat").split(), 0, 0]
+                    below.run_s += int(run) * NANOSECONDS
+                    below.queued_s += int(queued) * NANOSECONDS
+        return below
+
+    def _of(self, pid: int, name: str) -> bytes:
+        content = read_start(f"{self._proc}/{pid}/{name}")
+        self._own_bytes += len(content)
+        return content
+
+
+@dataclass(slots=True)
+class _Below:
+    """Sums over descendants. Of one that is gone, or that another user owns, what cannot be read is left out."""
+
+    processes: int = 0
+    cpu_s: float = 0.0
+    read_bytes: int = 0
+    physical_read_bytes: int = 0
+    run_s: float = 0.0
+    queued_s: float = 0.0
 
 
 def read_memory(inherited_shared_bytes: int = 0) -> Memory:
-    """What this process holds now.
+    """Return what this process and its descendants hold now. Of a descendant counts what it alone holds: what it was forked with
+    is its parent's, as long as neither writes to it.
 
     A worker that was forked shares pages with the process it came from, as those of a real launch would not: anonymous pages count
     as private whoever else still maps them, and library pages that only the other has touched so far (`inherited_shared_bytes` in
@@ -226,12 +260,18 @@ def read_memory(inherited_shared_bytes: int = 0) -> Memory:
     shared = max(0, rss - anonymous)
     untouched = max(0, inherited_shared_bytes // 1024 - shared)
     pss, of_anonymous = rollup.get("Pss"), rollup.get("Pss_Anon")
+    pss = pss - of_anonymous + anonymous if pss is not None and of_anonymous is not None else pss
+    below = sum(map(_private_kib, ProcessTree().descendants(os.getpid()))) if has_children() else 0
     return Memory(
-        private_bytes=_bytes(anonymous),
+        private_bytes=_bytes(anonymous + below),
         shared_bytes=_bytes(shared + untouched),
-        peak_rss_bytes=_bytes(peak + untouched if peak is not None else None),
-        pss_bytes=_bytes(pss - of_anonymous + anonymous if pss is not None and of_anonymous is not None else pss),
+        peak_rss_bytes=_bytes(peak + untouched + below if peak is not None else None),
+        pss_bytes=_bytes(pss + below if pss is not None else None),
     )
+
+
+def _private_kib(pid: int) -> int:
+    return _key_values(read_start(f"{PROC}/{pid}/smaps_rollup")).get("Private_Dirty", 0)
 
 
 def _bytes(kib: int | None) -> int | None:
@@ -263,8 +303,8 @@ def read_start(path: str, size: int = 1 << 14) -> bytes:
         os.close(file)
 
 
-def _has_children() -> bool:
-    """Asks the kernel without reaping any: a microsecond, where a scan for them would read every process of the host."""
+def has_children() -> bool:
+    """Return whether this process has any: a question of a microsecond, where a scan would read every process of the host."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -272,17 +312,17 @@ def _has_children() -> bool:
     return True
 
 
-def _pids() -> Iterable[int]:
+def _names(folder: str) -> Iterable[str]:
     try:
-        return [int(name) for name in os.listdir(PROC) if name.isdigit()]
+        return [name for name in os.listdir(folder) if name.isdigit()]
     except OSError:
         return ()
 
 
 def _children_of_all() -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
-    for pid in _pids():
+    for pid in _names(str(PROC)):
         fields = read_start(f"{PROC}/{pid}/stat").rpartition(b")")[2].split()  # of a process that is gone, none
         if fields:
-            children.setdefault(int(fields[1]), []).append(pid)
+            children.setdefault(int(fields[1]), []).append(int(pid))
     return children

@@ -112,7 +112,9 @@ class WorkerResult:
         status: `done`; `data_error` (a record could not be read; measured until there); `deadline` (ended by the parent, its
             numbers kept); `interrupted` (the same, by Ctrl-C); `lost` (died or never delivered).
         message: what went wrong; empty when done.
-        cpu_s_per_sample: user + system of all threads and live child processes over the window.
+        cpu_s_per_sample: user + system over the window, of all threads and of the processes that it started, as are bytes and
+            memory.
+        processes: it and those that it started: the most that were alive at one reading.
         first_batch_digest: the same for the same batch; None where all its values are alike.
         bytes_read_per_sample: logical (`rchar`), `physical_…`: what reached the storage (`read_bytes`).
         bytes_out_per_sample: bytes of the tensors of one sample.
@@ -155,6 +157,7 @@ class WorkerResult:
     pss_bytes: int | None = None
     buffered_bytes: int | None = None
     ignored: tuple[IgnoredErrors, ...] = ()
+    processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

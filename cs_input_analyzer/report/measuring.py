@@ -129,9 +129,19 @@ def reads_table(storage: Storage) -> Table:
 
 
 def measured_facts(analysis: Analysis) -> Pairs:
-    """The tail of the batch gaps, the memory."""
+    """Return the tail of the batch gaps, the memory, and how many processes a worker is."""
     shown = shown_measurement(analysis)
-    return () if shown is None else pairs((("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown))))
+    if shown is None:
+        return ()
+    return pairs((("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown)), ("processes", _processes(shown))))
+
+
+def _processes(measurement: Measurement) -> str:
+    """Return how many processes a worker was; empty where its input function started none."""
+    most = max((worker.processes or 1 for worker in measurement.workers), default=1)
+    if most == 1:
+        return ""
+    return f"{format_count(most)} a worker, with those that the input function started: CPU time, bytes and memory are of all"
 
 
 def _batch_gaps(measurement: Measurement) -> str:

@@ -260,6 +260,7 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
         bytes_read_per_sample=bytes_per_sample(Reads(**journal.said("reads")), per_batch, read_bytes, samples),
         physical_bytes_read_per_sample=physical_bytes / samples if physical_bytes is not None and samples else None,
         bytes_out_per_sample=bytes_out,
+        processes=max((counters.processes or 0 for _, counters in journal.readings()), default=0) or None,
         steady_state=SteadyState(
             transient_s=float(journal.stamps_s[window.first] - journal.stamps_s[0]) + (base.first_batch_s or 0.0),
             transient_batches=window.first + 1,

@@ -111,10 +111,57 @@ def test_a_later_child_is_found_at_the_next_search(monkeypatch: pytest.MonkeyPat
             assert reader.read().cpu_s - first_s >= times.user + times.system - 3 * TICK_S
 
 
+READS = """
+import os, tempfile
+with tempfile.TemporaryFile() as file:
+    file.write(bytes(30_000_000))
+    file.seek(0)
+    while file.read(1 << 20):
+        pass
+held = os.urandom(40_000_000)
+"""
+
+
+def test_bytes_waits_and_memory_of_a_child_count_once() -> None:
+    reader = CounterReader()
+    before, held = reader.read(), read_memory()
+    assert before.processes == 1
+    with busy_child(READS):
+        alive, holding = reader.read(), read_memory()
+        assert alive.processes == 2
+        assert 30_000_000 <= alive.read_bytes - before.read_bytes < 60_000_000, "once, beside what Python reads to start"
+        assert alive.run_s - before.run_s >= 5 * TICK_S
+        assert alive.queued_s >= before.queued_s
+        assert holding.private_bytes - held.private_bytes >= 40_000_000
+        assert holding.pss_bytes - held.pss_bytes >= 40_000_000
+        assert holding.peak_rss_bytes - held.peak_rss_bytes >= 40_000_000
+    gone = reader.read()
+    assert gone.processes == 1
+    assert 0 <= gone.read_bytes - alive.read_bytes < 10_000_000, "the kernel added it to its parent's"
+    assert read_memory().private_bytes < held.private_bytes + 40_000_000
+
+
+def test_what_a_child_was_forked_with_is_its_parents() -> None:
+    held = bytearray(os.urandom(50_000_000))
+    before = read_memory()
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writes)
+        os.read(reads, 1)
+        os._exit(0)
+    os.close(reads)
+    after = read_memory()
+    os.close(writes)
+    os.waitpid(child, 0)
+    assert len(held) == 50_000_000
+    assert after.private_bytes - before.private_bytes < 25_000_000
+
+
 # --- what cannot be read ------------------------------------------------------------------------------------------------------
 
 
-NOT_OF_PROC = {"cpu_s", "switches", "preempted_switches"}
+NOT_OF_PROC = {"cpu_s", "switches", "preempted_switches", "processes"}
 
 
 GARBAGE = {"stat": "cpu garbage\n", "self/io": "rchar\n: 5\n", "self/task/1/schedstat": "\n"}
