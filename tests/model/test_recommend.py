@@ -469,3 +469,29 @@ def test_without_a_demand_or_a_launch_that_runs_there_is_no_verdict() -> None:
     assert recommend.judge(broken, make_consumption(10), 0.1) == ("unknown", None)
     runs = recommend.predict_current(a_model(), None, a_cluster(), Options(), Layout.parse("4x2x4"))
     assert recommend.judge(runs, make_consumption(10), 0.1)[0] == "accelerator_bound"
+
+
+# --- for a surer answer -------------------------------------------------------------------------------------------------------
+
+
+@given(problems, st.floats(1, 10_000))
+def test_what_makes_it_surer_narrows_the_interval_that_is_shown(problem: dict[str, object], demand: float) -> None:
+    model, cluster, options, consumption = unpacked(problem, demand)
+    try:
+        found = recommend.recommend(model, consumption, cluster, options)
+    except UsageError:  # no launch fits
+        return
+    now = found.predicted_samples_per_s.relative_half_width_ratio or 0.0
+    widths = [row.half_width_ratio for row in found.surer]
+    assert widths == sorted(widths)
+    assert all(0 <= width < now for width in widths)
+
+
+def test_a_term_that_is_there_has_its_line_and_one_that_is_not_has_none() -> None:
+    unsure = tuple(
+        replace(point, samples_per_s=make_estimate(point.samples_per_s.estimate, spread=0.2)) for point in a_model().points
+    )
+    hows = {row.how for row in plan(1000, a_model(points=unsure)).surer}
+    assert "launches" in hows
+    assert "node" not in {row.how for row in plan(1000, cluster=a_cluster(is_measured=True)).surer}
+    assert "node" in {row.how for row in plan(1000, cluster=a_cluster(speed_ratio=None, source="flags")).surer}

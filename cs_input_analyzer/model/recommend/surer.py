@@ -22,11 +22,11 @@ def surer(problem: PlanningProblem, layout: Layout) -> tuple[Surer, ...]:
     def half_width(model: CapacityModel, cluster: Cluster, *, is_near: bool = False) -> float:
         found = predicted_launch(model, problem.consumption, cluster, problem.options, layout)
         rate = found.samples_per_s
-        if rate.low <= 0:
-            return rate.relative_half_width_ratio or 0.0
-        half = math.log(rate.high / rate.low) / 2
-        far = NORMAL_95 * far_error_log(found.extrapolation_ratio) if is_near else 0.0
-        return math.sinh(math.sqrt(max(0.0, half**2 - far**2)))
+        width = rate.relative_half_width_ratio or 0.0
+        if not is_near or rate.low <= 0:
+            return width
+        half, far = math.log(rate.high / rate.low) / 2, NORMAL_95 * far_error_log(found.extrapolation_ratio)
+        return width * math.sinh(math.sqrt(max(0.0, half**2 - far**2))) / math.sinh(half) if half else width
 
     now = half_width(problem.model, problem.cluster)
     rows = [Surer(how=how, half_width_ratio=half_width(*changed, is_near=how == "node")) for how, changed in _changes(problem)]
