@@ -12,6 +12,7 @@ from cs_input_analyzer.records import Component
 from cs_input_analyzer.tfdata import op_traits as traits
 from tests.builders import make_graph
 from tests.rules.lines import line, mapped, op, reading
+from tests.tf_versions import needs_costs
 
 
 def test_which_call_of_a_statement_made_an_op() -> None:
@@ -61,6 +62,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.tf
+@needs_costs
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 @pytest.mark.parametrize("switched_off", [False, True])
 def test_tensorflow_adds_parallel_maps_and_a_prefetch_where_we_say(function: Callable[[Any, Any], Any], switched_off: bool) -> None:

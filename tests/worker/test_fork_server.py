@@ -41,7 +41,7 @@ def test_a_worker_has_the_threads_its_cpus_allow_and_nothing_of_the_server_in_it
     open_launcher: LocalLauncher, tmp_path: Path
 ) -> None:
     (seen,) = told(tmp_path, open_launcher, f"1x1x{BUDGET}")
-    assert seen["blas_threads"] in ([BUDGET], [])
+    assert set(seen["blas_threads"]) <= {BUDGET}
     assert seen["collects_garbage"]
     assert seen["variables"] == [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ]
 

@@ -14,6 +14,7 @@ from cs_input_analyzer.records import Op
 from cs_input_analyzer.tfdata.matching import match_nodes
 from cs_input_analyzer.worker.meter import CostMeter, model_of
 from tests.builders import make_graph
+from tests.tf_versions import needs_costs
 from tests.worker.ops import CHAIN, op
 
 
@@ -210,12 +211,14 @@ AUTOTUNE = -1
         (lambda D: D.range(10**6).map(light).repeat().map(heavy, num_parallel_calls=2).batch(4), "map_2"),
     ],
 )
+@needs_costs
 def test_the_heavy_op_has_the_largest_cost(build: Callable[[Any], Any], owner: str) -> None:
     seen = metered(build).seen
     assert max(seen, key=lambda name: seen[name].wall_s) == owner
 
 
 @pytest.mark.tf
+@needs_costs
 def test_every_pass_over_the_data_counts() -> None:
     """A new pass is a new iterator, whose nodes have the same numbers and count from zero."""
     once, often = (metered(lambda D: D.range(80).map(heavy).batch(4), batches=15, passes=passes) for passes in (1, 6))
@@ -233,6 +236,7 @@ def test_without_autotune_there_is_no_model_and_no_failure() -> None:
 
 
 @pytest.mark.tf
+@needs_costs
 def test_tuned_parameters_are_named_by_the_users_op() -> None:
     meter = metered(lambda D: D.range(10**6).map(heavy, num_parallel_calls=AUTOTUNE).prefetch(AUTOTUNE))
     values = {(tuned.op, tuned.parameter): tuned.value for tuned in meter.parameters()}

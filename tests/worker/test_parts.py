@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.records import UNATTRIBUTED, Op
 from cs_input_analyzer.worker.parts import MOST_PARTS, marginal_costs, parts_of
 from tests.builders import make_op_cost, make_profile
+from tests.tf_versions import needs_costs
 from tests.worker.ops import CHAIN, SLICES, concatenated, op
 
 NAMES = [one.name for one in CHAIN]
@@ -107,7 +108,7 @@ def groups(dataset: Any) -> Any:
 
 
 @pytest.mark.tf
-@pytest.mark.parametrize("build", [full_shuffle, slices, groups])
+@pytest.mark.parametrize("build", [full_shuffle, slices, pytest.param(groups, marks=needs_costs)])
 def test_work_that_is_over_between_two_batches_is_named(tmp_path: Path, build: Any) -> None:
     from tests.worker.looking import profile_in
 

@@ -17,6 +17,7 @@ from cs_input_analyzer.worker.journal import Journal, JournalError, JournalWrite
 from cs_input_analyzer.worker.sampler import Sampling, sample
 from cs_input_analyzer.worker.sampling import SamplingLoop
 from cs_input_analyzer.worker.side_thread import POLL_RATIO
+from tests.tf_versions import needs_costs
 
 pytestmark = pytest.mark.tf
 
@@ -68,6 +69,7 @@ def test_the_loop_is_entered_once_for_a_window(tmp_path: Path, monkeypatch: pyte
     assert journal.last("done")["stopped_by"] == "budget"
 
 
+@needs_costs
 def test_iterators_that_end_inside_one_batch_are_seen(tmp_path: Path) -> None:
     """A whole pass happens while the loop waits for one batch, and its iterators are gone when the batch comes."""
     slow = through_python(lambda value: (time.sleep(0.002), value)[1])
@@ -116,6 +118,7 @@ def test_snapshots_of_a_thousand_short_iterators_a_second_are_bounded(tmp_path: 
     assert polls["taken_s"] <= POLL_RATIO * polls["over_s"] + 10 * one_s
 
 
+@needs_costs
 def test_costs_of_a_loop_that_hangs_are_written_when_its_time_is_over(tmp_path: Path) -> None:
     release, count = threading.Event(), iter(range(10**6))
 

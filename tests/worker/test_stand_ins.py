@@ -22,6 +22,7 @@ from cs_input_analyzer.worker.capture.launchers import notes_on
 from cs_input_analyzer.worker.capture.stand_ins import NoResult, StandInError
 from tests.builders import make_options
 from tests.functional.running import BRIEF, QUICK, run_cli
+from tests.tf_versions import needs_lost_estimators
 
 pytestmark = pytest.mark.tf
 
@@ -64,13 +65,13 @@ def first(dataset: Any) -> Any:
         "from tensorflow.contrib import training; class Mine(training.HParams): pass".replace("; ", "\n"),
         "import tensorflow.contrib.slim as slim; slim.conv2d",
         "from tensorflow.contrib.tpu.python.tpu import tpu_estimator; tpu_estimator.TPUEstimator",
-        "from tensorflow.python.estimator import run_config; run_config.RunConfig()",
+        pytest.param("from tensorflow.python.estimator import run_config; run_config.RunConfig()", marks=needs_lost_estimators),
         "from tensorflow.keras.layers import CuDNNLSTM; class Mine(CuDNNLSTM): pass".replace("; ", "\n"),
         "from keras.layers.core import Dense; Dense(3)(None)",
         "from cerebras.tf.cs_estimator import CerebrasEstimator",
         "from cerebras_appliance.CSConfig import CSConfig; CSConfig(num_csx=1)",
-        "from tensorflow.compat.v1 import estimator; estimator.RunConfig",
-        "import tensorflow.compat.v1 as tf; tf.estimator.RunConfig",
+        pytest.param("from tensorflow.compat.v1 import estimator; estimator.RunConfig", marks=needs_lost_estimators),
+        pytest.param("import tensorflow.compat.v1 as tf; tf.estimator.RunConfig", marks=needs_lost_estimators),
     ],
 )
 def test_what_is_lost_is_stood_in_for(line: str, built: Built) -> None:
@@ -79,6 +80,7 @@ def test_what_is_lost_is_stood_in_for(line: str, built: Built) -> None:
     assert told
 
 
+@needs_lost_estimators
 def test_it_is_missing_again_afterwards(built: Built) -> None:
     import tensorflow as tf
 
@@ -341,6 +343,7 @@ def test_a_module_that_is_only_imported_is_named(built: Built) -> None:
 # --- params of Estimators ----------------------------------------------------------------------------------------------------
 
 
+@needs_lost_estimators
 @pytest.mark.parametrize("kind", ["tf.estimator.Estimator", "tf.compat.v1.estimator.tpu.TPUEstimator"])
 def test_an_estimator_keeps_the_params_of_its_making(kind: str, built: Built) -> None:
     kept: list[Any] = []
@@ -360,6 +363,7 @@ def test_an_estimator_keeps_the_params_of_its_making(kind: str, built: Built) ->
     assert kept == [{"batch_size": 8, "deep": {"size": 1}}, {"batch_size": 1, "deep": {"size": 2}}]
 
 
+@needs_lost_estimators
 def test_params_that_cannot_be_copied_are_kept(built: Built) -> None:
     built(
         """

@@ -1,0 +1,13 @@
+"""What tests need of TensorFlow that older versions, which are measured as well, do not have."""
+
+from __future__ import annotations
+
+import pytest
+
+from cs_input_analyzer.host.machine import tensorflow_version
+
+VERSION = tuple(int(part) for part in (tensorflow_version() or "0.0").split(".")[:2])
+
+HAS_ESTIMATORS = VERSION < (2, 16)
+needs_costs = pytest.mark.skipif(VERSION < (2, 17), reason="costs of ops need TensorFlow 2.17")
+needs_lost_estimators = pytest.mark.skipif(HAS_ESTIMATORS, reason="this TensorFlow has Estimators of its own")
