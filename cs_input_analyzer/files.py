@@ -1,4 +1,4 @@
-"""Put a file on disk whole or not at all."""
+"""Put a file on disk whole or not at all, and find the folder for what runs leave behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import errno
 import os
 import secrets
 import stat
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from cs_input_analyzer.errors import LaunchError, UsageError
@@ -15,6 +17,25 @@ STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
 PRIVATE, USUAL = 0o600, 0o666
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of this tool. Where it cannot be written to, as in a container without a home, return a folder
+    among the temporary ones that nobody else can write to."""
+    import platformdirs
+
+    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    own = Path(tempfile.gettempdir()) / f"cs_input_analyzer-{os.getuid()}"
+    with suppress(OSError):
+        own.mkdir(mode=0o700, exist_ok=True)
+        status = own.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return own
+    return folder
 
 
 def write_text_atomically(path: Path | str, text: str, *, is_private: bool = False) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cs_input_analyzer.errors import LaunchError, UsageError
-from cs_input_analyzer.files import check_writable, write_text_atomically
+from cs_input_analyzer.files import cache_folder, check_writable, write_text_atomically
 
 is_root = os.geteuid() == 0
 
@@ -131,3 +131,35 @@ def test_a_link_that_somebody_else_made_where_everybody_may_is_refused(
     with refused:
         write_text_atomically(link, "x")
     assert victim.read_text() == ("precious" if is_refused else "x")
+
+
+# --- the cache folder ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_home_the_cache_is_a_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert cache_folder() == tmp_path / "cache" / "cs_input_analyzer"
+    assert cache_folder().is_dir()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nothing")
+    own = cache_folder()
+    assert own.parent == tmp_path
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    (own / "kept").write_text("")
+    assert cache_folder() == own
+
+
+@pytest.mark.parametrize("trap", ["a link", "a folder that others write to"])
+def test_a_cache_among_temporary_files_that_others_can_change_is_not_used(
+    trap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nothing")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    own = tmp_path / f"cs_input_analyzer-{os.getuid()}"
+    if trap == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        own.symlink_to(tmp_path / "elsewhere")
+    else:
+        own.mkdir()
+        own.chmod(0o777)
+    assert cache_folder() == Path("/proc/nothing/cs_input_analyzer")

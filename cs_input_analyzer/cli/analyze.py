@@ -49,9 +49,8 @@ def demo(sample: str, **choices: Any) -> int:
 
     The data go to your cache folder; the report goes to the terminal, to demo_report.html and to demo_run.json.
     """
-    import platformdirs
-
     import sample_pipelines
+    from cs_input_analyzer.files import cache_folder
     from cs_input_analyzer.host.machine import check_tensorflow
 
     try:
@@ -59,7 +58,7 @@ def demo(sample: str, **choices: Any) -> int:
     except LookupError as error:
         raise UsageError(f"--sample {sample}: {error.args[0]}") from None
     check_tensorflow()
-    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "samples" / sample
+    folder = cache_folder() / "samples" / sample
     with Progress(choices["quiet"]) as progress:
         params_file = _write_sample(sample, folder, progress)
     choices["json_file"] = choices["json_file"] or "demo_run.json"

@@ -12,11 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import platformdirs
 
 from cs_input_analyzer.cli.command import mistakes
 from cs_input_analyzer.cli.terminal import Progress, complain, is_terminal, is_tty, print_on_stderr, print_text, width
@@ -170,8 +168,10 @@ class OwnFiles:
 
     def ask(self, error: NotIsolatedError) -> None:
         """Ask on a terminal, once for a target in a folder. Raise `error` unless the user says yes."""
+        from cs_input_analyzer.files import cache_folder, write_text_atomically
+
         key = f"{os.getcwd()}: {self.target}"
-        remembered = Path(platformdirs.user_cache_dir("cs_input_analyzer"), "on_own_files.json")
+        remembered = cache_folder() / "on_own_files.json"
         known: Any = []
         with suppress(OSError, ValueError):
             known = json.loads(remembered.read_text(encoding="utf-8"))
@@ -182,10 +182,8 @@ class OwnFiles:
         print_on_stderr(f"{error}")
         if not (is_tty(sys.stdin) and is_tty(sys.stderr) and click.confirm("Run it on your own files?", err=True)):
             raise error
-        from cs_input_analyzer.files import write_text_atomically
 
         with suppress(OSError):
-            remembered.parent.mkdir(parents=True, exist_ok=True)
             write_text_atomically(str(remembered), json.dumps([*known, key][-MOST_REMEMBERED:]))
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.files import write_text_atomically
+from cs_input_analyzer.files import cache_folder, write_text_atomically
 from cs_input_analyzer.records import Host, KeptPlan
 
 Value = TypeVar("Value")
@@ -81,15 +80,13 @@ def remember_plan(key: str, plan: KeptPlan) -> None:
 def _read(kind: type[dict[str, Value]], name: str) -> dict[str, Value]:
     """Return what a file holds. One that is not there, or was damaged, is as good as an empty one."""
     try:
-        return msgspec.json.decode((_folder() / name).read_bytes(), type=kind)
+        return msgspec.json.decode((cache_folder() / name).read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError, UsageError):  # the last of a record that cannot be made of its numbers
         return {}
 
 
 def _write(name: str, text: bytes) -> None:
-    folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text_atomically(folder / name, text.decode())
+    write_text_atomically(cache_folder() / name, text.decode())
 
 
 def _name(host: Host) -> str:
@@ -100,9 +97,3 @@ def _name(host: Host) -> str:
 def _site(host: Host) -> str:
     """Return a name of machines like this one: the nodes of a cluster share what was learnt of each."""
     return f"{host.cpus} CPUs, {host.cpu_model}"
-
-
-def _folder() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("cs_input_analyzer"))

@@ -17,7 +17,7 @@ from cs_input_analyzer.host.history import FILE, RUNS, known, remember, remember
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(history, "cache_folder", lambda: tmp_path)
 
 
 def test_what_the_last_runs_got_is_known() -> None:
@@ -50,7 +50,7 @@ def test_nodes_alike_share_how_far_predictions_were_off() -> None:
 
 def test_a_folder_that_cannot_be_written_is_told_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(history, "_folder", lambda: tmp_path / "file")
+    monkeypatch.setattr(history, "cache_folder", lambda: tmp_path / "file")
     with pytest.raises((OSError, AnalyzerError)):
         remember(make_host(), 0.9)
     assert known(make_host()).kept_ratios == ()
