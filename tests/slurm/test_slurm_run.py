@@ -93,6 +93,20 @@ def test_fixes_and_the_patched_copy_are_tried_on_a_node(slurm: PrivateSlurm, tmp
 
 
 @pytest.mark.tf
+@pytest.mark.timeout(300)
+def test_a_run_inside_of_srun_measures_its_node(slurm: PrivateSlurm, tmp_path: Path) -> None:
+    """As the page says to measure on a quiet node: one task, which has all CPUs of the node."""
+    asked = ("--demand", "10", "--max-seconds", "40", "--no-measure-fixes", *ONE_PROBE)
+    options = {"within": ("srun", "-N1", "--exclusive"), "program": BRIEF}
+    outcome = run_cli(["analyze", f"{FUNCTIONS}:endless", *asked], tmp_path / "run", **options)
+    assert outcome.code == 0, outcome.err
+    check_nothing_left(outcome, slurm)
+    assert outcome.run["options"]["launcher"] == "local"
+    assert outcome.run["host"]["cpu_budget"] == 2
+    assert outcome.run["recommendation"] is not None
+
+
+@pytest.mark.tf
 def test_an_interrupted_run_leaves_nothing(slurm: PrivateSlurm, tmp_path: Path) -> None:
     options = (*ON_SLURM, *ONE_PROBE, "--slurm-nodes", "2", "--max-seconds", "100")
     stop = Stop(number=signal.SIGTERM, text="measuring", wait_s=1.5)
