@@ -27,7 +27,7 @@ def run(title: str, folder: Path) -> str:
 
 
 def test_every_code_block_is_tried() -> None:
-    assert PAGE.read_text(encoding="utf-8").count("```python") == len(EXAMPLES) == 4
+    assert PAGE.read_text(encoding="utf-8").count("```python") == len(EXAMPLES) == 5
 
 
 @pytest.mark.tf
@@ -49,6 +49,15 @@ def test_a_loop_of_your_own(tmp_path: Path) -> None:
     assert printed.splitlines()[-1].startswith(VERDICTS)
     assert list((tmp_path / "loop_logs").glob("events.out.tfevents.*"))
     assert '"event": "checkpoint"' in (tmp_path / "loop_logs" / "steps.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_dataloader_of_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    printed = run("A DataLoader of PyTorch", tmp_path)
+    lines = [line for line in printed.splitlines() if line.startswith("| Train Device=CPU, Step=")]
+    assert len(lines) == 20_000 // 64 // 50
+    assert printed.splitlines()[-1].startswith(VERDICTS)
+    assert '"event": "end"' in (tmp_path / "torch_logs" / "steps.jsonl").read_text(encoding="utf-8")
 
 
 @pytest.mark.long
