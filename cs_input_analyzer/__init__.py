@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from cs_input_analyzer.api import Analysis, analyze, compare, load_analysis, recommend_for, tune, tuning

@@ -108,8 +108,9 @@ def test_every_runtime_dependency_is_imported_somewhere(root: Path, pyproject: d
 
 
 def test_the_versions_agree(root: Path, pyproject: dict) -> None:
-    version = pyproject["project"]["version"]
-    assert import_module("cs_input_analyzer").__version__ == version
+    version = import_module("cs_input_analyzer").__version__
+    assert pyproject["project"]["dynamic"] == ["version"]
+    assert f"\nversion: {version}\n" in (root / "CITATION.cff").read_text(encoding="utf-8")
     assert f"## [{version}]" in (root / "CHANGELOG.md").read_text(encoding="utf-8")
 
 

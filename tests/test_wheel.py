@@ -146,27 +146,44 @@ WITHOUT_TENSORFLOW = {
 WATCH = "import cs_input_analyzer as csia; list(csia.InputMonitor([[0] * 8] * 500, 8, log_dir='watched'))"
 
 
+def environment(folder: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
+    return folder
+
+
+def pip(environment: Path, *arguments: str) -> str:
+    """Return what pip prints. Skip the test where the package index does not answer."""
+    command = [str(environment / "bin/python"), "-m", "pip", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    if run.returncode and re.search("ConnectionError|NewConnectionError|No matching distribution", run.stderr):
+        pytest.skip(f"the package index does not answer: {run.stderr.splitlines()[-1]}")
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_an_index_would_take_wheel_and_sdist(wheel: Path, root: Path, tmp_path: Path) -> None:
+    tools = environment(tmp_path / "tools")
+    pip(tools, "install", "--quiet", "twine")
+    sdist = built("sdist", root, tmp_path / "sdist")
+    command = [str(tools / "bin/python"), "-m", "twine", "check", "--strict", str(wheel), str(sdist)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 @pytest.fixture(scope="module")
 def guest(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment of the user's, with the wheel installed. Installing it has replaced nothing there."""
     if sys.version_info >= (3, 12):
         pytest.skip("these releases have no wheels for this Python")
-    folder = tmp_path_factory.mktemp("guest")
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
+    folder = environment(tmp_path_factory.mktemp("guest") / "venv")
 
-    def pip(*arguments: str) -> str:
-        command = [str(folder / "bin/python"), "-m", "pip", *arguments]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
-        if run.returncode and re.search("ConnectionError|NewConnectionError|No matching distribution", run.stderr):
-            pytest.skip(f"the package index does not answer: {run.stderr.splitlines()[-1]}")
-        assert run.returncode == 0, run.stderr
-        return run.stdout
+    def there() -> set[tuple[str, str]]:
+        return {(one["name"], one["version"]) for one in json.loads(pip(folder, "list", "--format", "json"))}
 
-    pip("install", "--quiet", "--only-binary", ":all:", *OF_THE_USER)
-    before = {(one["name"], one["version"]) for one in json.loads(pip("list", "--format", "json"))}
-    pip("install", "--quiet", "--only-binary", ":all:", str(wheel))
-    after = {(one["name"], one["version"]) for one in json.loads(pip("list", "--format", "json"))}
-    assert before - after == set(), "an installation replaced these"
+    pip(folder, "install", "--quiet", "--only-binary", ":all:", *OF_THE_USER)
+    before = there()
+    pip(folder, "install", "--quiet", "--only-binary", ":all:", str(wheel))
+    assert before - there() == set(), "an installation replaced these"
     return folder
 
 
