@@ -19,20 +19,16 @@ from builders import (
     make_bare_analysis,
     make_cluster,
     make_estimate,
-    make_finding,
     make_graph,
-    make_host,
     make_layout,
     make_measurement,
-    make_op_cost,
     make_plan,
-    make_profile,
 )
-from page_runs import run_of_many_workers, usual_run
+from page_runs import comparison, run_of_many_workers, usual_run
 from pages import Page
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-from variations import ELSEWHERE, TOPICS
+from variations import BASES, ELSEWHERE, TOPICS
 
 import cs_input_analyzer as csia
 from cs_input_analyzer.records import (
@@ -90,18 +86,6 @@ def lost_worker() -> csia.Analysis:
 def unknown_elements() -> csia.Analysis:
     counted = SamplesPerElement(value=None, source="no op of the graph says how many samples an element holds")
     return usual_run(pipeline=make_graph(samples_per_element=counted))
-
-
-def comparison() -> Any:
-    old = make_analysis()
-    new = make_analysis(
-        measurements=(make_measurement("1x1x1", (200.0,), samples_per_s=make_estimate(200.0)), make_measurement("1x1x2")),
-        profile=make_profile(ops=(make_op_cost("map", self_cpu_s_per_sample=0.01), make_op_cost("fresh"))),
-        findings=(make_finding("CSI104", op="map_7"),),
-        host=make_host(tensorflow_version="2.21.0"),
-        verdict="input_bound",
-    )
-    return compare(old, new, tool=Tool(name="cs_input_analyzer", version="0"), old_path="old.json", new_path="new.json")
 
 
 def inspection() -> RunInspection:
@@ -210,7 +194,7 @@ def changes(usual: list[str], lines: list[str]) -> Iterator[str]:
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_what_one_fact_changes_reads_as_before(topic: str, snapshot: SnapshotAssertion) -> None:
-    usual, text = all_that_is_said(make_analysis()), ""
+    usual, text = all_that_is_said(make_analysis(**BASES.get(topic, {}))), ""
     for name, overrides in TOPICS[topic].items():
         changed = list(changes(usual, all_that_is_said(make_analysis(**overrides))))
         text += "\n".join([f"== {name}", *(changed or ["nothing"]), "", ""])
