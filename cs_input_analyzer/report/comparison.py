@@ -7,9 +7,21 @@ from collections.abc import Iterable
 
 from cs_input_analyzer.records import ComparedRun, Comparison, Difference, MemoryChange, OpChange, RateChange
 from cs_input_analyzer.report.costs import STATION_MEANINGS
-from cs_input_analyzer.report.document import Document, Facts, Text, present, section
+from cs_input_analyzer.report.document import (
+    YES_OR_NO,
+    Document,
+    Facts,
+    Table,
+    Text,
+    bare_rate,
+    layout,
+    number,
+    present,
+    section,
+    table_of,
+    text,
+)
 from cs_input_analyzer.report.findings import brief_cards, card_of
-from cs_input_analyzer.report.tables import YES_OR_NO, Table, bare_rate, layout, number, table_of, text
 from cs_input_analyzer.report.wording import (
     AS_MEASURED,
     ON_IDLE_NODE,

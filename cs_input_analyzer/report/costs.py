@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.records import BUSY_RATIO, RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
-from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
+from cs_input_analyzer.report.document import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, named_values, one_line, short_source, titled
 from cs_input_analyzer.tfdata.folding import fold_costs, fold_ops, folding_of
 from cs_input_analyzer.tfdata.op_kinds import KINDS

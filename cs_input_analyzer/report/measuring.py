@@ -18,7 +18,7 @@ from cs_input_analyzer.records import (
     Storage,
     UserFiles,
 )
-from cs_input_analyzer.report.tables import Table, number, table_of, text
+from cs_input_analyzer.report.document import Table, number, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, Pairs, one_line, pairs, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
 from cs_input_analyzer.units import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cs_input_analyzer.records import Alternative, Analysis, Cluster, Host, LaunchPlan, Options, Validation, ValidationRow
-from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
+from cs_input_analyzer.report.document import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs, titled
 from cs_input_analyzer.units import (
     MISSING,

@@ -10,9 +10,9 @@ from dataclasses import replace
 from cs_input_analyzer.masking import LONGEST_COMMAND, MASK
 from cs_input_analyzer.records import Analysis, LaunchPlan, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
-from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.document import (
     Card,
+    Chart,
     Copyable,
     Document,
     Facts,

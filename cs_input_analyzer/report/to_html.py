@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.report.chart import CONFIG, Chart
-from cs_input_analyzer.report.document import Document
+from cs_input_analyzer.report.chart import CONFIG
+from cs_input_analyzer.report.document import Chart, Document
 from cs_input_analyzer.report.to_json import script_safe, to_json
 from cs_input_analyzer.units import visible
 

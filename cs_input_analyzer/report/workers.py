@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult, WorkerStatus
-from cs_input_analyzer.report.tables import Table, layout, number, rates, table_of, text, value_of
+from cs_input_analyzer.report.document import Table, layout, number, rates, table_of, text, value_of
 from cs_input_analyzer.report.wording import AS_MEASURED, Pairs, one_line, titled, workers_text
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_seconds, several
 

@@ -34,10 +34,9 @@ from variations import ELSEWHERE, HERE, VERDICTS
 from cs_input_analyzer.records import Analysis, Capture, Estimate, SamplesPerElement, StationKind, Tool, Validation, ValidationRow
 from cs_input_analyzer.report import load, render, render_tuning
 from cs_input_analyzer.report.costs import STATION_MEANINGS, costliest_op, costliest_sentence, op_cost_table, shown_profile
-from cs_input_analyzer.report.document import LONGEST_SHOWN, Facts, Text
+from cs_input_analyzer.report.document import LONGEST_SHOWN, Column, Facts, Table, Text
 from cs_input_analyzer.report.findings import LONGEST_CHANGE, change_of, finding_cards
 from cs_input_analyzer.report.run_document import run_document
-from cs_input_analyzer.report.tables import Column, Table
 from cs_input_analyzer.report.to_console import GAP, LEAST_TEXT, console_on, table_on
 from cs_input_analyzer.report.to_json import from_html
 from cs_input_analyzer.report.wording import AS_MEASURED, ON_IDLE_NODE
