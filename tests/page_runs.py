@@ -17,6 +17,7 @@ from builders import (
     make_estimate,
     make_finding,
     make_graph,
+    make_host,
     make_layout,
     make_measurement,
     make_op,
@@ -27,7 +28,8 @@ from builders import (
     make_worker,
 )
 
-from cs_input_analyzer.records import Analysis, Fixes, Measurement, Options, WorkerResult
+from cs_input_analyzer.records import Analysis, Comparison, Fixes, Measurement, Options, Tool, WorkerResult
+from cs_input_analyzer.workflows.compare import compare
 
 CHARTS = ("pipeline", "supply-demand", "batch-gaps", "rate-over-time")
 
@@ -134,3 +136,20 @@ def run_of_a_long_pipeline() -> Analysis:
     findings = tuple(make_finding("CSI101", op=f"map_{place}", source=f"{SOURCE}:{place}") for place in range(0, count - 2, 50))
     profile = make_profile(ops=(*costs, make_runtime_cost(share)))
     return usual_run(pipeline=make_graph("batch", ops=ops), profile=profile, stations=(), findings=findings)
+
+
+def comparison() -> Comparison:
+    """Two runs of which one launch is slower, one faster and one alike, on two versions of TensorFlow."""
+    slower, faster = ({"rates": (rate,), "samples_per_s": make_estimate(rate)} for rate in (200.0, 3000.0))
+    new = make_analysis(
+        measurements=(
+            make_measurement("1x1x1", **slower),
+            make_measurement("1x1x2", **faster),
+            make_measurement("1x4x2", (940.0, 930.0, 900.0, 950.0), num_workers=16),
+        ),
+        profile=make_profile(ops=(make_op_cost("map", self_cpu_s_per_sample=0.01), make_op_cost("fresh"))),
+        findings=(make_finding("CSI104", op="map_7"),),
+        host=make_host(tensorflow_version="2.21.0"),
+        verdict="input_bound",
+    )
+    return compare(make_analysis(), new, tool=Tool(name="cs_input_analyzer", version="0"), old_path="old.json", new_path="new.json")

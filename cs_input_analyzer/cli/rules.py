@@ -17,7 +17,7 @@ UNFOLDED = 10_000
 @click.command("rules", cls=Command)
 def list_rules() -> int:
     """List the rules that findings come from."""
-    from cs_input_analyzer.report.tables import table_of, text
+    from cs_input_analyzer.report.document import table_of, text
     from cs_input_analyzer.report.to_console import console_on, table_on, text_of
     from cs_input_analyzer.rules import RULES
 

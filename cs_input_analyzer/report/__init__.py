@@ -14,9 +14,8 @@ from cs_input_analyzer.files import write_text_atomically
 from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.records import Analysis, Comparison, RunInspection, Validation
 from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_markdown
-from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.comparison import comparison_document
-from cs_input_analyzer.report.document import Document, shortened
+from cs_input_analyzer.report.document import Chart, Document, shortened
 from cs_input_analyzer.report.findings import tuning_document
 from cs_input_analyzer.report.inspection import inspection_document
 from cs_input_analyzer.report.masked import masked, secrets_of
@@ -66,20 +65,19 @@ def render(
     if format == "md":
         return to_markdown.to_markdown(_document_of(found, run_file), full=full)
     if format == "html":
-        return to_html.to_html(_document_of(found, run_file, _pictures_of(found)))
-    if format == "json" and isinstance(found, Analysis | Comparison | RunInspection):
-        return to_json.to_json(found)
-    if format == "json" and isinstance(found, WaferPrediction):
-        return wafer_json(found)
-    if isinstance(found, Analysis) and format in FORMATS:
-        return _of_a_run(found, format)
+        return to_html.to_html(_document_of(found, run_file, draws=True))
+    if format == "json" and not isinstance(found, Validation):
+        return wafer_json(found) if isinstance(found, WaferPrediction) else to_json.to_json(found)
+    if format == "csv" and isinstance(found, Analysis):
+        return to_csv.to_csv(found)
+    if format in ("sbatch", "env") and isinstance(found, Analysis):
+        return _to_launch(found, format)
     there_are = FORMATS if isinstance(found, Analysis) else ("console", "html", "md", "json")
     raise UsageError(gone_message("format", format) or f"no report format {format!r} here; there are {', '.join(there_are)}")
 
 
-def _of_a_run(analysis: Analysis, format: Format) -> str:
-    if format == "csv":
-        return to_csv.to_csv(analysis)
+def _to_launch(analysis: Analysis, format: Format) -> str:
+    """Return the batch file of the plan, or its variables for a shell. Raise UsageError without a plan or its launch lines."""
     plan = analysis.recommendation
     if plan is None or (format == "sbatch" and plan.launch is None):
         what = "sbatch file" if format == "sbatch" else "value of DEF_NODES"
@@ -95,7 +93,12 @@ def write_report(path: Path | str, text: str, format: Format) -> None:
     write_text_atomically(path, text, is_private=format in HOLD_RECORDS)
 
 
-def _document_of(found: Found, run_file: str | None, charts: Mapping[str, Chart] | None = None) -> Document:
+def _document_of(found: Found, run_file: str | None, *, draws: bool = False) -> Document:
+    charts: Mapping[str, Chart] = {}
+    if draws and isinstance(found, Analysis):
+        from cs_input_analyzer.report.pictures import pictures_of  # loads NumPy
+
+        charts = pictures_of(found)
     if isinstance(found, Analysis):
         return shortened(run_document(found, charts=charts, run_file=run_file))
     if isinstance(found, Validation):
@@ -103,14 +106,6 @@ def _document_of(found: Found, run_file: str | None, charts: Mapping[str, Chart]
     if isinstance(found, Comparison):
         return shortened(comparison_document(found))
     return shortened(inspection_document(found) if isinstance(found, RunInspection) else wafer_document(found))
-
-
-def _pictures_of(found: Found) -> Mapping[str, Chart]:
-    if not isinstance(found, Analysis):
-        return {}
-    from cs_input_analyzer.report.pictures import pictures_of  # loads NumPy
-
-    return pictures_of(found)
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:

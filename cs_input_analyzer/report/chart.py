@@ -1,18 +1,16 @@
-"""A picture: its record, its look, and the marks of which it is made.
+"""The look of a picture, and the marks of which it is made.
 
 Colours are the page's own CSS variables, so that one specification is right in the light, in the dark and on paper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
-from cs_input_analyzer.report.tables import Table, table_of, text
+from cs_input_analyzer.report.document import Spec, Table, table_of, text
 
-Spec = Mapping[str, object]
 Row = dict[str, Any]
 
 _AXIS = {
@@ -47,24 +45,6 @@ CONFIG: Spec = {
 NUMBER = "format(datum.value, datum.value < 1000 ? ',~r' : '~s')"
 SECONDS = "format(datum.value, '~s') + (datum.value ? 's' : '')"
 SHARE = "format(datum.value, '~%')"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """A picture, as wide as its place. `name`: the `data-chart` of its element; `table`: the same as text."""
-
-    name: str
-    title: str
-    caption: str
-    layers: Sequence[Spec]
-    height: int
-    table: Table
-    note: str = ""
-
-    @property
-    def spec(self) -> Spec:
-        autosize = {"type": "fit-x", "contains": "padding"}
-        return {"width": "container", "height": self.height, "autosize": autosize, "layer": [*self.layers]}
 
 
 def shown(title: str, rows: Sequence[Row], *fields: str) -> Table:

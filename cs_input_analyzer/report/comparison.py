@@ -7,14 +7,25 @@ from collections.abc import Iterable
 
 from cs_input_analyzer.records import ComparedRun, Comparison, Difference, MemoryChange, OpChange, RateChange
 from cs_input_analyzer.report.costs import STATION_MEANINGS
-from cs_input_analyzer.report.document import Document, Facts, Text, present, section
+from cs_input_analyzer.report.document import (
+    YES_OR_NO,
+    Document,
+    Facts,
+    Table,
+    Text,
+    bare_rate,
+    layout,
+    number,
+    present,
+    section,
+    table_of,
+    text,
+)
 from cs_input_analyzer.report.findings import brief_cards, card_of
-from cs_input_analyzer.report.tables import YES_OR_NO, Table, bare_rate, layout, number, table_of, text
 from cs_input_analyzer.report.wording import (
     AS_MEASURED,
     ON_IDLE_NODE,
     VERDICTS,
-    Pairs,
     factor_text,
     is_another,
     one_line,
@@ -44,6 +55,10 @@ def comparison_document(found: Comparison) -> Document:
     files = " ".join(shlex.quote(one_line(run.path)) for run in (found.old, found.new))
     differ = any(doubt.old != doubt.new for doubt in found.doubts)
     doubtful = "The runs differ in more than the pipeline" if differ else "Both runs were disturbed"
+    ratios = (
+        (f"{at.layout} of {at.num_workers}", f"{at.ratio.estimate:.3g} × ({at.ratio.low:.3g} to {at.ratio.high:.3g}), {at.change}")
+        for at in found.rates
+    )
     tables = (rates_table(found), sides_table(found), ops_table(found), memory_table(found))
     return Document(
         kind="comparison",
@@ -53,24 +68,17 @@ def comparison_document(found: Comparison) -> Document:
         headline=headline(found),
         notices=(f"{doubtful}: read the change with the doubts in mind.",) if found.doubts else (),
         first=present(
-            section("ratios", "Rates, new over old", Facts(pairs=_ratios(found)), level="brief"),
+            section("ratios", "Rates, new over old", Facts(pairs=tuple(ratios)), level="brief"),
             section("changed", "Findings that are new or gone", *brief_cards(cards), level="brief"),
         ),
         sections=present(
-            section("doubts", "Doubts", doubts_table(found)),
+            section("doubts", "Doubts", table_of("Doubts", SIDES, found.doubts)),
             *(section(table.title.lower().replace(" ", "-"), table.title, table) for table in tables),
             section("findings", f"Findings that are new or gone ({len(cards)})", *(cards or (Text(text="none"),))),
         ),
         closing=("All of it:", f"cs_input_analyzer compare {files} --full"),
         footer=f"{found.tool.name} {found.tool.version}, compare. Every interval is a 90 % interval.",
         record=found,
-    )
-
-
-def _ratios(found: Comparison) -> Pairs:
-    return tuple(
-        (f"{at.layout} of {at.num_workers}", f"{at.ratio.estimate:.3g} × ({at.ratio.low:.3g} to {at.ratio.high:.3g}), {at.change}")
-        for at in found.rates
     )
 
 
@@ -102,14 +110,12 @@ def sides_table(found: Comparison) -> Table:
     return table_of("The runs", SIDES, rows, marks=marks)
 
 
-def doubts_table(found: Comparison) -> Table:
-    return table_of("Doubts", SIDES, found.doubts)
-
-
 def _side(run: ComparedRun, has_factor: bool) -> tuple[tuple[str, str], ...]:
     """Return what stands on one side. `has_factor`: whether an idle node gives other rates in one of the runs."""
     judged = f" of {run.verdict_layout}" if run.verdict_layout is not None else ""
-    station = run.bottleneck
+    station, currency = run.bottleneck, [AS_MEASURED if run.is_planned_as_measured else ON_IDLE_NODE]
+    if not has_factor or run.predicted_samples_per_s is None:
+        currency = []
     op = f" {station.op}" if station is not None and station.op else ""
     return (
         ("file", run.path),
@@ -118,18 +124,12 @@ def _side(run: ComparedRun, has_factor: bool) -> tuple[tuple[str, str], ...]:
         ("verdict", f"{VERDICTS[run.verdict][0]}{judged}"),
         ("demand", format_estimate(run.demand_samples_per_s)),
         ("plan", str(run.plan) if run.plan is not None else MISSING),
-        ("predicted", f"{format_estimate(run.predicted_samples_per_s)}{_currency(run) if has_factor else ''}"),
+        ("predicted", " ".join((format_estimate(run.predicted_samples_per_s), *currency))),
         *((("rates", factor_text(run.idle_factor)),) if has_factor else ()),
         ("meets demand", YES_OR_NO[run.meets_demand]),
         ("memory per node", format_bytes(run.memory_bytes_per_node)),
         ("bottleneck", MISSING if station is None else f"{station.kind}{op} ({STATION_MEANINGS[station.kind]})"),
     )
-
-
-def _currency(run: ComparedRun) -> str:
-    if run.predicted_samples_per_s is None:
-        return ""
-    return f" {AS_MEASURED if run.is_planned_as_measured else ON_IDLE_NODE}"
 
 
 WORKERS = number("workers", "as TF_CONFIG announced them", lambda row: workers_text(row.layout.tasks, row.num_workers), str)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.records import BUSY_RATIO, RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
-from cs_input_analyzer.report.tables import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
+from cs_input_analyzer.report.document import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, named_values, one_line, short_source, titled
 from cs_input_analyzer.tfdata.folding import fold_costs, fold_ops, folding_of
 from cs_input_analyzer.tfdata.op_kinds import KINDS
@@ -55,18 +55,15 @@ def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
     return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"
 
 
-AT_LEAST = "≥ "
-
-
 def _share(op: OpCost) -> str:
     if op.share_ratio is None and op.merged_into is not None:
         return f"in {op.merged_into}"
-    return f"{AT_LEAST if op.merged_into is not None else ''}{format_ratio(op.share_ratio)}"
+    return f"{'' if op.merged_into is None else '≥ '}{format_ratio(op.share_ratio)}"
 
 
 def _parallel(op: OpCost) -> str:
-    parts = ["" if op.parallelism is None else bare_rate(op.parallelism), "serial" if op.is_serial else ""]
-    return " ".join(part for part in parts if part) or MISSING
+    parallelism = "" if op.parallelism is None else bare_rate(op.parallelism)
+    return f"{parallelism}{' serial' if op.is_serial else ''}".strip() or MISSING
 
 
 WAIT = "time threads were in this op without running (waiting for a CPU, storage, a lock), for one sample"
@@ -155,9 +152,8 @@ def _lines_of(sources: Sequence[str]) -> str:
         path, _, line = source.rpartition(":")
         if line.isdigit():
             found.setdefault(path, []).append(int(line))
-    first_and_last = {path: (min(lines), max(lines)) for path, lines in found.items()}
-    texts = [f"{path}:{first}" + (f"-{last}" if last > first else "") for path, (first, last) in first_and_last.items()]
-    return several([short_source(text) for text in texts])
+    lasts = {path: f"-{max(lines)}" if len({*lines}) > 1 else "" for path, lines in found.items()}
+    return several([short_source(f"{path}:{min(lines)}{lasts[path]}") for path, lines in found.items()])
 
 
 def _at(op: OpCost) -> str:
@@ -168,9 +164,17 @@ def pipeline_table(analysis: Analysis) -> Table:
     """Return the ops, sources first, those of one line in one row. One inside the function of another is indented."""
     shown = fold_ops(analysis.pipeline.ops, folding_of(analysis.pipeline.ops))
     ops = {op.name: op for op in shown}
+
+    def depth(op: Op, most: int = len(shown)) -> int:  # a run that was made by hand may hold a circle
+        return 1 + depth(ops[op.within], most - 1) if op.within in ops and most else 0
+
+    def parameters(op: Op) -> str:
+        joined = [f"joins {' + '.join(op.inputs)}"] if len(op.inputs) > 1 else []
+        return ", ".join(joined + named_values(op.parameters))
+
     columns = (
-        text("op", "indented: inside the function of the op below", lambda op: f"{'  ' * _depth(op, ops)}{op.name}"),
-        text("parameters", "as TensorFlow holds them", _parameters_text),
+        text("op", "indented: inside the function of the op below", lambda op: f"{'  ' * depth(op)}{op.name}"),
+        text("parameters", "as TensorFlow holds them", parameters),
         SOURCE,
     )
     foreign = tuple(
@@ -179,12 +183,6 @@ def pipeline_table(analysis: Analysis) -> Table:
         if op.kind not in KINDS
     )
     return table_of("Pipeline", columns, shown, remarks=foreign, chart="pipeline")
-
-
-def _parameters_text(op: Op) -> str:
-    """Return `num_parallel_calls=8, deterministic=True`, behind the ops that it joins if it reads from several."""
-    joined = [f"joins {' + '.join(op.inputs)}"] if len(op.inputs) > 1 else []
-    return one_line(", ".join(joined + named_values(op.parameters)))
 
 
 def functions_table(analysis: Analysis) -> Table:
@@ -197,11 +195,3 @@ def functions_table(analysis: Analysis) -> Table:
         text("source", "the first line that has it", lambda use: short_source(use.source) if use.source else None),
     )
     return table_of("Functions of the input function", columns, analysis.functions)
-
-
-def _depth(op: Op, ops: dict[str, Op]) -> int:
-    depth = 0
-    # A run that was made by hand may hold a circle.
-    while op.within in ops and depth < len(ops):
-        op, depth = ops[op.within], depth + 1
-    return depth

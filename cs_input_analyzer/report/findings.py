@@ -36,10 +36,18 @@ NOT_VERIFIED = "sameness of elements not verified"
 
 
 def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
-    """By gain. Each has an anchor of its own: `finding-CSI104-map`, with a number for a second one of the same op."""
+    """Return a card for each finding: measured gains first, the largest at the top, then the others by severity.
+
+    A gain counts if it is more than noise. Each has its own anchor: `finding-CSI104-map`, with a number for a second one of the op.
+    """
+
+    def rank(finding: Finding) -> tuple[bool, float, int]:
+        gain = finding.measured_gain.estimate if finding.is_gain and finding.measured_gain is not None else 0.0
+        return (not finding.is_gain, -gain, SEVERITIES[finding.severity])
+
     cards: dict[str, Card] = {}
     seen: Counter[str] = Counter()
-    for finding in by_gain(findings):
+    for finding in sorted(findings, key=rank):
         anchor = plain = "-".join(["finding", slug(finding.code), *([slug(finding.op)] if finding.op else [])])
         while anchor in cards:  # also where the name of an op ends in a number
             seen[plain] += 1
@@ -48,26 +56,22 @@ def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
     return tuple(cards.values())
 
 
-def by_gain(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Measured gains first, the largest at the top, then the others by severity. A gain counts where it is more than noise."""
-
-    def rank(finding: Finding) -> tuple[bool, float, int]:
-        gain = finding.measured_gain.estimate if finding.is_gain and finding.measured_gain is not None else 0.0
-        return (not finding.is_gain, -gain, SEVERITIES[finding.severity])
-
-    return tuple(sorted(findings, key=rank))
-
-
 def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
     """The finding in words. `change`: `new` or `gone`, in a comparison."""
     at, gain = short_source(finding.source), finding.measured_gain if finding.is_gain and not change else None
     place = " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)
+    has_rates = any(name.endswith("samples_per_s") and value is not None for name, value in finding.evidence.items())
+    same, measured = NOT_VERIFIED, ""
+    if finding.proven:
+        same = _verified_text(finding.verified_elements, finding.pass_elements)
+    if finding.measured_gain is not None:
+        measured = f"{_times_text(finding.measured_gain)} the rate{_most_text(finding.most_gain)}, {same}"
     facts = (
         ("at", place),
-        ("evidence", _evidence(finding)),
+        ("evidence", f"{', '.join(named_values(finding.evidence))}{f' (rates {AS_MEASURED})' if has_rates else ''}"),
         ("fix", finding.fix or ""),
         ("change", finding.source_check and f"not {'shown' if finding.after is None else 'run'}: {finding.source_check}"),
-        ("gain", _gain_text(finding)),
+        ("gain", measured),
         ("standing", _standing(finding)),
     )
     return Card(
@@ -86,12 +90,6 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
     )
 
 
-def _evidence(finding: Finding) -> str:
-    """Return the numbers that it rests on; those that are rates are as measured."""
-    has_rates = any(name.endswith("samples_per_s") and value is not None for name, value in finding.evidence.items())
-    return f"{', '.join(named_values(finding.evidence))}{f' (rates {AS_MEASURED})' if has_rates else ''}"
-
-
 def brief_cards(cards: tuple[Card, ...], none: str = "") -> tuple[Part, ...]:
     """The first ones cut to size, and how many more there are."""
     more = len(cards) - FINDINGS_SHOWN
@@ -100,23 +98,19 @@ def brief_cards(cards: tuple[Card, ...], none: str = "") -> tuple[Part, ...]:
 
 
 def _standing(finding: Finding) -> str:
-    """Why a fix is advice and not a measured gain; empty where it is one, or where nothing could be tried."""
+    """Return why a fix is advice and not a measured gain; empty if it is one, or nothing could be tried."""
     gain = finding.measured_gain
     if finding.unproven_because:
         return f"advice only: {finding.unproven_because}"
-    if finding.edits and not finding.proven:
-        return "advice only: it was not tried"
-    if finding.proven and gain is not None and not finding.is_gain:
-        return f"not recommended: {_why_not(finding)}"
-    return ""
-
-
-def _why_not(finding: Finding) -> str:
+    if not finding.proven:
+        return "advice only: it was not tried" if finding.edits else ""
+    if gain is None or finding.is_gain:
+        return ""
     if finding.is_slower:
-        return "the pipeline was slower with it"
-    if finding.measured_gain is not None and finding.measured_gain.high < NO_GAIN:
-        return f"tried without gain: {NO_GAIN - 1:.0%} at most"
-    return f"too noisy to tell: that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
+        return "not recommended: the pipeline was slower with it"
+    if gain.high < NO_GAIN:
+        return f"not recommended: tried without gain: {NO_GAIN - 1:.0%} at most"
+    return f"not recommended: too noisy to tell: that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
 
 
 def change_of(before: str | None, after: str | None) -> Pairs:
@@ -152,8 +146,8 @@ def tried_sentences(findings: Sequence[Finding], *, beside: bool = False) -> tup
         said.append(f"tried without gain: {_gains(without)}")
     if refused := by_fate["refused"]:
         said += [f"cannot be kept: {codes}: {why}" for why, codes in _by_reason(refused).items()]
-    if beside and by_fate["gain"]:
-        said.append(f"gain alone, but not for sure beside those that were kept: {_gains(by_fate['gain'])}")
+    if gain := by_fate["gain"]:
+        said.append(f"gain alone{', but not for sure beside those that were kept' if beside else ''}: {_gains(gain)}")
     if not beside and by_fate["no gain"] and not (by_fate["untried"] or by_fate["noisy"] or by_fate["gain"]):
         said.append("nothing to change")
     return tuple(said) or ("no finding proposes a change that can be tried",)
@@ -264,14 +258,6 @@ def _patch_check(patch: Patch) -> str:
 
 def _times_text(gain: Estimate | None) -> str:
     return format_estimate(gain, lambda ratio: format_rate(ratio, "times"))
-
-
-def _gain_text(finding: Finding) -> str:
-    """Return the gain with its bound, and on how many elements sameness was verified; nothing if it was not measured."""
-    if finding.measured_gain is None:
-        return ""
-    same = _verified_text(finding.verified_elements, finding.pass_elements) if finding.proven else NOT_VERIFIED
-    return f"{_times_text(finding.measured_gain)} the rate{_most_text(finding.most_gain)}, {same}"
 
 
 def _verified_text(elements: int, of: int | None) -> str:

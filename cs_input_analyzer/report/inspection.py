@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 
 from cs_input_analyzer.records import RunInspection
-from cs_input_analyzer.report.document import Document, Facts, present, section
-from cs_input_analyzer.report.tables import Table, bare_rate, number, table_of, text
+from cs_input_analyzer.report.document import Document, Facts, Table, bare_rate, number, present, section, table_of, text
 from cs_input_analyzer.report.wording import Pairs, one_line, pairs, verdict_sentence
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
 

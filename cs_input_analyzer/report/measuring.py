@@ -9,7 +9,6 @@ from cs_input_analyzer.records import (
     Analysis,
     Capture,
     Estimate,
-    FileSet,
     Measurement,
     Noise,
     Options,
@@ -18,7 +17,7 @@ from cs_input_analyzer.records import (
     Storage,
     UserFiles,
 )
-from cs_input_analyzer.report.tables import Table, number, table_of, text
+from cs_input_analyzer.report.document import Table, number, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, Pairs, one_line, pairs, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail
 from cs_input_analyzer.units import (
@@ -46,20 +45,25 @@ USER_FILES: dict[UserFiles, str] = {
     "read-only": "as they were: they were read-only while the code ran, as this kernel allows no private copies",
     "own files": "the code ran on them: its writes were real",
 }
+READERS_ALONE = "nothing behind the readers makes it faster"
 CACHE_WORDS = {"warm": "cached", "cold": "cold", "as-is": "as found"}
 
 
 def pipeline_facts(analysis: Analysis) -> Pairs:
-    pipeline, files = analysis.pipeline, analysis.pipeline.files
+    pipeline, files, size = analysis.pipeline, analysis.pipeline.files, ""
     moved, missing = ", ".join(pipeline.redirected), ", ".join(pipeline.stand_ins)
     if analysis.capture is not None:  # what is said of a script names them
         missing = ""
+    if files is not None:
+        each = f"{format_bytes(files.smallest_bytes)} to {format_bytes(files.largest_bytes)} each"
+        where = f", in {files.directory}" if files.directory else ""
+        size = f"{format_count(files.count)}, {format_bytes(files.bytes)} in all, {each}{where}"
     return pairs(
         (
             ("target", pipeline.target),
             ("element", ", ".join(map(str, pipeline.element_spec)) or MISSING),
             ("batch size", "varies" if pipeline.batch_size is None else format_count(pipeline.batch_size)),
-            ("files", None if files is None else _files(files)),
+            ("files", size),
             ("redirected", moved and f"{moved}: moved to a private folder while measuring"),
             ("your files", pipeline.user_files and USER_FILES[pipeline.user_files]),
             ("stood in for", missing and f"{missing}: not installed; nothing of the data comes from there"),
@@ -68,53 +72,34 @@ def pipeline_facts(analysis: Analysis) -> Pairs:
     )
 
 
-def _files(files: FileSet) -> str:
-    each = f"{format_bytes(files.smallest_bytes)} to {format_bytes(files.largest_bytes)} each"
-    where = f", in {files.directory}" if files.directory else ""
-    return f"{format_count(files.count)}, {format_bytes(files.bytes)} in all, {each}{where}"
-
-
 def storage_facts(storage: Storage | None) -> Pairs:
-    """What the files lie on, and whether the rates are those of the storage or of the page cache."""
+    """Return on what the files lie, and whether the rates are those of the storage or of the page cache."""
     if storage is None:
         return ()
     reach = {True: "shared over the network", False: "local to this host", None: "whether it is shared is unknown"}
-    held, alone = storage.cached_ratio, storage.source_samples_per_s
-    cached = "" if held is None else f"held {format_ratio(held)} of it before measuring{_consequence(storage, held)}"
+    held, alone, cached, eviction = storage.cached_ratio, storage.source_samples_per_s, "", ""
+    if held is not None:
+        cached = f"held {format_ratio(held)} of it before measuring"
+    if held is not None and held >= HARDLY_CACHED and not storage.evicted:
+        whose = "those of cached data" if held >= CACHED_RATIO else "of partly cached data"
+        # Who asked for a cold run and did not get one needs no advice to ask for it.
+        advice = "; --cache cold measures the others" if storage.evicted is None else ""
+        cached += f": the rates of this report are {whose}{advice}"
+    if storage.evicted:
+        servers = "; that of the file server is out of reach" if storage.is_shared else ""
+        eviction = f"--cache cold emptied this host's cache of these files{servers}"
+    elif storage.evicted is False:
+        eviction = "FAILED: --cache cold could not empty this host's cache of these files: the measured rates are not cold ones"
     return pairs(
         (
             ("directory", storage.directory),
             ("file system", f"{storage.file_system or 'of unknown type'}, {reach[storage.is_shared]}"),
             ("dataset", format_bytes(storage.dataset_bytes)),
             ("page cache", cached),
-            ("eviction", _eviction(storage)),
-            (
-                "readers alone",
-                ""
-                if alone is None
-                else f"{format_estimate(alone)} in one worker, {AS_MEASURED}: nothing behind the readers makes it faster",
-            ),
+            ("eviction", eviction),
+            ("readers alone", alone and f"{format_estimate(alone)} in one worker, {AS_MEASURED}: {READERS_ALONE}"),
         )
     )
-
-
-def _consequence(storage: Storage, held: float) -> str:
-    """What the cache did to the rates. Nothing where it was emptied before them, or hardly held anything."""
-    if storage.evicted or held < HARDLY_CACHED:
-        return ""
-    whose = "those of cached data" if held >= CACHED_RATIO else "of partly cached data"
-    # Who asked for a cold run and did not get one needs no advice to ask for it.
-    advice = "; --cache cold measures the others" if storage.evicted is None else ""
-    return f": the rates of this report are {whose}{advice}"
-
-
-def _eviction(storage: Storage) -> str:
-    if storage.evicted is None:
-        return ""
-    if not storage.evicted:
-        return "FAILED: --cache cold could not empty this host's cache of these files: the measured rates are not cold ones"
-    servers = "; that of the file server is out of reach" if storage.is_shared else ""
-    return f"--cache cold emptied this host's cache of these files{servers}"
 
 
 def reads_table(storage: Storage) -> Table:
@@ -129,41 +114,28 @@ def reads_table(storage: Storage) -> Table:
 
 
 def measured_facts(analysis: Analysis) -> Pairs:
-    """Return the tail of the batch gaps, the memory, and how many processes a worker is."""
-    shown = shown_measurement(analysis)
+    """Return the longest tail of the batch gaps, the memory of the worker that holds most, and the processes of a worker."""
+    shown, facts = shown_measurement(analysis), []
     if shown is None:
         return ()
-    return pairs((("batch gaps", _batch_gaps(shown)), ("memory", _memory(shown)), ("processes", _processes(shown))))
-
-
-def _processes(measurement: Measurement) -> str:
-    """Return how many processes a worker was; empty where its input function started none."""
-    most = max((worker.processes or 1 for worker in measurement.workers), default=1)
-    if most == 1:
-        return ""
-    return f"{format_count(most)} a worker, with those that the input function started: CPU time, bytes and memory are of all"
-
-
-def _batch_gaps(measurement: Measurement) -> str:
-    tail = longest_tail(measurement)
-    if tail is None:
-        return ""
-    gap, worker = tail
-    names = {"p50": gap.p50, "p95": gap.p95, "p99": gap.p99, "max": gap.max}
-    said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in names.items())
-    return f"{said} ({_whose(worker.index, measurement, 'longest tail')}); a wafer stalls on the tail"
-
-
-def _memory(measurement: Measurement) -> str:
-    """Of the worker that holds most."""
-    holding = [(worker.private_bytes or worker.pss_bytes or worker.peak_rss_bytes or 0, worker) for worker in measurement.workers]
-    held, worker = max(holding, key=lambda pair: pair[0], default=(0, None))
-    if worker is None or not held:
-        return ""
-    sizes = (worker.private_bytes, worker.pss_bytes, worker.peak_rss_bytes, worker.buffered_bytes)
-    named = zip(("private", "PSS", "peak RSS", "in buffers"), sizes, strict=True)
-    parts = [f"{name} {format_bytes(size)}" for name, size in named if size is not None]
-    return f"{', '.join(parts)} ({_whose(worker.index, measurement, 'largest')})"
+    tail = longest_tail(shown)
+    if tail is not None:
+        gap, slow = tail
+        names = {"p50": gap.p50, "p95": gap.p95, "p99": gap.p99, "max": gap.max}
+        said = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in names.items())
+        facts.append(("batch gaps", f"{said} ({_whose(slow.index, shown, 'longest tail')}); a wafer stalls on the tail"))
+    holding = [(worker.private_bytes or worker.pss_bytes or worker.peak_rss_bytes or 0, worker) for worker in shown.workers]
+    held, large = max(holding, key=lambda pair: pair[0], default=(0, None))
+    if large is not None and held:
+        sizes = (large.private_bytes, large.pss_bytes, large.peak_rss_bytes, large.buffered_bytes)
+        named = zip(("private", "PSS", "peak RSS", "in buffers"), sizes, strict=True)
+        said = ", ".join(f"{name} {format_bytes(size)}" for name, size in named if size is not None)
+        facts.append(("memory", f"{said} ({_whose(large.index, shown, 'largest')})"))
+    most = max((worker.processes or 1 for worker in shown.workers), default=1)
+    if most > 1:
+        said = f"{format_count(most)} a worker, with those that the input function started: CPU time, bytes and memory are of all"
+        facts.append(("processes", said))
+    return pairs(facts)
 
 
 def _whose(index: int, measurement: Measurement, why: str) -> str:
@@ -240,6 +212,7 @@ def _costs(profile: Profile | None) -> str:
 
 
 def _noise(noise: Noise) -> str:
+    """Return what disturbed the workers, as far as it is known."""
     parts = {
         "threads waited for a CPU {} of the time they ran": noise.run_queue_wait_ratio,
         "the hypervisor took {}": noise.steal_ratio,

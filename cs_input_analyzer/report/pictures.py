@@ -9,10 +9,10 @@ import json
 
 import numpy as np
 
-from cs_input_analyzer.model.curves import GapBin, feeds, gap_bins, throughput_curve, wanted_gap_s
+from cs_input_analyzer.model.curves import feeds, gap_bins, throughput_curve, wanted_gap_s
 from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Prediction, WorkerResult
-from cs_input_analyzer.report.chart import SECONDS, SHARE, Chart, Row, Spec, axis, field, labels, layer, shown, tooltip
-from cs_input_analyzer.report.tables import YES_OR_NO
+from cs_input_analyzer.report.chart import SECONDS, SHARE, Row, Spec, axis, field, labels, layer, shown, tooltip
+from cs_input_analyzer.report.document import YES_OR_NO, Chart
 from cs_input_analyzer.report.wording import AS_MEASURED, one_line, plan_currency, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail, workers_to_show
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
@@ -119,7 +119,19 @@ def batch_gaps(analysis: Analysis) -> Chart | None:
     """How the time between two batches scatters, and how that stands to what the accelerator needs."""
     measurement = shown_measurement(analysis)
     gaps = [] if measurement is None else [gap for worker in measurement.workers for gap in worker.batch_gaps_s]
-    rows = [_bin(bin) for bin in gap_bins(gaps) if bin.count]
+    rows = [
+        {
+            "low": bin.low_s,
+            "high": bin.high_s,
+            "share": bin.share_ratio,
+            "time": f"{format_seconds(bin.low_s)} to {format_seconds(bin.high_s)}",
+            "batches": format_count(bin.count),
+            "of all": format_ratio(bin.share_ratio),
+            "none": 0,
+        }
+        for bin in gap_bins(gaps)
+        if bin.count
+    ]
     if measurement is None or not rows:
         return None
     wanted = wanted_gap_s(analysis)
@@ -134,18 +146,6 @@ def batch_gaps(analysis: Analysis) -> Chart | None:
         table=shown("Time between batches", rows, "time", "batches", "of all"),
         note=f"The last {format_count(len(gaps))} batches that were recorded.",
     )
-
-
-def _bin(bin: GapBin) -> Row:
-    return {
-        "low": bin.low_s,
-        "high": bin.high_s,
-        "share": bin.share_ratio,
-        "time": f"{format_seconds(bin.low_s)} to {format_seconds(bin.high_s)}",
-        "batches": format_count(bin.count),
-        "of all": format_ratio(bin.share_ratio),
-        "none": 0,
-    }
 
 
 def _gap_layers(rows: list[Row], measurement: Measurement, wanted: float | None) -> list[Spec]:

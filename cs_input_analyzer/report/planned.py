@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Alternative, Analysis, Cluster, Host, LaunchPlan, Options, Validation, ValidationRow
-from cs_input_analyzer.report.tables import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
+from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Options, Validation, ValidationRow
+from cs_input_analyzer.report.document import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs, titled
 from cs_input_analyzer.units import (
     MISSING,
@@ -49,24 +49,31 @@ NEAR = 1.5
 
 
 def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
+    """Return what the launch will do, and on what that rests."""
+    limit, numa_cpus = LIMITS.get(plan.limited_by, plan.limited_by), analysis.host.numa_cpus
+    if numa_cpus and plan.cpus_per_task > numa_cpus:
+        spanned = counted(-(-plan.cpus_per_task // numa_cpus), "NUMA node")
+        limit += f"; a task of {counted(plan.cpus_per_task, 'CPU')} spans {spanned} of {format_count(numa_cpus)}"
+    alone, idle = plan.single_task_nodes, "the chief does not"
+    if alone:
+        idle = f"{counted(alone, 'node')} {'runs' if alone == 1 else 'run'} a single task that does not"
+    beyond = "none: the plan lies inside what was measured"
+    if plan.extrapolation_ratio > 1:
+        beyond = f"{format_rate(plan.extrapolation_ratio, 'times')} beyond what was measured; the interval is widened for it"
+    again, confirming = "not measured again with the planned worker count", confirming_measurement(analysis)
+    if confirming is not None:
+        again = f"workers measured again with TF_CONFIG of {format_count(confirming.num_workers)} workers"
     return pairs(
         (
             ("predicted", f"{format_estimate(plan.predicted_samples_per_s)}, 90 % interval"),
             ("demand", _demand_met(plan, analysis.options)),
-            ("limited by", LIMITS.get(plan.limited_by, plan.limited_by) + _numa(plan, analysis.host)),
+            ("limited by", limit),
             ("why", plan.why),
-            ("input workers", _input_workers(plan)),
+            ("input workers", f"{format_count(plan.input_workers)} stream ({idle})"),
             ("storage", STORAGE[plan.storage]),
-            ("extrapolation", _extrapolation(plan, analysis)),
+            ("extrapolation", f"{beyond}; {again}"),
         )
     )
-
-
-def _numa(plan: LaunchPlan, host: Host) -> str:
-    if not host.numa_cpus or plan.cpus_per_task <= host.numa_cpus:
-        return ""
-    spanned = counted(-(-plan.cpus_per_task // host.numa_cpus), "NUMA node")
-    return f"; a task of {counted(plan.cpus_per_task, 'CPU')} spans {spanned} of {format_count(host.numa_cpus)}"
 
 
 def _demand_met(plan: LaunchPlan, options: Options) -> str:
@@ -76,22 +83,6 @@ def _demand_met(plan: LaunchPlan, options: Options) -> str:
     if plan.meets_demand:
         return f"met ({asked})"
     return f"NOT met ({asked}): no launch of this cluster does better, limited by {plan.limited_by}"
-
-
-def _input_workers(plan: LaunchPlan) -> str:
-    alone = plan.single_task_nodes
-    nodes = f"{counted(alone, 'node')} {'runs' if alone == 1 else 'run'} a single task that does not"
-    return f"{format_count(plan.input_workers)} stream ({nodes if alone else 'the chief does not'})"
-
-
-def _extrapolation(plan: LaunchPlan, analysis: Analysis) -> str:
-    said = "none: the plan lies inside what was measured"
-    if plan.extrapolation_ratio > 1:
-        said = f"{format_rate(plan.extrapolation_ratio, 'times')} beyond what was measured; the interval is widened for it"
-    confirming = confirming_measurement(analysis)
-    if confirming is not None:
-        return f"{said}; workers measured again with TF_CONFIG of {format_count(confirming.num_workers)} workers"
-    return f"{said}; not measured again with the planned worker count"
 
 
 def alternatives_table(plan: LaunchPlan, currency: str = "") -> Table:
@@ -156,22 +147,15 @@ def validation_table(validation: Validation) -> Table:
     )
     count, inside = format_count(len(validation.rows)), format_count(validation.inside_count)
     median = format_ratio(validation.median_error_ratio)
-    remarks = (
-        f"median error {median}; {inside} of {count} measured rates lie inside the predicted interval",
-        *(("INTERRUPTED: this holds what was measured until then.",) if validation.interrupted else ()),
-        *map(one_line, validation.notes),
-        *_holds(validation.of_plan, validation.demand_samples_per_s),
-    )
-    return table_of(titled("Validation", AS_MEASURED), columns, validation.rows, remarks=remarks)
-
-
-def _holds(row: ValidationRow | None, demand: float | None) -> tuple[str, ...]:
-    """Return whether the plan delivered what the accelerator takes; nothing if it was not launched whole."""
-    if row is None or demand is None:
-        return ()
-    delivered = row.measured_samples_per_s.estimate
-    holds = "holds" if delivered >= demand else "does not hold"
-    return (f"the plan {holds}: it delivered {format_rate(delivered)}, the demand is {format_rate(demand)}",)
+    remarks = [f"median error {median}; {inside} of {count} measured rates lie inside the predicted interval"]
+    remarks += ["INTERRUPTED: this holds what was measured until then."] if validation.interrupted else []
+    remarks += map(one_line, validation.notes)
+    whole, demand = validation.of_plan, validation.demand_samples_per_s
+    if whole is not None and demand is not None:
+        delivered = whole.measured_samples_per_s.estimate
+        holds = "holds" if delivered >= demand else "does not hold"
+        remarks.append(f"the plan {holds}: it delivered {format_rate(delivered)}, the demand is {format_rate(demand)}")
+    return table_of(titled("Validation", AS_MEASURED), columns, validation.rows, remarks=tuple(remarks))
 
 
 def wafer_facts(analysis: Analysis) -> Pairs:
@@ -191,7 +175,7 @@ def wafer_facts(analysis: Analysis) -> Pairs:
 
 
 def cluster_facts(cluster: Cluster) -> Pairs:
-    """What is known of the nodes that are planned for, where from, and what an unknown number does to the plan."""
+    """Return what is known of the nodes that are planned for, its source, and what an unknown number does to the plan."""
     model = f", {cluster.cpu_model}" if cluster.cpu_model else ""
     size = f"{format_count(cluster.cpus_per_node)} CPUs and {format_bytes(cluster.memory_bytes_per_node)} each"
     threads = cluster.threads_per_core
@@ -229,21 +213,15 @@ def _bandwidth(bytes_per_s: float | None, of_what: str, said_by: str) -> str:
     return f"{format_bytes_per_s(bytes_per_s)} {of_what}"
 
 
-def surer_facts(analysis: Analysis) -> Pairs:
-    """Return what would make the plan surer, with the interval that it would then have; nothing that changes little."""
-    plan = analysis.recommendation
-    if plan is None:
-        return ()
-    now = format_ratio(plan.predicted_samples_per_s.relative_half_width_ratio)
-    return pairs((SURER[row.how], f"±{now} -> ±{format_ratio(row.half_width_ratio)}") for row in plan.surer if row.how in SURER)
-
-
 def unknowns(analysis: Analysis, run_file: str) -> Pairs:
-    """Return what is not known, behind the option that closes the gap."""
+    """Return options that would make the plan surer, each with the interval then, or with what it would make known."""
     plan, consumption = analysis.recommendation, analysis.consumption
     samples = analysis.pipeline.samples_per_element
     beyond = plan.extrapolation_ratio if plan is not None else 0.0
     found: list[tuple[str, str]] = []
+    if plan is not None:
+        now = format_ratio(plan.predicted_samples_per_s.relative_half_width_ratio)
+        found += [(SURER[row.how], f"±{now} -> ±{format_ratio(row.half_width_ratio)}") for row in plan.surer if row.how in SURER]
     if consumption is None:
         found.append(("--demand SAMPLES_PER_S", "the accelerator's rate (or --step-time S --batch-size N)"))
     elif consumption.is_extrapolated:
@@ -256,4 +234,4 @@ def unknowns(analysis: Analysis, run_file: str) -> Pairs:
         found.append((f"validate {run_file}", f"the launch: it lies {format_rate(beyond, 'times')} beyond what was measured"))
     if plan is not None and plan.storage == "unverified":
         found.append(("--storage-bandwidth B/s", "what the storage gives to all nodes together"))
-    return (*surer_facts(analysis), *pairs(found))
+    return pairs(found)

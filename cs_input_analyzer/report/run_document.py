@@ -10,9 +10,9 @@ from dataclasses import replace
 from cs_input_analyzer.masking import LONGEST_COMMAND, MASK
 from cs_input_analyzer.records import Analysis, LaunchPlan, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
-from cs_input_analyzer.report.chart import Chart
 from cs_input_analyzer.report.document import (
     Card,
+    Chart,
     Copyable,
     Document,
     Facts,
@@ -49,8 +49,11 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
         charts: pictures by their name, for a format that draws them.
         run_file: what the run was read from, or written to, for commands to type next.
     """
-    cards, file, plan, charts = findings.finding_cards(analysis.findings), file_of(run_file), analysis.recommendation, charts or {}
+    cards, plan, charts = findings.finding_cards(analysis.findings), analysis.recommendation, charts or {}
+    file = UNSAVED if run_file is None else shlex.quote(one_line(run_file))
     held = workers.excerpt(analysis)
+    saving = "" if file != UNSAVED else f" (--json {UNSAVED} saves a run)"
+    full = f"cs_input_analyzer report {file} --full"
     found = Document(
         kind="run",
         title="Input Function Report",
@@ -74,7 +77,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
             *_planned(analysis, file),
             *_method(analysis, held.left_out),
         ),
-        closing=_closing(analysis, file),
+        closing=(f"{VERDICTS[analysis.verdict][2]}. Next{saving}:", next_command(analysis, file), full),
         footer=f"{analysis.tool.name} {analysis.tool.version}, {analysis.created_at}. Every interval is a 90 % interval. "
         "This page holds its run: cs_input_analyzer report reads it back.",
         record=held,
@@ -107,16 +110,18 @@ def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[s
 
 
 def _brief_launch(analysis: Analysis) -> tuple[Part, ...]:
-    plan = analysis.recommendation
+    plan, consumption, options = analysis.recommendation, analysis.consumption, analysis.options
     if plan is None:
         return ()
     names = ("nodes", "tasks_per_node", "cpus_per_task")
     values = Facts(pairs=tuple((name, str(getattr(plan, name))) for name in names), is_large=True)
     if plan.launch is None:
         return values, *_line_notes(plan)
-    if _is_cerebras(analysis):
-        return values, Copyable(label="On a Cerebras cluster", text=plan.launch.csrun_wse), *_line_notes(plan)
-    return values, Copyable(label="On any Slurm cluster", text=plan.launch.srun), *_line_notes(plan)
+    named = f"{analysis.cluster.name} {analysis.cluster.source} {options.train_command or ''}".lower()
+    line = Copyable(label="On any Slurm cluster", text=plan.launch.srun)
+    if (consumption is not None and consumption.system is not None) or "csrun" in named or "cerebras" in named:
+        line = Copyable(label="On a Cerebras cluster", text=plan.launch.csrun_wse)
+    return values, line, *_line_notes(plan)
 
 
 def _line_notes(plan: LaunchPlan) -> tuple[Text, ...]:
@@ -130,19 +135,6 @@ def launch_notes(plan: LaunchPlan) -> tuple[str, ...]:
     return (*filter(None, [plan.launch_note]), *((lacks,) if is_masked else ()))
 
 
-def _is_cerebras(analysis: Analysis) -> bool:
-    consumption, options = analysis.consumption, analysis.options
-    named = f"{analysis.cluster.name} {analysis.cluster.source} {options.train_command or ''}".lower()
-    return (consumption is not None and consumption.system is not None) or "csrun" in named or "cerebras" in named
-
-
-def _closing(analysis: Analysis, file: str) -> tuple[str, ...]:
-    """The verdict in a few words, and the commands to type next."""
-    saving = "" if file != UNSAVED else f" (--json {UNSAVED} saves a run)"
-    summary = f"{VERDICTS[analysis.verdict][2]}. Next{saving}:"
-    return summary, next_command(analysis, file), f"cs_input_analyzer report {file} --full"
-
-
 def next_command(analysis: Analysis, file: str) -> str:
     """What helps most: a demand, nodes that a launch fits, a fix, a trial of the launch, or the launch itself."""
     if analysis.consumption is None:
@@ -154,11 +146,6 @@ def next_command(analysis: Analysis, file: str) -> str:
     if analysis.validation is None:
         return f"cs_input_analyzer validate {file}"
     return f"cs_input_analyzer report {file} --format sbatch"
-
-
-def file_of(run_file: str | None) -> str:
-    """The file that holds the run, for a shell."""
-    return UNSAVED if run_file is None else shlex.quote(one_line(run_file))
 
 
 def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:

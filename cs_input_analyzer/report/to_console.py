@@ -12,8 +12,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text
-from cs_input_analyzer.report.tables import Table
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Table, Text
 from cs_input_analyzer.report.wording import Pairs, one_line
 from cs_input_analyzer.units import visible
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.report.chart import CONFIG, Chart
-from cs_input_analyzer.report.document import Document
+from cs_input_analyzer.report.chart import CONFIG
+from cs_input_analyzer.report.document import Chart, Document
 from cs_input_analyzer.report.to_json import script_safe, to_json
 from cs_input_analyzer.units import visible
 
@@ -100,18 +100,14 @@ def _environment() -> Environment:
         loader=FileSystemLoader(templates_dir()),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        # Plain text without control characters; markup as it is.
+        finalize=lambda value: visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     environment.filters["breakable"] = _breakable
     return environment
-
-
-def _shown(value: object) -> object:
-    """What an expression of the template prints: plain text without control characters, markup as it is."""
-    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _breakable(text: str) -> Markup:

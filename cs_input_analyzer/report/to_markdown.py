@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text
-from cs_input_analyzer.report.tables import Table
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Table, Text
 from cs_input_analyzer.report.wording import one_line
 from cs_input_analyzer.units import visible
 

@@ -6,8 +6,7 @@ import json
 import re
 from dataclasses import asdict, replace
 
-from cs_input_analyzer.report.document import Document, Facts, present, section
-from cs_input_analyzer.report.tables import Table, bare_rate, number, table_of, text
+from cs_input_analyzer.report.document import Document, Facts, Table, bare_rate, number, present, section, table_of, text
 from cs_input_analyzer.report.wording import Pairs, pairs
 from cs_input_analyzer.units import format_bytes, format_count, format_estimate, format_rate, format_ratio, format_seconds
 from wafer_model import from_model

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, LaunchPlan, Layout, Measurement, Options, Scalar
+from cs_input_analyzer.records import Analysis, Consumption, Estimate, Layout, Measurement, Options, Scalar
 from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_ratio, format_seconds, visible
 
@@ -53,14 +53,9 @@ def factor_text(idle_factor: float) -> str:
     return f"{ON_IDLE_NODE} {idle_factor:.2f} times {AS_MEASURED}"
 
 
-def has_two_currencies(analysis: Analysis) -> bool:
-    """Return whether there is a plan, and an idle node gives other rates than were measured."""
-    return analysis.recommendation is not None and is_another(analysis.idle_factor)
-
-
 def plan_currency(analysis: Analysis) -> str:
-    """Return the label of the rates of the plan; empty where both currencies are one."""
-    if not has_two_currencies(analysis):
+    """Return the label of the rates of the plan; empty without a plan, or if an idle node gives the rates that were measured."""
+    if analysis.recommendation is None or not is_another(analysis.idle_factor):
         return ""
     return AS_MEASURED if analysis.is_planned_as_measured else ON_IDLE_NODE
 
@@ -75,12 +70,12 @@ def titled(title: str, currency: str) -> str:
 
 def factor_sentence(analysis: Analysis) -> str:
     """Return the factor between the two currencies with its reason; empty where there is one currency."""
-    if not has_two_currencies(analysis):
-        return ""
     plan = analysis.recommendation
+    if plan is None or not plan_currency(analysis):
+        return ""
     said = f"{factor_text(analysis.idle_factor)}, as others used {format_ratio(analysis.others_ratio)} of the CPUs"
-    idle = plan.quiet_samples_per_s if plan is not None and analysis.is_planned_as_measured else None
-    return said if idle is None else f"{said}: {format_estimate(idle)} for {plan.layout if plan is not None else ''}"
+    idle = plan.quiet_samples_per_s if analysis.is_planned_as_measured else None
+    return said if idle is None else f"{said}: {format_estimate(idle)} for {plan.layout}"
 
 
 def supply_and_demand(analysis: Analysis) -> Pairs:
@@ -95,7 +90,9 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
         rate = " ".join(filter(None, (format_estimate(supply), plan_currency(analysis))))
         facts.append(("supply", f"{rate}, {_origin(analysis, layout)}"))
     facts.append(("tasks", _tasks(analysis)))
-    facts.append(("kept", _kept(plan)))
+    if plan is not None and plan.kept_from is not None:
+        fresh = "the same" if plan.fresh == plan.layout else str(plan.fresh)
+        facts.append(("kept", f"from the run of {plan.kept_from.created_at}; a fresh plan would be {fresh} (--fresh)"))
     facts.append(("rates", factor_sentence(analysis)))
     if consumption is not None:
         facts.append(("demand", demand_text(consumption, options)))
@@ -144,14 +141,6 @@ def _tasks(analysis: Analysis) -> str:
     if idle > 0:
         said.append(f"{counted(idle, 'CPU')} of a node {'stays' if idle == 1 else 'stay'} idle")
     return "; ".join(said)
-
-
-def _kept(plan: LaunchPlan | None) -> str:
-    """Return that the plan is that of an earlier run, and what a fresh one would be; empty of a fresh one."""
-    if plan is None or plan.kept_from is None:
-        return ""
-    fresh = "the same" if plan.fresh == plan.layout else str(plan.fresh)
-    return f"from the run of {plan.kept_from.created_at}; a fresh plan would be {fresh} (--fresh)"
 
 
 def _settles(supply: Estimate, demand: Estimate) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from cs_input_analyzer.records import Analysis, BatchGap, Measurement, WorkerResult, WorkerStatus
-from cs_input_analyzer.report.tables import Table, layout, number, rates, table_of, text, value_of
+from cs_input_analyzer.report.document import Table, layout, number, rates, table_of, text, value_of
 from cs_input_analyzer.report.wording import AS_MEASURED, Pairs, one_line, titled, workers_text
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_seconds, several
 
@@ -27,6 +27,13 @@ def _worst(of: str) -> Callable[[Measurement], Any]:
 
 
 def measured_table(analysis: Analysis) -> Table:
+    """Return a row for each launch; of workers that differ, it has the worst."""
+
+    def status(launch: Measurement) -> str | None:
+        counts = Counter(worker.status for worker in launch.workers)
+        each = [f"{count if len(counts) > 1 else ''} {_words(status)}".strip() for status, count in counts.items()]
+        return ", ".join(each) or None
+
     columns = (
         layout(of=lambda launch: f"{launch.layout}{' validate' if launch.role == 'validate' else ''}"),
         number(
@@ -37,17 +44,10 @@ def measured_table(analysis: Analysis) -> Table:
         number("first\nbatch", "since iterating began, the slowest worker", _worst("first_batch_s"), format_seconds),
         number("private\nmemory", "memory that one worker holds alone, the largest of them", _worst("private_bytes"), format_bytes),
         number("peak\nRSS", "peak resident memory, shared pages included", _worst("peak_rss_bytes"), format_bytes, needs_width=92),
-        text("status", "whether the workers lived to the end", _status),
+        text("status", "whether the workers lived to the end", status),
         text("why", "what this layout was to tell", lambda launch: launch.why or None, needs_width=132),
     )
     return table_of(titled("Measured", AS_MEASURED), columns, analysis.measurements)
-
-
-def _status(launch: Measurement) -> str | None:
-    counts = Counter(worker.status for worker in launch.workers)
-    if len(counts) == 1:
-        return _words(next(iter(counts)))
-    return ", ".join(f"{count} {_words(status)}" for status, count in counts.items()) or None
 
 
 def _words(status: WorkerStatus) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from builders import make_bare_analysis
-from page_runs import CHARTS, run_of_a_long_pipeline, run_of_many_workers, usual_run
+from page_runs import CHARTS, comparison, run_of_a_long_pipeline, run_of_many_workers, usual_run
 from rendered import to_html
 
 from cs_input_analyzer.report import render
@@ -45,16 +45,10 @@ def test_it_opens_quietly_and_draws_everything_at_any_width(opened: Any, scheme:
     assert (found.complaints, found.from_network) == ([], [])
 
 
-def comparison() -> str:
-    from test_comparison_report import changed
-
-    return render(changed(), "html")
-
-
 @pytest.mark.parametrize(("scheme", "width", "unfolded"), [("light", 1400, True), ("dark", 1400, False), ("dark", 360, False)])
 def test_everybody_can_read_a_run_and_a_comparison(opened: Any, scheme: str, width: int, unfolded: bool) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    for text in (to_html(usual_run()), comparison()):
+    for text in (to_html(usual_run()), render(comparison(), "html")):
         found = opened(text=text, width=width, dark=scheme == "dark")
         if unfolded:
             found.page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
@@ -66,7 +60,7 @@ def test_everybody_can_read_a_run_and_a_comparison(opened: Any, scheme: str, wid
 
 def test_a_comparison_opens_quietly_fits_and_is_understood_without_colours(opened: Any) -> None:
     for width in (360, 1920):
-        found = opened(text=comparison(), width=width)
+        found = opened(text=render(comparison(), "html"), width=width)
         assert (found.complaints, found.from_network) == ([], [])
         assert found.page.evaluate("document.documentElement.scrollWidth") <= width
     for row in found.page.locator("#rates tbody tr").all():

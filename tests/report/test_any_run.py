@@ -10,14 +10,15 @@ from typing import Any
 import jsonschema
 import pytest
 from builders import make_analysis, make_bare_analysis, make_finding, make_measurement, make_plan, make_worker
-from hostile import HOSTILE, RAW, hostile
+from hostile import HOSTILE, RAW, hostile, with_text
 from hypothesis import HealthCheck, given, settings
-from page_runs import busy_worker, run_of_a_long_pipeline, run_of_many_workers, usual_run
+from page_runs import busy_worker, comparison, run_of_a_long_pipeline, run_of_many_workers, usual_run
 from pages import Page, shape, without_library
 from record_strategies import analyses
 from rendered import csv_rows
 from rich.cells import cell_len
 
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report import FORMATS, masked, render
 from cs_input_analyzer.report.foreign import with_own_lines
@@ -26,6 +27,7 @@ from cs_input_analyzer.report.run_document import run_document
 from cs_input_analyzer.report.to_console import MOST_LINES
 from cs_input_analyzer.report.to_json import from_html, from_json, json_schema
 from cs_input_analyzer.units import visible
+from cs_input_analyzer.workflows.compare import compare
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(json_schema()))
 LOST = make_measurement("1x2x2", (1.0,), workers=(busy_worker(), make_worker(None, index=1, message="killed by signal 9")))
@@ -123,3 +125,59 @@ def test_no_text_acts_in_any_report_and_none_is_lost(name: str, harmless: dict[s
         assert from_json(render(run, "json"), origin="x") == from_html(page, origin="x") == with_own_lines(run)
     else:
         assert from_json(render(run, "json").encode().decode(), origin="x").pipeline.target == "caf\\udce9"
+
+
+# --- pages and comparisons -----------------------------------------------------------------------------------------------------
+
+
+VALID: dict[str, Callable[[], Any]] = {
+    "usual": usual_run,
+    "bare": make_bare_analysis,
+    "long": run_of_a_long_pipeline,
+    "comparison": comparison,
+    **{name: lambda name=name: hostile(usual_run(), HOSTILE[name]) for name in ("script", "quotes", "entity", "newlines")},
+}
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_the_page_is_valid_ids_are_unique_and_links_inside_it_lead_somewhere(name: str) -> None:
+    """Read as strictly as the standard of HTML is: every error of a lenient browser is an error here."""
+    html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed (it is in the extra `test`)")
+    text, found = without_library(render(VALID[name](), "html")), []
+    for page in (text, text.replace("</section>", "", 1)):
+        parser = html5lib.HTMLParser()
+        parser.parse(page)
+        found.append([f"{place}: {code}" for place, code, _ in parser.errors])
+    assert found[0] == []
+    assert found[1] != []
+    page = Page(text)
+    ids = page.attribute("id")
+    assert len(ids) == len(set(ids))
+    assert {str(link)[1:] for link in page.attribute("href") if str(link).startswith("#")} <= set(ids)
+
+
+@pytest.mark.parametrize("name", ["script", "terminal", "newlines"])
+def test_no_text_acts_in_a_comparison(name: str) -> None:
+    found, plain = with_text(comparison(), HOSTILE[name]), with_text(comparison(), "plain")
+    assert shape(Page(render(found, "html"))) == shape(Page(render(plain, "html")))
+    console = render(found, "console", full=True)
+    assert RAW.findall(console) == []
+    assert [line for line in console.split("\n") if cell_len(line) > 80] == []
+
+
+def test_a_page_holds_its_comparison_and_marks_changes() -> None:
+    found = comparison()
+    text = render(found, "html")
+    assert re.findall(r"https?://|//[a-z]+\.|@import|url\(", text) == []
+    page = Page(text)
+    (held,) = [script for script, kind in zip(page.scripts, page.kinds, strict=True) if kind == "comparison"]
+    assert json.loads(held) == json.loads(render(found, "json"))
+    classes = {attributes.get("class") for tag, attributes in page.tags if tag == "tr"}
+    assert {"mark-worse", "mark-better", "mark-other", "mark-same"} <= classes
+    with pytest.raises(UsageError, match="console, html, md, json"):
+        render(found, "csv")
+    long = run_of_a_long_pipeline()
+    alike = compare(long, long, tool=found.tool)
+    assert {attributes.get("class") for tag, attributes in Page(render(alike, "html")).tags if tag == "tr"} <= {"mark-same", None}
+    assert "more ops are not shown" in render(alike, "console", full=True)
+    assert len(json.loads(render(alike, "json"))["ops"]) > 400

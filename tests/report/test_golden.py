@@ -6,8 +6,10 @@ A change of the report shows here as a difference of these files. If it is meant
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +19,33 @@ from builders import (
     make_bare_analysis,
     make_cluster,
     make_estimate,
-    make_finding,
     make_graph,
-    make_host,
     make_layout,
     make_measurement,
-    make_op_cost,
     make_plan,
-    make_profile,
 )
-from page_runs import run_of_many_workers, usual_run
+from page_runs import comparison, run_of_many_workers, usual_run
+from pages import Page
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from variations import BASES, ELSEWHERE, TOPICS
 
 import cs_input_analyzer as csia
-from cs_input_analyzer.records import KeptPlan, Options, SamplesPerElement, Surer, Tool, Validation, ValidationRow
-from cs_input_analyzer.report import render
+from cs_input_analyzer.records import (
+    KeptPlan,
+    Options,
+    PhaseSpan,
+    PlanChange,
+    RunInspection,
+    RunRates,
+    RunSource,
+    SamplesPerElement,
+    Stall,
+    StepWorker,
+    Surer,
+    Tool,
+)
+from cs_input_analyzer.report import render, render_tuning
 from cs_input_analyzer.workflows.compare import compare
 from wafer_model.ask import ask
 
@@ -75,66 +88,114 @@ def unknown_elements() -> csia.Analysis:
     return usual_run(pipeline=make_graph(samples_per_element=counted))
 
 
-def validated() -> csia.Analysis:
-    rows = (
-        ValidationRow(
-            layout=make_layout("2x16x2"),
-            role="recommended",
-            predicted_samples_per_s=make_estimate(15_000.0),
-            measured_samples_per_s=make_estimate(14_600.0),
+def inspection() -> RunInspection:
+    """A run that waited, of which everything was seen."""
+    return RunInspection(
+        schema_version=1,
+        tool=Tool(name="cs_input_analyzer", version="0"),
+        path="model_dir",
+        sources=(
+            RunSource(path="run.log", kind="console log", note="cut short"),
+            RunSource(path="performance.json", kind="performance.json"),
         ),
-        ValidationRow(
-            layout=make_layout("1x1x2"),
-            role="neighbour",
-            predicted_samples_per_s=make_estimate(1000.0),
-            measured_samples_per_s=make_estimate(1012.0),
-        ),
-    )
-    return usual_run(validation=Validation(rows=rows, notes=("measured another day",), demand_samples_per_s=7000.0))
-
-
-def comparison() -> Any:
-    old = make_analysis()
-    new = make_analysis(
-        measurements=(make_measurement("1x1x1", (200.0,), samples_per_s=make_estimate(200.0)), make_measurement("1x1x2")),
-        profile=make_profile(ops=(make_op_cost("map", self_cpu_s_per_sample=0.01), make_op_cost("fresh"))),
-        findings=(make_finding("CSI104", op="map_7"),),
-        host=make_host(tensorflow_version="2.21.0"),
         verdict="input_bound",
+        confidence=0.95,
+        evidence={},
+        reasons=("it waited 40 % of the time", "its rate lies below the compiler's"),
+        timeline=(
+            PhaseSpan(phase="train", start_s=10.0, duration_s=90.0),
+            PhaseSpan(phase="checkpoint", start_s=None, duration_s=None, step=500),
+        ),
+        rates=RunRates(
+            rate_samples_per_s=900.0,
+            steady_samples_per_s=make_estimate(1000.0),
+            undisturbed_samples_per_s=1500.0,
+            steady_steps_per_s=make_estimate(4.0),
+            batch_size=250.0,
+            total_samples=100_000.0,
+            total_time_s=100.0,
+            worker_steps_per_s=2.0,
+        ),
+        stalls=(Stall(start_s=50.0, duration_s=9.0, lost_s=8.0, step=200, cause="none known"),),
+        stall_count=1,
+        workers=(
+            StepWorker(name="0", samples_per_s=400.0, wait_ratio=0.1),
+            StepWorker(name="1", samples_per_s=200.0, is_straggler=True),
+        ),
+        change=PlanChange(
+            demand_samples_per_s=1500.0,
+            demand_source="undisturbed",
+            input_factor=1.5,
+            current=None,
+            layout=None,
+            predicted_samples_per_s=None,
+            text="Give it half as many workers again.",
+        ),
+        runs_found=2,
+        notes=("an older run was left aside",),
     )
-    return compare(old, new, tool=Tool(name="cs_input_analyzer", version="0"), old_path="old.json", new_path="new.json")
 
 
-RUNS: dict[str, Callable[[], Any]] = {
-    "usual": usual_run,
-    "fed": fed,
-    "no_demand": lambda: usual_run(consumption=None, verdict="unknown", confidence=None, options=Options()),
-    "cannot_run": cannot_run,
-    "lost_worker": lost_worker,
-    "interrupted": lambda: make_bare_analysis(interrupted=True),
-    "unknown_elements": unknown_elements,
-    "this_host": lambda: usual_run(cluster=make_cluster(nodes=1, cpus_per_node=16, source="this host")),
-    "a_thousand_workers": run_of_many_workers,
-    "validated": validated,
-    "saved_by_0.1": lambda: csia.load_analysis(Path(__file__).with_name("run_0.1.0.json")),
-    "hidden_secrets": lambda: usual_run(
-        options=replace(usual_run().options, params_json='{"api_key": "hunter2", "batch_size": 8}')
-    ),
-    "comparison": comparison,
-    "wafer": lambda: ask("bert_large", batch_size=1024),
+RUNS: dict[str, tuple[Callable[[], Any], str]] = {
+    "usual": (usual_run, "console full md html csv sbatch env"),
+    "fed": (fed, "console full md"),
+    "no_demand": (lambda: usual_run(consumption=None, verdict="unknown", confidence=None, options=Options()), "console"),
+    "cannot_run": (cannot_run, "console full csv"),
+    "lost_worker": (lost_worker, "console full md csv"),
+    "interrupted": (lambda: make_bare_analysis(interrupted=True), "console full md html csv"),
+    "unknown_elements": (unknown_elements, "console full md sbatch"),
+    "this_host": (lambda: usual_run(cluster=make_cluster(nodes=1, cpus_per_node=16, source="this host")), "console"),
+    "a_thousand_workers": (run_of_many_workers, "console full"),
+    "saved_by_0.1": (lambda: csia.load_analysis(Path(__file__).with_name("run_0.1.0.json")), "console full md csv"),
+    "hidden_secrets": (lambda: usual_run(options=replace(usual_run().options, params_json=SECRET)), "full"),
+    "two_currencies": (lambda: make_analysis(**ELSEWHERE), "console full md html"),
+    "comparison": (comparison, "console full md html"),
+    "comparison_alike": (lambda: compare(usual_run(), usual_run(), tool=Tool(name="cs_input_analyzer", version="0")), "full"),
+    "inspection": (inspection, "console full md html"),
+    "wafer": (lambda: ask("bert_large", batch_size=1024), "full md"),
+    "wafer_streamed": (lambda: ask("gpt2_small", batch_size=1024, mode="weight_streaming"), "full"),
 }
-FORMS: dict[str, dict[str, bool]] = {"console": {}, "console in full": {"full": True}, "md": {"full": True}}
-OF_PLANS = ("sbatch", "env")
-NO_RUNS, NO_PLANS = {"comparison", "wafer"}, {"comparison", "wafer", "cannot_run", "interrupted", "saved_by_0.1"}
-CASES = [
-    *((name, form) for name in RUNS for form in FORMS),
-    *((name, "csv") for name in RUNS if name not in NO_RUNS),
-    *((name, form) for name in RUNS if name not in NO_PLANS for form in OF_PLANS),
-]
+CASES = [(name, form) for name, (_, forms) in RUNS.items() for form in forms.split()]
+
+
+def shown(found: Any, form: str) -> str:
+    """The report; of a page, its text."""
+    if form == "full":
+        return render(found, "console", full=True)
+    if form == "md":
+        return render(found, "md", full=True)
+    text = render(found, form)  # type: ignore[arg-type]
+    return re.sub(r"\s*\n\s*", "\n", Page(text).text).strip() + "\n" if form == "html" else text
 
 
 @pytest.mark.parametrize(("name", "form"), CASES)
 def test_it_reads_as_before(name: str, form: str, snapshot: SnapshotAssertion) -> None:
-    text = render(RUNS[name](), form.split()[0], **FORMS.get(form, {}))  # type: ignore[arg-type]
+    text = shown(RUNS[name][0](), form)
     assert "hunter2" not in text
+    assert text == snapshot(extension_class=TextFile)
+
+
+def all_that_is_said(run: csia.Analysis) -> list[str]:
+    """The short report, the long one, and what `tune` prints; without launch lines, which follow from every plan."""
+    texts = [render(run, "console", width=160), render(run, "console", width=160, full=True)]
+    texts += [render_tuning(run, width=160)] if run.fixes is not None or not run.findings else []
+    lines = [line.rstrip("─ ") for text in texts for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith(("srun -", "csrun_"))]
+
+
+def changes(usual: list[str], lines: list[str]) -> Iterator[str]:
+    """Lines that are new or stand for others, and behind a minus those that nothing stands for."""
+    for kind, first, last, begin, end in SequenceMatcher(None, usual, lines, autojunk=False).get_opcodes():
+        if kind == "delete":
+            yield from (f"- {line}" for line in usual[first:last])
+        elif kind != "equal":
+            yield from lines[begin:end]
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_what_one_fact_changes_reads_as_before(topic: str, snapshot: SnapshotAssertion) -> None:
+    usual, text = all_that_is_said(make_analysis(**BASES.get(topic, {}))), ""
+    for name, overrides in TOPICS[topic].items():
+        changed = list(changes(usual, all_that_is_said(make_analysis(**overrides))))
+        text += "\n".join([f"== {name}", *(changed or ["nothing"]), "", ""])
     assert text == snapshot(extension_class=TextFile)

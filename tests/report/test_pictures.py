@@ -12,17 +12,12 @@ from page_runs import CHARTS, run_of_many_workers, usual_run
 
 from cs_input_analyzer.records import Analysis
 from cs_input_analyzer.report.pictures import pictures_of
-from cs_input_analyzer.report.planned import memory_table
 
 MARKS = {"area", "bar", "line", "point", "rect", "rule", "text"}
 
 
-def layers(spec: Any) -> list[dict[str, Any]]:
-    return [dict(unit) for unit in spec["layer"]]
-
-
 def values(chart: Any, mark: str) -> list[dict[str, Any]]:
-    return [row for unit in layers(chart.spec) if unit["mark"]["type"] == mark for row in unit["data"]["values"]]
+    return [row for unit in chart.spec["layer"] if unit["mark"]["type"] == mark for row in unit["data"]["values"]]
 
 
 def specs_of(run: Analysis) -> str:
@@ -39,7 +34,7 @@ def test_a_usual_run_has_every_picture_whole_and_asking_for_no_file() -> None:
         assert chart.caption
         assert chart.table.rows, name
         assert all(len(row) == len(chart.table.columns) for row in chart.table.rows)
-        for unit in layers(chart.spec):
+        for unit in chart.spec["layer"]:
             assert unit["mark"]["type"] in MARKS
             rows = unit["data"]["values"]
             assert rows
@@ -93,14 +88,6 @@ def test_the_cut_is_where_the_steady_state_begins() -> None:
     many = pictures_of(run_of_many_workers(300))["rate-over-time"]
     assert len({row["worker"] for row in values(many, "line")}) == 8
     assert "8 of 300" in many.note
-
-
-def test_memory_stands_beside_its_limit() -> None:
-    run = usual_run()
-    table = memory_table(run.recommendation, run.cluster)
-    assert table.rows[table.strong] == (str(run.recommendation.layout), "22 GiB", "recommended")
-    assert table.remarks == ("A node has 128 GiB.",)
-    assert len(table.rows) == 1 + len(run.recommendation.alternatives)
 
 
 def test_a_model_of_nonsense_draws_nothing() -> None:
