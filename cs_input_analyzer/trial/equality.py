@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from cs_input_analyzer.host.machine import memory_here
 from cs_input_analyzer.tfdata.edits import deterministic, difference
+from cs_input_analyzer.tfdata.messages import named_message
 from cs_input_analyzer.tfdata.python_chance import fixed_draws
-from cs_input_analyzer.worker.failures import named_message
 
 # One comparison holds two pipelines at once.
 MOST_ELEMENTS = 20_000

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cs_input_analyzer.errors import TargetError
-from cs_input_analyzer.records import Edit, SourceChange
+from cs_input_analyzer.records import Candidate, Edit, SourceChange
 from cs_input_analyzer.tfdata.edits import EditError, apply
 from cs_input_analyzer.tfdata.graph import graph_def_of, ops_of
+from cs_input_analyzer.tfdata.messages import named_message
 from cs_input_analyzer.tfdata.source.patch import make_patch
-from cs_input_analyzer.worker.equality import MESSAGE_LIMIT, is_memory_short
-from cs_input_analyzer.worker.failures import named_message
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.trial.equality import MESSAGE_LIMIT, is_memory_short
 
 # Other texts of the user's source files, by path -> the dataset that the input function gives with them.
 Rebuild = Callable[[Mapping[str, str]], Any]
