@@ -49,8 +49,7 @@ def with_dimensions(reader: Reader) -> tuple[Op, ...]:
     ops = list(reader.ops)
     walk = Walk(ops)
     for place, op in enumerate(ops):
-        found = _dimensions_of(op, walk, reader)
-        if found is not None:
+        if (found := _dimensions_of(op, walk, reader)) is not None:
             ops[place] = op = replace(op, dimensions=found)
         walk.add(op)
     return tuple(ops)
@@ -87,7 +86,12 @@ def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | Non
     arguments = [*[None] * states, *_lengthened(element, given)]
     is_batched = op.kind == "MapAndBatch"
     traced = [None if shape is None else shape[1:] for shape in shapes] if is_batched else shapes
-    found = _looked_through(called, arguments, targets, traced, element, reader.functions, _captured(node, reader, op))
+    captured: dict[int, Any] = {}  # constants that the function takes besides elements, by their number among these
+    for number, tensor in enumerate(named_inputs(node).get("other_arguments", []) if op.within is None else ()):
+        constant = reader.top.get(node_name(tensor))
+        if constant is not None and constant.op == "Const":
+            captured[number] = constant
+    found = _looked_through(called, arguments, targets, traced, element, reader.functions, captured)
     return tuple((op.name, *(one or (REST,))) for one in found) if is_batched else tuple(found)
 
 
@@ -213,17 +217,6 @@ class _Inferred:
     shape: Shape
     is_composite: bool
     is_opaque: bool
-
-
-def _captured(node: Any, reader: Reader, op: Op) -> dict[int, Any]:
-    """Return constants that the function of an op takes besides elements, by their number among these."""
-    if op.within is not None:
-        return {}
-    return {
-        number: constant
-        for number, tensor in enumerate(named_inputs(node).get("other_arguments", []))
-        if (constant := reader.top.get(node_name(tensor))) is not None and constant.op == "Const"
-    }
 
 
 def _inferred(
