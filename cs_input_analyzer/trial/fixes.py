@@ -209,7 +209,11 @@ class _Trial:
         if not self.proven:
             return
         self.original = timed(self.dataset)
-        why = self._why_not_filled()
+        why = ""
+        if any(op.kind in KEEPERS for op in ops_of(graph_def_of(self.dataset))):  # no fix is compared with its first pass
+            known = next(iter(self.fills.values()), None)
+            self.fills_of_all = self._pass_elements() + 2 if known is None else known
+            why = self._fill(self.original, []) if self.fills_of_all > 2 else NO_FILLING
         for index, edited in self.proven.items():
             form = timed(edited)
             self.tell(running=index)
@@ -313,14 +317,6 @@ class _Trial:
             self.tell(running=name if isinstance(name, int) else newest)
 
         return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most)
-
-    def _why_not_filled(self) -> str:
-        """Fill the caches of the original, so that no fix is compared with its first pass. Return why they cannot be filled."""
-        if not any(op.kind in KEEPERS for op in ops_of(graph_def_of(self.dataset))):
-            return ""
-        known = next(iter(self.fills.values()), None)
-        self.fills_of_all = self._pass_elements() + 2 if known is None else known
-        return self._fill(self.original, []) if self.fills_of_all > 2 else NO_FILLING
 
     def _pass_elements(self) -> int:
         """Return elements of one pass of the original; 0 where that takes too long to find out, or fails."""
