@@ -62,8 +62,8 @@ LONGEST = (
     "functional/test_known_truth.py",
     "runs/test_analyze_in_scripts.py",
     "browser/test_page.py",
-    "worker/test_fixes.py",
-    "worker/test_equality.py",
+    "trial/test_fixes.py",
+    "trial/test_equality.py",
 )
 
 # A worker that was asked to end may still be on its way out when the test returns, for longer on a busy host.

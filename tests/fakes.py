@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
-from cs_input_analyzer.records import Layout, PipelineGraph
-from cs_input_analyzer.worker.fixes import Outcome, Outcomes
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.records import Candidate, Layout, PipelineGraph
+from cs_input_analyzer.trial.fixes import Outcome, Outcomes
 from tests.builders import make_graph, make_measurement, make_profile
 
 Rate = Callable[[Layout, int, int], float | None]

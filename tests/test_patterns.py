@@ -18,8 +18,8 @@ from cs_input_analyzer.model.node_list import expand_nodelist
 from cs_input_analyzer.records import Layout
 from cs_input_analyzer.report.to_html import _breakable
 from cs_input_analyzer.report.to_markdown import _plain
+from cs_input_analyzer.tfdata.messages import plain_message
 from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate, parse_per_s, parse_seconds, visible
-from cs_input_analyzer.worker.failures import plain_message
 
 N = 100_000
 BOUND_S = 10.0

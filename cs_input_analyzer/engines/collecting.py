@@ -17,7 +17,7 @@ from cs_input_analyzer.engines.scratch import Scratch
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Layout, PipelineGraph, SamplesPerElement, WorkerResult
 from cs_input_analyzer.tfdata.samples import with_samples
-from cs_input_analyzer.worker.fixes import Outcomes, outcomes_of
+from cs_input_analyzer.trial.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
 from cs_input_analyzer.worker.summary import (
     OVERUSED,

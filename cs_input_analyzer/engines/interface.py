@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cs_input_analyzer.records import Estimate, Layout, Measurement, PipelineGraph, Profile
-from cs_input_analyzer.worker.fixes import Outcomes
+from cs_input_analyzer.trial.fixes import Outcomes
 from cs_input_analyzer.worker.journal import WorkPlan
 
 

@@ -185,3 +185,20 @@ class SourceChange:
     source: str
     before: str
     after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A fix to be tried.
+
+    Attributes:
+        name: code of its finding.
+        edits: the fix as edits of the graph; empty where there are none. Then the changed source is only run.
+        change: the fix as a change of the source; None where there is none.
+        most_gain: the largest gain that the costs allow.
+    """
+
+    name: str
+    edits: tuple[Edit, ...]
+    change: SourceChange | None = None
+    most_gain: float | None = None

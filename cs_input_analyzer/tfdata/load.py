@@ -199,7 +199,9 @@ def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
     name = parameter.name
     has_default = parameter.default is not parameter.empty
     if name in MODE_NAMES:
-        return _mode_like(parameter.default, call.mode)
+        # As the function's own default is: a member of its Enum, else one of the Estimator's strings.
+        members = type(parameter.default) if isinstance(parameter.default, enum.Enum) else ()
+        return next((one for one in members if call.mode in (one.name.lower(), one.value)), call.mode)
     if name in TRAINING_NAMES:
         return call.mode == "train"
     if name in CONTEXT_NAMES:
@@ -219,15 +221,6 @@ def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
     if call.params is not None and name in call.params:
         return as_params(call.params[name])
     return _LEAVE
-
-
-def _mode_like(default: object, mode: Mode) -> object:
-    """Return `mode` as the function's own default is: a member of its Enum, else one of the Estimator's strings."""
-    if isinstance(default, enum.Enum):
-        for member in type(default):
-            if mode in (member.name.lower(), member.value):
-                return member
-    return mode
 
 
 def _refuse(result: object) -> Any:
@@ -304,7 +297,13 @@ def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] 
         path = key.strip().split(".")
         if not equals or not all(path):
             raise UsageError(f"--set {override!r} is not understood: write key=value or section.key=value")
-        _put(params, path, value_of(key, text))
+        value = value_of(key, text)
+        section = params
+        for part in path[:-1]:
+            section = section.setdefault(_key(section, part), {})
+            if not isinstance(section, dict):
+                raise UsageError(f"--set {'.'.join(path)}=…: {part!r} is a value in the params, not a section")
+        section[_key(section, path[-1])] = value
     return params
 
 
@@ -314,16 +313,6 @@ def value_of(key: str, text: str) -> Any:
         return yaml_of(text)
     except ValueError:
         raise UsageError(f"--set {key}=…: the value is not YAML; quote it") from None
-
-
-def _put(params: dict[str, Any], path: list[str], value: object) -> None:
-    section = params
-    for part in path[:-1]:
-        below = section.setdefault(_key(section, part), {})
-        if not isinstance(below, dict):
-            raise UsageError(f"--set {'.'.join(path)}=…: {part!r} is a value in the params, not a section")
-        section = below
-    section[_key(section, path[-1])] = value
 
 
 def _key(section: Mapping[Any, Any], text: str) -> Any:

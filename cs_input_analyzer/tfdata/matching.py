@@ -106,7 +106,10 @@ def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[i
         if taken and covered[i][j] == worth + covered[i + 1][j + taken]:
             if matches and j > deepest + 1 and i == matches[-1][0] + 1:  # a node between that nobody knows may be theirs
                 matches[-1] = matches[-1][0], _with_between(matches[-1][1], chain, deepest, j)
-            matches.append((i, _match(nodes[i], chain[j : j + taken])))
+            covers = chain[j : j + taken]
+            parts = _FUSED.get(_method(nodes[i]), ())
+            owner = next((name for part in parts for name, kind in covers if method_of(kind) == part), covers[0][0])
+            matches.append((i, Match(owner, covers[0][0], tuple(name for name, _ in covers if name != owner))))
             deepest = j + taken - 1
             i, j = i + 1, j + taken
         elif covered[i][j] == covered[i + 1][j]:
@@ -123,13 +126,6 @@ def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:
     if parts and sorted(methods[at : at + len(parts)]) == sorted(parts):
         return len(parts), 2 * len(parts)
     return (1, 2) if methods[at] == method else (int(methods[at] in parts), 1)
-
-
-def _match(node: str, covered: Sequence[tuple[str, str]]) -> Match:
-    """Return the match of a node with the ops that it stands for."""
-    parts = _FUSED.get(_method(node), ())
-    owner = next((name for part in parts for name, kind in covered if method_of(kind) == part), covered[0][0])
-    return Match(owner, covered[0][0], tuple(name for name, _ in covered if name != owner))
 
 
 def _with_between(match: Match, chain: Sequence[tuple[str, str]], above: int, below: int) -> Match:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FunctionType, MethodType
 from typing import Any
@@ -19,6 +19,10 @@ MOST_FUNCTIONS = 64
 _GENERATORS = (random.Random, np.random.RandomState, np.random.Generator)
 
 
+# Those that `random.random()` and `np.random.random()` draw from.
+_SHARED: tuple[Any, ...] = (random.getstate.__self__, np.random.mtrand._rand)  # type: ignore[attr-defined]
+
+
 @contextmanager
 def fixed_draws() -> Iterator[None]:
     """Seed Python's and numpy's generators anew before each call of a user's Python function; at the end, put them back.
@@ -29,7 +33,7 @@ def fixed_draws() -> Iterator[None]:
     from tensorflow.python.ops.script_ops import FuncRegistry
 
     turn, seen = threading.Lock(), dict[int, tuple[Any, list[Any]]]()
-    states: list[tuple[Any, Any]] = [(random, random.getstate()), (np.random, np.random.get_state())]
+    states: list[tuple[Any, Any]] = [(one, _state_of(one)) for one in _SHARED]
     call = FuncRegistry.__call__
 
     def drawn_alike(registry: Any, token: Any, device: Any, args: Any) -> Any:
@@ -42,7 +46,7 @@ def fixed_draws() -> Iterator[None]:
             if id(function) not in seen:
                 seen[id(function)] = function, list(generators_of(function))
                 states.extend((one, _state_of(one)) for one in seen[id(function)][1])
-            for generator in (random, np.random, *seen[id(function)][1]):
+            for generator in (*_SHARED, *seen[id(function)][1]):
                 _seed(generator)
             return call(registry, token, device, args)
         finally:
@@ -64,14 +68,14 @@ def seeded() -> Iterator[None]:
 
     At the end they have the state that they had before.
     """
-    states = random.getstate(), np.random.get_state()
-    random.seed(SEED)
-    np.random.seed(SEED)
+    states = [(one, _state_of(one)) for one in _SHARED]
+    for generator in _SHARED:
+        _seed(generator)
     try:
         yield
     finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
+        for generator, state in states:
+            _put_back(generator, state)
 
 
 def generators_of(function: Any) -> Iterator[Any]:
@@ -84,7 +88,7 @@ def generators_of(function: Any) -> Iterator[Any]:
         if isinstance(value, _GENERATORS):
             yield value
         seen.add(id(value))
-        pending.extend(one for one in _held_by(value) if isinstance(one, _GENERATORS) or _may_hold(one))
+        pending += filter(_may_hold, _held_by(value))
 
 
 def _held_by(value: Any) -> Iterator[Any]:
@@ -100,7 +104,7 @@ def _held_by(value: Any) -> Iterator[Any]:
 
 
 def _may_hold(value: Any) -> bool:
-    return isinstance(value, tuple | list) or (callable(value) and not isinstance(value, type))
+    return isinstance(value, (*_GENERATORS, tuple, list)) or (callable(value) and not isinstance(value, type))
 
 
 def _is_filled(cell: Any) -> bool:
@@ -130,11 +134,10 @@ def _state_of(generator: Any) -> Any:
 
 
 def _put_back(generator: Any, state: Any) -> None:
-    put: Callable[[Any], Any]
     if isinstance(generator, np.random.Generator):
-        generator.bit_generator.state = state
-    elif generator is np.random or isinstance(generator, np.random.RandomState):
+        bits: Any = generator.bit_generator
+        bits.state = state
+    elif isinstance(generator, np.random.RandomState):
         generator.set_state(state)
     else:
-        put = generator.setstate
-        put(state)
+        generator.setstate(state)

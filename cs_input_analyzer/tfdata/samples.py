@@ -164,8 +164,12 @@ class _Decision:
         labels = self.element.labels_of_each(len(self.spec))
         views = {place: self._view(labels[place], self.shapes[place]) for place in places}
         shown = {place: view for place, view in views.items() if view}
-        if not shown:
-            return self._gone()
+        if not shown:  # each batch became one element, or is in it in another form
+            if all(op.name in self.element.steps for op in self.element.layers):
+                return _of_windows(self.spec, self.shapes, self.hints)
+            last = self.element.layers[-1]
+            sizes = {size for op in (*self.element.batches, last) if (size := size_of(op)) is not None}
+            return self._asked({1, *sizes}, f"{_call(last)} leaves no dimension in the element")
         readings = [self._readings(view, self.shapes[place]) for place, view in shown.items()]
         common = [one for one in readings[0] if all(one in others for others in readings)]
         options = common or list(dict.fromkeys(one for some in readings for one in some))
@@ -293,13 +297,6 @@ class _Decision:
                 return None
             total *= size
         return int(total)
-
-    def _gone(self) -> SamplesPerElement:
-        """Return the count if no tensor shows a layer: each batch became one element, or is in it in another form."""
-        if all(op.name in self.element.steps for op in self.element.layers):
-            return _of_windows(self.spec, self.shapes, self.hints)
-        sizes = {size for op in (*self.element.batches, self.element.layers[-1]) if (size := size_of(op)) is not None}
-        return self._asked({1, *sizes}, f"{_call(self.element.layers[-1])} leaves no dimension in the element")
 
     def _asked(self, values: Set[int], why: str) -> SamplesPerElement:
         several = " or ".join(map(str, sorted(values)))

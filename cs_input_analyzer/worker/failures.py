@@ -14,11 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from cs_input_analyzer.tfdata.graph import is_library
+from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message
 from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker.journal import JournalWriter
 
-# A message may hold a whole tensor.
-MESSAGE_LIMIT = 4000
 TRACEBACK_LIMIT = 8000
 # Stages of failures that are not the user's: a mistake of ours, and a release of TensorFlow that lacks what we need.
 FAULT, VERSION = "fault", "version"
@@ -159,11 +158,6 @@ def _first_version_advice(error: BaseException) -> str:
     )
 
 
-def named_message(error: BaseException, limit: int | None = MESSAGE_LIMIT) -> str:
-    """The type of the error and its plain message, at most `limit` characters."""
-    return f"{type(error).__name__}: {plain_message(error)}"[:limit]
-
-
 def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str:
     """Return the error of an element without the frames of our own loop, and the file (path, size) that changed meanwhile."""
     return (
@@ -183,24 +177,6 @@ def user_traceback(error: BaseException) -> str:
     return "".join(["Traceback (most recent call last):\n", *shown, *last])
 
 
-def plain_message(error: BaseException) -> str:
-    """What `error` says in its own words: without TensorFlow's names of nodes, and the traceback that its text may hold."""
-    text = str(getattr(error, "message", None) or error)
-    for pattern in _TENSORFLOWS_NOISE:
-        text = pattern.sub("", text)
-    if text.startswith("in user code:"):  # AutoGraph's: the traceback, then what was raised
-        text = text.rstrip().rpartition("\n")[2].strip().removeprefix(f"{type(error).__name__}: ")
-    return text.strip() or type(error).__name__
-
-
-# Node names before and after a message, the op and iterator before it, and the traceback of a Python function within it.
-_TENSORFLOWS_NOISE = (
-    re.compile(r"Error in user-defined function passed to [^\n]{0,300}? transformation with iterator: \S+: "),
-    re.compile(r"\nTraceback \(most recent call last\):.*", re.DOTALL),
-    re.compile(r"(?<!\s)\s*\[\[\{\{node .*", re.DOTALL),
-    re.compile(r"\{\{\w+ [^}]*\}\}\s*"),
-    re.compile(r"(?<!\s)\s*\[Op:\w+\].*", re.DOTALL),
-)
 _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in ([^\n*]+?)[ *]*\n +([^\n]+)\n', re.MULTILINE)
 
 

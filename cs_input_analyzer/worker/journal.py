@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cs_input_analyzer.host.counters import Counters
-from cs_input_analyzer.records import CacheChoice, Edit, Mode, SourceChange
+from cs_input_analyzer.records import CacheChoice, Candidate, Mode
 
 EVENTS = "events.jsonl"
 # What a worker leaves with when its journal cannot be written (EX_IOERR of sysexits.h), and what it prints before the reason.
@@ -27,23 +27,6 @@ UNWRITTEN = "cs_input_analyzer: the journal cannot be written: "
 
 class JournalError(Exception):
     """The journal cannot be written: the disk is full, over quota, or gone. There is nothing to report it in."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A fix to be tried.
-
-    Attributes:
-        name: code of its finding.
-        edits: the fix as edits of the graph; empty where there are none. Then the changed source is only run.
-        change: the fix as a change of the source; None where there is none.
-        most_gain: the largest gain that the costs allow.
-    """
-
-    name: str
-    edits: tuple[Edit, ...]
-    change: SourceChange | None = None
-    most_gain: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
 from cs_input_analyzer.tfdata.edits import FILLED, prefix_of, source_only
 from cs_input_analyzer.tfdata.folding import joint_of
 from cs_input_analyzer.tfdata.lineage import upstream
+from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, LIGHT, WRITERS
 from cs_input_analyzer.tfdata.threads import inside
-from cs_input_analyzer.worker.failures import MESSAGE_LIMIT, named_message, plain_message
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
 from cs_input_analyzer.worker.steady_clock import now_s

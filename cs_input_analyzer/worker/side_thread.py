@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.model.steady_state import steady_window
+from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT
 from cs_input_analyzer.worker import steady_clock
-from cs_input_analyzer.worker.failures import MESSAGE_LIMIT
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter, model_of, parsed
 from cs_input_analyzer.worker.sampling import Arrivals, SamplingLoop

@@ -110,12 +110,14 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
             count_ignored(journal, built.dataset, built.pipeline.ops)
         sample_readers(journal, built.dataset)
     if order.plan.candidates:
-        from cs_input_analyzer.worker.fixes import try_fixes
+        from cs_input_analyzer.trial.fixes import try_fixes
+        from cs_input_analyzer.worker.stopwatch import Stopwatch
 
         seconds = order.fixes_s - (time.monotonic() - built.built_s)
         rebuild = partial(_rebuilt, order, folder)
         texts = dict(order.plan.texts)
-        try_fixes(journal.event, built.dataset, order.plan.candidates, seconds=seconds, texts=texts, rebuild=rebuild)
+        tried = order.plan.candidates
+        try_fixes(journal.event, built.dataset, tried, seconds=seconds, watch=Stopwatch(), texts=texts, rebuild=rebuild)
     if order.plan.look_s > 0:
         _look_again(journal, order, built, folder)
 

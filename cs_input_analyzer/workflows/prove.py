@@ -16,6 +16,7 @@ from cs_input_analyzer.records import (
     LEAST_GAIN,
     UNTRIED,
     Alternative,
+    Candidate,
     Edit,
     Estimate,
     Finding,
@@ -26,9 +27,8 @@ from cs_input_analyzer.records import (
     SourceChange,
 )
 from cs_input_analyzer.tfdata.source.patch import MEETS, NO_CALL, make_patch, unified_diff
-from cs_input_analyzer.worker.fixes import Outcome, Outcomes
-from cs_input_analyzer.worker.gains import is_beyond
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.trial.fixes import Outcome, Outcomes
+from cs_input_analyzer.trial.gains import is_beyond
 from cs_input_analyzer.workflows.probing.probing import Probing
 from cs_input_analyzer.workflows.probing.results import Results
 

@@ -13,7 +13,8 @@ from cs_input_analyzer import rules
 from cs_input_analyzer.host.machine import read_host
 from cs_input_analyzer.records import Finding, Fixes, Layout
 from cs_input_analyzer.runs.in_process import case_here, check_dataset
-from cs_input_analyzer.worker.fixes import outcomes_of, try_fixes
+from cs_input_analyzer.trial.fixes import outcomes_of, try_fixes
+from cs_input_analyzer.worker.stopwatch import Stopwatch
 from cs_input_analyzer.workflows.prove import OUT_OF_TIME, filled_in, fixes_in, fixes_together
 
 NOT_HERE = "source files are not run anew in your own process"
@@ -66,7 +67,7 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
     def record(name: str, **fields: Any) -> None:
         events.append({"event": name, **fields})
 
-    try_fixes(record, dataset, [fix.candidate for fix in candidates], seconds=seconds)
+    try_fixes(record, dataset, [fix.candidate for fix in candidates], seconds=seconds, watch=Stopwatch())
     outcomes = outcomes_of(events, len(candidates))
     layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=read_host().cpu_budget)
     fixes = fixes_together(candidates, outcomes, layout)

@@ -13,9 +13,8 @@ import pytest
 from cs_input_analyzer.engines import LocalLauncher
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Edit, Layout, SourceChange
+from cs_input_analyzer.records import Candidate, Edit, Layout, SourceChange
 from cs_input_analyzer.tfdata.load import write_pickled
-from cs_input_analyzer.worker.journal import Candidate
 from tests.builders import make_work_plan
 from tests.engines.launching import check_places, launched
 from tests.functional.running import sleeps_left

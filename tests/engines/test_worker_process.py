@@ -24,9 +24,9 @@ from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.host import counters
 from cs_input_analyzer.host.counters import ProcessTree
-from cs_input_analyzer.records import Layout
+from cs_input_analyzer.records import Candidate, Layout
 from cs_input_analyzer.worker.isolation import AWAY
-from cs_input_analyzer.worker.journal import EVENTS, Candidate, EventTail, JournalWriter, Order
+from cs_input_analyzer.worker.journal import EVENTS, EventTail, JournalWriter, Order
 from cs_input_analyzer.worker.summary import Ending
 from tests.waiting import PATIENCE_S, comes, is_running
 

@@ -219,7 +219,7 @@ def test_what_is_proposed_for_reads_that_wait_is_carried_out_and_proven(
     import tensorflow as tf
 
     from cs_input_analyzer.tfdata.edits import apply
-    from cs_input_analyzer.worker.equality import prove
+    from cs_input_analyzer.trial.equality import prove
 
     dataset = read(tf, record_files).map(tf.strings.length, num_parallel_calls=2).shuffle(64).repeat().batch(4, drop_remainder=True)
     (finding,) = [one for one in ours(waiting_for_reads(dataset, statement)) if one.code in ("CSI103", "CSI104", "CSI105")]

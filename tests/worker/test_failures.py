@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.tfdata import load
+from cs_input_analyzer.tfdata.messages import plain_message
 from cs_input_analyzer.worker import failures, meter
 from cs_input_analyzer.worker.journal import JournalWriter, read_journal
 from tests.tf_versions import needs_costs
@@ -119,7 +120,7 @@ def test_a_poll_of_a_tensorflow_without_costs_is_silent(monkeypatch: pytest.Monk
 def _message(act: Callable[[], Any]) -> str:
     with pytest.raises(tf.errors.OpError) as raised:
         act()
-    return failures.plain_message(raised.value)
+    return plain_message(raised.value)
 
 
 def test_a_message_begins_with_the_cause_and_not_with_the_op() -> None:
@@ -133,4 +134,4 @@ def test_a_message_begins_with_the_cause_and_not_with_the_op() -> None:
 
 @pytest.mark.parametrize("text", ["passed to b'x' with iterator: gone", "no such file: /data/x: y", "Iterator::Root: ended"])
 def test_a_message_of_another_form_stays(text: str) -> None:
-    assert failures.plain_message(ValueError(text)) == text
+    assert plain_message(ValueError(text)) == text

@@ -11,10 +11,9 @@ from click.testing import CliRunner
 
 from cs_input_analyzer import api, rules
 from cs_input_analyzer.cli import cli
-from cs_input_analyzer.records import Analysis, Edit, Finding, Fixes, Layout, Patch
+from cs_input_analyzer.records import Analysis, Candidate, Edit, Finding, Fixes, Layout, Patch
 from cs_input_analyzer.report import render_tuning
-from cs_input_analyzer.worker.fixes import Outcome, Outcomes
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.trial.fixes import Outcome, Outcomes
 from cs_input_analyzer.workflows.analyze import analyze
 from tests.builders import make_analysis, make_estimate, make_finding, make_graph, make_op
 from tests.fakes import FakeLauncher

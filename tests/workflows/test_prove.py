@@ -9,9 +9,8 @@ import pytest
 
 from cs_input_analyzer.engines import WorkPlan
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Edit, Estimate, Finding, Fixes, Layout, SourceChange
-from cs_input_analyzer.worker.fixes import Outcome, Outcomes
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.records import Candidate, Edit, Estimate, Finding, Fixes, Layout, SourceChange
+from cs_input_analyzer.trial.fixes import Outcome, Outcomes
 from cs_input_analyzer.workflows import analyze as analysis
 from cs_input_analyzer.workflows.probing.seconds import LEAST_FIXES_S
 from cs_input_analyzer.workflows.prove import SWITCHED_OFF, Tried, prove_fixes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.tfdata.edits.graph_text import (
@@ -146,6 +146,8 @@ def _calling(node: Any, tensor: str, function: str, inner: Body, elements: Eleme
 
 def _cut_join(node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cut]) -> _Cut:
     """Cut all inputs that read, and join them as before."""
+    import tensorflow as tf
+
     kind = kind_of(node.op)
     joined = [cuts[index].tensor if index in cuts else source for index, source in enumerate(sources)]
     if kind == "Zip":
@@ -153,21 +155,14 @@ def _cut_join(node: Any, tensor: str, sources: list[str], cuts: Mapping[int, _Cu
         joined = [cut.tensor for cut in cuts.values()]
         node.attr["N"].i = len(joined)
     elif kind in _MERGES and len(cuts) == len(sources) - (kind == "DirectedInterleave"):
-        elements = _common([cut.elements for cut in cuts.values()])
+        found = {cut.elements for cut in cuts.values()}
+        types = {tuple(spec.dtype for spec in elements) for elements in found}
+        if len(types) > 1:
+            raise _CannotCutError
+        # The shapes are left open where they differ.
+        elements = found.pop() if len(found) == 1 else tuple(tf.TensorSpec(None, dtype) for dtype in types.pop())
     else:
         raise _CannotCutError
     set_values(node.input, joined)
     set_elements(node, elements)
     return _Cut(tensor, elements)
-
-
-def _common(found: Sequence[Elements]) -> Elements:
-    """Return elements of one of several datasets: their types must be the same, their shapes are left open where they differ."""
-    import tensorflow as tf
-
-    types = {tuple(spec.dtype for spec in elements) for elements in found}
-    if len(types) > 1:
-        raise _CannotCutError
-    if len(set(found)) == 1:
-        return found[0]
-    return tuple(tf.TensorSpec(None, dtype) for dtype in types.pop())

@@ -246,17 +246,15 @@ def _alike(pipeline: Pipeline, node: Any) -> str:
 
 def _whole_text(text: GraphText, node: Any) -> str:
     """Return a text of an op and of all that it comes from. State of its own (memory of a cache, a generator) counts as none."""
-    nodes = text.top.nodes
-    names = reached_from([node.name], lambda name: [source for source in sources_of(nodes[name]) if source in nodes])
-    return _digest([_node_text(text, nodes[name]) for name in names])
-
-
-def _node_text(text: GraphText, node: Any) -> str:
     from tensorflow.core.framework import types_pb2
 
-    if node.op in ("DummyMemoryCache", "DummySeedGenerator") or node.attr["dtype"].type == types_pb2.DT_RESOURCE:
-        return "state"
-    return _digest([node.op, *_attributes(text, node)])
+    nodes = text.top.nodes
+    parts = []
+    for name in reached_from([node.name], lambda name: [source for source in sources_of(nodes[name]) if source in nodes]):
+        one = nodes[name]
+        is_state = one.op in ("DummyMemoryCache", "DummySeedGenerator") or one.attr["dtype"].type == types_pb2.DT_RESOURCE
+        parts.append("state" if is_state else _digest([one.op, *_attributes(text, one)]))
+    return _digest(parts)
 
 
 def _attributes(text: GraphText, node: Any) -> list[str]:

@@ -41,12 +41,8 @@ class Work:
         place = self.places.get(op)
         if place is None:
             raise EditError(f"the pipeline has no op {op} that can be edited")
-        body = self._body(op, place)
-        return body, body.nodes[place.node]
-
-    def _body(self, op: str, place: OpPlace) -> graph_text.Body:
         if place.function is None:
-            return self.text.top
+            return self.text.top, self.text.top.nodes[place.node]
         if place.within is None:
             raise EditError(f"{op} is inside a function that the graph calls (a tf.function)")
         _, holder = self.find(place.within)
@@ -56,7 +52,7 @@ class Work:
                 raise EditError(f"{op} is inside a function that the function of {place.within} calls")
             known = self.opened[place.within, place.function] = self.text.own_copy(place.function)
             graph_text.rename_functions(holder, {place.function: known.function.signature.name})
-        return known
+        return known, known.nodes[place.node]
 
     def op(self, name: str) -> Op:
         return next(op for op in self.ops if op.name == name)

@@ -40,6 +40,8 @@ _OPAQUE = frozenset(
     ]
 )
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+# Each gives what a function makes of each element.
+_WITH_FUNCTION = MAPS | {"MapAndBatch", "Scan", "ParseExample"}
 # A function with more nodes than these is not looked through.
 _MOST_NODES = 20_000
 
@@ -49,28 +51,22 @@ def with_dimensions(reader: Reader) -> tuple[Op, ...]:
     ops = list(reader.ops)
     walk = Walk(ops)
     for place, op in enumerate(ops):
-        found = _dimensions_of(op, walk, reader)
-        if found is not None:
-            ops[place] = op = replace(op, dimensions=found)
+        found: tuple[Labels | None, ...] | None = None
+        given = [walk.given(name) for name in op.inputs if name in walk.passing]
+        if op.kind == "Zip" and len(given) == len(op.inputs) and any(element.layers for element in given):
+            counts = [len(_shapes_of(reader.nodes[name])) for name in op.inputs]
+            each = [replace(one, labels=one.labels_of_each(count)) for one, count in zip(given, counts, strict=True)]
+            joined = side_by_side(each)
+            found = joined if len(set(joined)) > 1 else None
+        elif op.kind in ("Tensor", "TensorSlice") and op.within is not None and not op.inputs:
+            outer = walk.outer(op)
+            if outer is not None and outer.layers and not outer.is_window:
+                found = _of_source(op, outer, reader)
+        elif op.kind in _WITH_FUNCTION and given and given[0].layers and not given[0].is_window:
+            found = _of_function(op, given[0], reader)
+        ops[place] = op = op if found is None else replace(op, dimensions=found)
         walk.add(op)
     return tuple(ops)
-
-
-def _dimensions_of(op: Op, walk: Walk, reader: Reader) -> tuple[Labels | None, ...] | None:
-    if op.kind == "Zip" and op.inputs:
-        inputs = [(walk.given(name), len(_shapes_of(reader.nodes[name]))) for name in op.inputs if name in walk.passing]
-        if len(inputs) != len(op.inputs) or not any(element.layers for element, _ in inputs):
-            return None
-        joined = side_by_side([replace(element, labels=element.labels_of_each(count)) for element, count in inputs])
-        return joined if len(set(joined)) > 1 else None
-    if op.kind in ("Tensor", "TensorSlice") and op.within is not None and not op.inputs:
-        outer = walk.outer(op)
-        return None if outer is None or not outer.layers or outer.is_window else _of_source(op, outer, reader)
-    is_function = op.kind in MAPS or op.kind in ("MapAndBatch", "Scan", "ParseExample")
-    if not is_function or not op.inputs or op.inputs[0] not in walk.passing:
-        return None
-    element = walk.given(op.inputs[0])
-    return None if not element.layers or element.is_window else _of_function(op, element, reader)
 
 
 def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | None, ...]:
@@ -87,7 +83,12 @@ def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | Non
     arguments = [*[None] * states, *_lengthened(element, given)]
     is_batched = op.kind == "MapAndBatch"
     traced = [None if shape is None else shape[1:] for shape in shapes] if is_batched else shapes
-    found = _looked_through(called, arguments, targets, traced, element, reader.functions, _captured(node, reader, op))
+    captured: dict[int, Any] = {}  # constants that the function takes besides elements, by their number among these
+    for number, tensor in enumerate(named_inputs(node).get("other_arguments", []) if op.within is None else ()):
+        constant = reader.top.get(node_name(tensor))
+        if constant is not None and constant.op == "Const":
+            captured[number] = constant
+    found = _looked_through(called, arguments, targets, traced, element, reader.functions, captured)
     return tuple((op.name, *(one or (REST,))) for one in found) if is_batched else tuple(found)
 
 
@@ -213,17 +214,6 @@ class _Inferred:
     shape: Shape
     is_composite: bool
     is_opaque: bool
-
-
-def _captured(node: Any, reader: Reader, op: Op) -> dict[int, Any]:
-    """Return constants that the function of an op takes besides elements, by their number among these."""
-    if op.within is not None:
-        return {}
-    return {
-        number: constant
-        for number, tensor in enumerate(named_inputs(node).get("other_arguments", []))
-        if (constant := reader.top.get(node_name(tensor))) is not None and constant.op == "Const"
-    }
 
 
 def _inferred(

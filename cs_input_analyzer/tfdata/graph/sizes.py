@@ -56,17 +56,17 @@ def _sizes(paths: Sequence[str], size_of: Callable[[str], int | None], most: int
     return dict.fromkeys(paths, sum(found.values()) // len(found)) | found
 
 
-def _local_size(path: str) -> int:
-    """Return bytes of the file, -1 for what is none: no regular file, not a path at all, or gone."""
+def _local_size(path: str) -> int | None:
+    """Return the bytes of a regular file; None if it is none, no path at all, or gone."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
-        return -1
-    return status.st_size if stat.S_ISREG(status.st_mode) else -1
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _remote_size(path: str) -> int | None:
-    """Return bytes of the file, -1 for what is none; None if TensorFlow cannot ask: then reading fails, and says why."""
+    """Return the bytes of a file, -1 if it is none; None if TensorFlow cannot ask: then reading fails, and says why."""
     import tensorflow as tf
 
     try:

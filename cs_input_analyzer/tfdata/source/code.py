@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
+import libcst.matchers as m
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
 AUTOTUNE = "tf.data.AUTOTUNE"
@@ -136,8 +137,11 @@ class _Statement:
         return self.tree.bytes
 
     def calls(self, method: str) -> list[cst.Call]:
-        """Call of a method (or a class of that name), in the order in which a chain makes them."""
-        return [node for node in _nodes(self.tree) if isinstance(node, cst.Call) and _called(node) == method]
+        """Return the calls of a method, or of a class of that name, in the order in which a chain makes them."""
+        # A plain name only where it is a class: `map(f, xs)` is Python's own.
+        pattern = m.Attribute(attr=m.Name(method))
+        called = pattern | m.Name(method) if method[:1].isupper() else pattern
+        return [node for node in _nodes(self.tree) if isinstance(node, cst.Call) and m.matches(node.func, called)]
 
     def end(self, node: cst.BaseExpression, *, with_brackets: bool = False) -> int:
         """Return the byte after an expression; after the brackets round it where those are wanted too."""
@@ -209,13 +213,6 @@ def _is_of_a_module(call: cst.Call) -> bool:
         names.append(node.attr.value)
         node = node.value
     return isinstance(node, cst.Name) and node.value in _MODULES and not any(name[:1].isupper() for name in names)
-
-
-def _called(call: cst.Call) -> str | None:
-    """Return the name that a call calls. A plain name only where it is a class: `map(f, xs)` is Python's own."""
-    if isinstance(call.func, cst.Attribute):
-        return call.func.attr.value
-    return call.func.value if isinstance(call.func, cst.Name) and call.func.value[:1].isupper() else None
 
 
 def _argument(call: cst.Call, method: str, name: str) -> cst.Arg | None:

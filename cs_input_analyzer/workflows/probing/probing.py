@@ -11,11 +11,10 @@ from typing import Any, Literal
 from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, WorkPlan
 from cs_input_analyzer.host.storage import STREAMS, probe_storage
 from cs_input_analyzer.model import capacity
-from cs_input_analyzer.records import Cluster, Host, LaunchPlan, Layout, Options, Storage
+from cs_input_analyzer.records import Candidate, Cluster, Host, LaunchPlan, Layout, Options, Storage
 from cs_input_analyzer.request.checks import sources_of
 from cs_input_analyzer.units import format_rate
 from cs_input_analyzer.worker.capture import is_script
-from cs_input_analyzer.worker.journal import Candidate
 from cs_input_analyzer.workflows.probing.failures import failure_of
 from cs_input_analyzer.workflows.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
 from cs_input_analyzer.workflows.probing.results import Results

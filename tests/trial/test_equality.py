@@ -17,7 +17,7 @@ tf: Any = pytest.importorskip("tensorflow")
 
 from cs_input_analyzer.tfdata.edits import apply  # noqa: E402
 from cs_input_analyzer.tfdata.edits.difference import parting, read, turns  # noqa: E402
-from cs_input_analyzer.worker import equality  # noqa: E402
+from cs_input_analyzer.trial import equality  # noqa: E402
 from tests.tfdata.written import ORDERED, built, draw, edits_of, generated, printed  # noqa: E402, F401
 
 Dataset = tf.data.Dataset

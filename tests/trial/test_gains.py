@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import Estimate
-from cs_input_analyzer.worker.gains import (
+from cs_input_analyzer.trial.gains import (
     FEWEST_ROUNDS,
     MOST_ROUNDS,
     BlockError,
-    Stopwatch,
     gain_in,
     is_beyond,
     is_conclusive,
     is_gain,
     run_rounds,
 )
+from cs_input_analyzer.worker.stopwatch import Stopwatch
 
 
 @pytest.mark.parametrize(

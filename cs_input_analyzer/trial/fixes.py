@@ -15,15 +15,14 @@ from typing import Any
 import msgspec
 import psutil
 
-from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Estimate
+from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Candidate, Estimate
 from cs_input_analyzer.tfdata.edits import deterministic, timed
 from cs_input_analyzer.tfdata.graph import graph_def_of, ops_of
+from cs_input_analyzer.tfdata.messages import named_message
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS
-from cs_input_analyzer.worker.equality import MEMORY_CHECK, MESSAGE_LIMIT, Proof, is_memory_short, prove
-from cs_input_analyzer.worker.failures import named_message
-from cs_input_analyzer.worker.forms import Forms, Rebuild, Sourced, SourceFate, first_element
-from cs_input_analyzer.worker.gains import BlockError, Stopwatch, gain_in, is_beyond, is_gain, run_rounds
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.trial.equality import MEMORY_CHECK, MESSAGE_LIMIT, Proof, is_memory_short, prove
+from cs_input_analyzer.trial.forms import Forms, Rebuild, Sourced, SourceFate, first_element
+from cs_input_analyzer.trial.gains import BlockError, Watch, gain_in, is_beyond, is_gain, run_rounds
 
 # Changed sources that can only be run get the first of these parts of the time for all. Of what is left, the proofs end by the
 # second, each fix by itself by the third where one gains, putting them together by the fourth. The last part goes to the whole of
@@ -99,6 +98,7 @@ def try_fixes(
     candidates: Sequence[Candidate],
     *,
     seconds: float,
+    watch: Watch,
     texts: Mapping[str, str] | None = None,
     rebuild: Rebuild | None = None,
 ) -> None:
@@ -114,6 +114,7 @@ def try_fixes(
         deadline_s=began_s + seconds,
         forms=Forms(dataset=dataset, candidates=candidates, texts=texts or {}, rebuild=rebuild),
         outcomes=outcomes_of((), len(candidates)),
+        watch=watch,
     )
     fixes = [index for index, candidate in enumerate(candidates) if candidate.edits]
     until_s = began_s + seconds * (RUNS_END if fixes else 1.0)
@@ -134,12 +135,12 @@ class _Trial:
     deadline_s: float
     forms: Forms
     outcomes: Outcomes
+    watch: Watch
     proven: dict[int, Any] = field(default_factory=dict)
     timed: dict[int, Any] = field(default_factory=dict)
     fills: dict[int, int] = field(default_factory=dict)
     fills_of_all: int = 0
     cache_bytes: int = 0
-    watch: Stopwatch | None = None
     original: Any = None
     best: Any = None
     whole: Any = None
@@ -207,9 +208,12 @@ class _Trial:
         """Time each by itself against the original; longer, as long as none gains."""
         if not self.proven:
             return
-        self.watch = Stopwatch()
         self.original = timed(self.dataset)
-        why = self._why_not_filled()
+        why = ""
+        if any(op.kind in KEEPERS for op in ops_of(graph_def_of(self.dataset))):  # no fix is compared with its first pass
+            known = next(iter(self.fills.values()), None)
+            self.fills_of_all = self._pass_elements() + 2 if known is None else known
+            why = self._fill(self.original, []) if self.fills_of_all > 2 else NO_FILLING
         for index, edited in self.proven.items():
             form = timed(edited)
             self.tell(running=index)
@@ -307,22 +311,12 @@ class _Trial:
     def _rounds(
         self, datasets: Mapping[Any, Any], seconds: float, over: Any, most: Mapping[Any, float | None] | None = None
     ) -> Iterable[Any]:
-        assert self.watch is not None
-
         def begin(name: Any) -> None:
             # What was put together last runs as those before it: if it brings the process down, the newest of them is to blame.
             newest = self.outcomes.kept[-1] if name in (_BEFORE, _PATCHED) and self.outcomes.kept else None
             self.tell(running=name if isinstance(name, int) else newest)
 
         return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most)
-
-    def _why_not_filled(self) -> str:
-        """Fill the caches of the original, so that no fix is compared with its first pass. Return why they cannot be filled."""
-        if not any(op.kind in KEEPERS for op in ops_of(graph_def_of(self.dataset))):
-            return ""
-        known = next(iter(self.fills.values()), None)
-        self.fills_of_all = self._pass_elements() + 2 if known is None else known
-        return self._fill(self.original, []) if self.fills_of_all > 2 else NO_FILLING
 
     def _pass_elements(self) -> int:
         """Return elements of one pass of the original; 0 where that takes too long to find out, or fails."""
@@ -345,7 +339,6 @@ class _Trial:
             return ""
         if is_memory_short(self.cache_bytes):
             return NO_MEMORY
-        assert self.watch is not None
         free_bytes = psutil.virtual_memory().available
         try:
             is_full = self.watch.fill(form, elements, time.monotonic() + self.left_s() / 3)

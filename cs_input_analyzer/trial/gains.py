@@ -7,18 +7,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from cs_input_analyzer.model.estimates import paired_ratio
 from cs_input_analyzer.records import FEWEST_ROUNDS, LEAST_GAIN, Estimate, is_clear_gain
-from cs_input_analyzer.worker.failures import plain_message
-from cs_input_analyzer.worker.sampling import SamplingLoop
-from cs_input_analyzer.worker.steady_clock import now_s
 
 # A block should see so many.
 ELEMENTS_OF_BLOCK = 40
-# Of a block: the start is cut off, the rest is looked at.
-WARM_SHARE = 0.5
 SHORTEST_BLOCK_S, LONGEST_BLOCK_S = 0.5, 2.4
 USUAL_ROUNDS, MOST_ROUNDS = 6, 16
 # Sure enough to stop early: looking after each round would otherwise find a gain in noise sooner or later.
@@ -61,39 +56,18 @@ def is_conclusive(gain: Estimate | None, most: float | None = None) -> bool:
     )
 
 
-class Stopwatch:
-    """Times blocks of datasets of one element spec; the loop in the graph is traced once for all of them."""
-
-    def __init__(self) -> None:
-        self._loop = SamplingLoop()
+class Watch(Protocol):
+    """Times datasets of one element spec."""
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
-        """Read so many elements, for what a pipeline keeps of them; False when the time was up before."""
-        iterator, done = iter(dataset), 0
-        while done < elements:
-            if time.monotonic() > deadline_s:
-                return False
-            done += self._read(iterator, elements - done, 0.5)[0]
-        return True
+        """Read so many elements, for what a pipeline keeps of them. Return False if the time was up before. Raise BlockError."""
 
     def rate_per_s(self, dataset: Any, block_s: float) -> float:
         """Return elements per second of one block, its start cut off. Raise BlockError."""
-        iterator = iter(dataset)
-        self._read(iterator, 1, 0.0)
-        _, begun_s = self._read(iterator, None, block_s * WARM_SHARE)
-        done, ended_s = self._read(iterator, None, block_s * (1 - WARM_SHARE))
-        return done / (ended_s - begun_s)
-
-    def _read(self, iterator: Any, elements: int | None, seconds: float) -> tuple[int, float]:
-        """Return elements read, and when the last of them came."""
-        chunk = self._loop(iterator, elements, now_s() + seconds)
-        if chunk.error is not None or chunk.ended or not len(chunk.stamps_s):
-            raise BlockError(plain_message(chunk.error) if chunk.error is not None else "it gives no elements")
-        return len(chunk.stamps_s), float(chunk.stamps_s[-1])
 
 
 def run_rounds(
-    watch: Stopwatch,
+    watch: Watch,
     datasets: Mapping[Hashable, Any],
     over: Hashable,
     *,

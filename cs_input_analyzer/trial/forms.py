@@ -1,6 +1,6 @@
 """Carry out fixes: from the changed source where the input function can be run anew, else by edits of the graph.
 
-The edits of the graph are made in both cases: they hold the preconditions of a fix. `pipeline.edits` has the one table of both.
+The edits of the graph are made in both cases: they hold the preconditions of a fix. `tfdata.edits` has the one table of both.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cs_input_analyzer.errors import TargetError
-from cs_input_analyzer.records import Edit, SourceChange
+from cs_input_analyzer.records import Candidate, SourceChange
 from cs_input_analyzer.tfdata.edits import EditError, apply
 from cs_input_analyzer.tfdata.graph import graph_def_of, ops_of
+from cs_input_analyzer.tfdata.messages import named_message
 from cs_input_analyzer.tfdata.source.patch import make_patch
-from cs_input_analyzer.worker.equality import MESSAGE_LIMIT, is_memory_short
-from cs_input_analyzer.worker.failures import named_message
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.trial.equality import MESSAGE_LIMIT, is_memory_short
 
 # Other texts of the user's source files, by path -> the dataset that the input function gives with them.
 Rebuild = Callable[[Mapping[str, str]], Any]
@@ -50,8 +49,12 @@ class Forms:
         try:
             if base is None:
                 return apply(self.dataset, edits), ""
-            self._check_names(base, edits)
-            return apply(base, edits), ""
+            # Ops are counted by method: with another number of them, those of `base` may have other names.
+            counts = [Counter(_method(op.name) for op in ops_of(graph_def_of(one))) for one in (self.dataset, base)]
+            moved = next((edit.op for edit in edits if counts[0][_method(edit.op)] != counts[1][_method(edit.op)]), None)
+            return (
+                (apply(base, edits), "") if moved is None else (None, f"{moved} cannot be found in what the changed source gives")
+            )
         except EditError as error:
             return None, str(error)
         except Exception as error:  # whatever TensorFlow raises
@@ -88,13 +91,6 @@ class Forms:
 
     def _changes(self, fixes: Iterable[int]) -> tuple[SourceChange, ...]:
         return tuple(dict.fromkeys(change for index in fixes if (change := self.candidates[index].change) is not None))
-
-    def _check_names(self, base: Any, edits: Sequence[Edit]) -> None:
-        """Raise EditError if ops of `base` may have other names than those of the dataset: ops are counted by method."""
-        counts = [Counter(_method(op.name) for op in ops_of(graph_def_of(one))) for one in (self.dataset, base)]
-        moved = next((edit.op for edit in edits if counts[0][_method(edit.op)] != counts[1][_method(edit.op)]), None)
-        if moved is not None:
-            raise EditError(f"{moved} cannot be found in what the changed source gives")
 
 
 def first_element(built: Sourced) -> Sourced:

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from cs_input_analyzer.host.machine import memory_here
 from cs_input_analyzer.tfdata.edits import deterministic, difference
+from cs_input_analyzer.tfdata.messages import named_message
 from cs_input_analyzer.tfdata.python_chance import fixed_draws
-from cs_input_analyzer.worker.failures import named_message
 
 # One comparison holds two pipelines at once.
 MOST_ELEMENTS = 20_000
@@ -174,7 +174,11 @@ def _without_order(first: Any, second: Any, deadline_s: float) -> _Read:
         for element in _elements(dataset):
             if isinstance(element, Exception):
                 return _failed(who, sum(count.values()), element)
-            count[_digest(element)] += 1
+            made = hashlib.blake2b(digest_size=16)
+            for dtype, shape, content in element:
+                made.update(f"{dtype} {shape} {len(content)} ".encode())
+                made.update(content)
+            count[made.digest()] += 1
             if time.monotonic() > deadline_s:
                 return _Read(elements=sum(count.values()), is_whole=False)
         counts.append(count)
@@ -223,14 +227,6 @@ def _part(tensor: Any) -> _Part:
         texts = [bytes(text) for text in values.ravel().tolist()]
         return "string", tuple(values.shape), b"".join(len(text).to_bytes(8, "little") + text for text in texts)
     return str(values.dtype), tuple(values.shape), values.tobytes()
-
-
-def _digest(element: tuple[_Part, ...]) -> bytes:
-    made = hashlib.blake2b(digest_size=16)
-    for dtype, shape, content in element:
-        made.update(f"{dtype} {shape} {len(content)} ".encode())
-        made.update(content)
-    return made.digest()
 
 
 def _refused(reason: str, elements: int = 0) -> Proof:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.errors import TargetError
-from cs_input_analyzer.records import Edit, Estimate, SourceChange
-from cs_input_analyzer.worker.fixes import Outcome, Outcomes, outcomes_of, try_fixes
-from cs_input_analyzer.worker.journal import Candidate
+from cs_input_analyzer.records import Candidate, Edit, Estimate, SourceChange
+from cs_input_analyzer.trial.fixes import Outcome, Outcomes, outcomes_of, try_fixes
+from cs_input_analyzer.worker.stopwatch import Stopwatch
 
 pytestmark = pytest.mark.tf
 
@@ -22,7 +22,7 @@ tf: Any = pytest.importorskip("tensorflow")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Endless pipelines are compared for a moment."""
-    monkeypatch.setattr("cs_input_analyzer.worker.equality.LONGEST_IN_ORDER_S", 0.2)
+    monkeypatch.setattr("cs_input_analyzer.trial.equality.LONGEST_IN_ORDER_S", 0.2)
 
 
 @pytest.mark.parametrize("told", [0, 1, 2])
@@ -39,10 +39,10 @@ def candidate(*edits: tuple[Any, str, int | None]) -> Candidate:
     return Candidate(name="X", edits=tuple(Edit(kind=kind, op=op, value=value) for kind, op, value in edits))
 
 
-def tried(dataset: Any, *fixes: Candidate, seconds: float = 12, **source: Any) -> Any:
+def tried(dataset: Any, *fixes: Candidate, seconds: float = 12, watch: Any = None, **source: Any) -> Any:
     events: list[dict[str, Any]] = []
     report = lambda name, **fields: events.append({"event": name, **fields})  # noqa: E731
-    try_fixes(report, dataset, fixes, seconds=seconds, **source)
+    try_fixes(report, dataset, fixes, seconds=seconds, watch=watch or Stopwatch(), **source)
     return outcomes_of(events, len(fixes))
 
 
@@ -80,9 +80,6 @@ class FakeWatch:
         self.done: list[tuple[str, Any, int]] = []
         self.can_fill = can_fill
 
-    def __call__(self) -> FakeWatch:
-        return self
-
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
         self.done.append(("fill", dataset, elements))
         return self.can_fill
@@ -101,13 +98,12 @@ PARALLEL_MAP, PREFETCH = candidate(("parallelize", "map", None)), candidate(("in
 
 
 @pytest.mark.parametrize("endless", [True, False])
-def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_timed(
-    endless: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_original_has_a_cache_all_caches_are_full_before_anything_is_timed(endless: bool) -> None:
     """Else a pipeline that reads the files once more is compared with one that need not."""
     watch = FakeWatch()
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
-    told = tried(cached(endless=endless), PARALLEL_MAP, PREFETCH, seconds=24)  # a busy host needs more than the usual time
+    told = tried(
+        cached(endless=endless), PARALLEL_MAP, PREFETCH, seconds=24, watch=watch
+    )  # a busy host needs more than the usual time
     assert all(one.gain is not None for one in told.each)
     full: list[Any] = []
     for what, dataset, elements in watch.done:
@@ -126,9 +122,8 @@ def test_a_cache_that_cannot_be_filled_leaves_every_fix_untimed_and_says_why(
     can_fill: bool, is_short: bool, phrase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = FakeWatch(can_fill)
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.is_memory_short", lambda more_bytes=0: is_short)
-    told = tried(cached(), PARALLEL_MAP, PREFETCH)
+    monkeypatch.setattr("cs_input_analyzer.trial.fixes.is_memory_short", lambda more_bytes=0: is_short)
+    told = tried(cached(), PARALLEL_MAP, PREFETCH, watch=watch)
     assert all(one.is_proven and one.gain is None and phrase in one.reason for one in told.each), told
     assert not any(what == "time" for what, _, _ in watch.done)
 
@@ -162,11 +157,11 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
             raise KilledError
         return True
 
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.Stopwatch", watch)
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", run_rounds)
+    monkeypatch.setattr("cs_input_analyzer.trial.fixes.run_rounds", run_rounds)
     monkeypatch.setattr(watch, "fill", fill)
+    report = lambda name, **fields: events.append({"event": name, **fields})  # noqa: E731
     with pytest.raises(KilledError):
-        try_fixes(lambda name, **fields: events.append({"event": name, **fields}), cached(), [PARALLEL_MAP, PREFETCH], seconds=12)
+        try_fixes(report, cached(), [PARALLEL_MAP, PREFETCH], seconds=12, watch=watch)
     told = outcomes_of(events, 2)
     assert told.running == 1
     assert told.kept == ((0, 1) if dies == "at the end" else (0,))
@@ -206,7 +201,7 @@ def faked_rounds(watch: Any, datasets: Any, over: Any, *, begin: Any, **rest: An
 
 
 def tried_in_source(monkeypatch: pytest.MonkeyPatch, *fixes: Candidate) -> Outcomes:
-    monkeypatch.setattr("cs_input_analyzer.worker.fixes.run_rounds", faked_rounds)
+    monkeypatch.setattr("cs_input_analyzer.trial.fixes.run_rounds", faked_rounds)
     return tried(built({"a.py": TEXT}), *fixes, texts={"a.py": TEXT}, rebuild=built)
 
 

@@ -1,0 +1,31 @@
+"""What an error of TensorFlow, or of the user's functions inside it, says in its own words."""
+
+from __future__ import annotations
+
+import re
+
+# A message may hold a whole tensor.
+MESSAGE_LIMIT = 4000
+# Node names before and after a message, the op and iterator before it, and the traceback of a Python function within it.
+_TENSORFLOWS_NOISE = (
+    re.compile(r"Error in user-defined function passed to [^\n]{0,300}? transformation with iterator: \S+: "),
+    re.compile(r"\nTraceback \(most recent call last\):.*", re.DOTALL),
+    re.compile(r"(?<!\s)\s*\[\[\{\{node .*", re.DOTALL),
+    re.compile(r"\{\{\w+ [^}]*\}\}\s*"),
+    re.compile(r"(?<!\s)\s*\[Op:\w+\].*", re.DOTALL),
+)
+
+
+def named_message(error: BaseException, limit: int | None = MESSAGE_LIMIT) -> str:
+    """Return the type of the error and its plain message, at most `limit` characters."""
+    return f"{type(error).__name__}: {plain_message(error)}"[:limit]
+
+
+def plain_message(error: BaseException) -> str:
+    """Return the words of `error` alone: without TensorFlow's names of nodes, and the traceback that its text may hold."""
+    text = str(getattr(error, "message", None) or error)
+    for pattern in _TENSORFLOWS_NOISE:
+        text = pattern.sub("", text)
+    if text.startswith("in user code:"):  # AutoGraph's: the traceback, then what was raised
+        text = text.rstrip().rpartition("\n")[2].strip().removeprefix(f"{type(error).__name__}: ")
+    return text.strip() or type(error).__name__
