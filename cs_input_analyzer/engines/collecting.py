@@ -34,13 +34,15 @@ from cs_input_analyzer.worker.summary import (
 _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To enable the following instructions")
 
 
-def results_of(plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], node: str) -> tuple[WorkerResult, ...]:
-    """The results of the workers of one host, in the window that they share."""
+def results_of(
+    plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], nodes: Sequence[str]
+) -> tuple[WorkerResult, ...]:
+    """Return the results of the workers of a launch, in the window that they share. `nodes`: where each of them ran."""
     whole_s = [journal.whole_s for journal in journals]
     until_s = min((seconds for seconds in whole_s if seconds is not None), default=None)
     return tuple(
         _blaming_storage(worker_result(journal, ending, index=index, node=node, until_s=until_s), ending)
-        for journal, ending, index in zip(journals, endings, plan.worker_indices, strict=True)
+        for journal, ending, node, index in zip(journals, endings, nodes, plan.worker_indices, strict=True)
     )
 
 

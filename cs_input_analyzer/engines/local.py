@@ -66,7 +66,7 @@ class LocalWorkers:
             process.leave()
         endings = [process.finish() for process in self.processes]
         journals = [read_journal(process.folder) for process in self.processes]
-        workers = results_of(plan, journals, endings, socket.gethostname())
+        workers = results_of(plan, journals, endings, [socket.gethostname()] * len(endings))
         return Collected(workers=workers, first=journals[0], ending=endings[0])
 
     def close(self) -> None:

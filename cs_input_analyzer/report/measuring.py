@@ -97,7 +97,7 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ("dataset", format_bytes(storage.dataset_bytes)),
             ("page cache", cached),
             ("eviction", eviction),
-            ("readers alone", alone and f"{format_estimate(alone)} in one worker, {AS_MEASURED}: {READERS_ALONE}"),
+            ("readers alone", f"{format_estimate(alone)} in one worker, {AS_MEASURED}: {READERS_ALONE}" if alone else None),
         )
     )
 

@@ -3,7 +3,7 @@
     stub_slurm.py PROGRAM ARGUMENT…
 
 STUB_SLURM is JSON: the seed, the shares of workers that meet each fault, and what becomes of srun itself. Agents speak the protocol
-of `engines/slurm/agent.py`, delayed at random, and leave the journals and the results of workers that deliver `rate(rank)`.
+of `engines/slurm/agent.py`, delayed at random, and leave the journals of workers that deliver `rate(rank)`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from cs_input_analyzer.engines.slurm.agent import LOOK
-from cs_input_analyzer.engines.slurm.node_worker import RESULT
 from cs_input_analyzer.host.counters import CounterReader, Counters
 from cs_input_analyzer.host.machine import read_host
-from cs_input_analyzer.records import Estimate, WorkerResult
-from cs_input_analyzer.worker.journal import JournalWriter
+from cs_input_analyzer.worker.journal import EVENTS, JournalWriter
 
-FAULTS = ("never", "silent", "killed", "unwritten", "short", "late")
+FAULTS = ("never", "silent", "killed", "missing", "cut", "late")
 ALIVE_S = 1.0
 LATE_S = 1.0
 
@@ -74,6 +71,7 @@ class Step:
         self.number = itertools.count()
         self.silent = {rank for rank, fate in enumerate(self.fates) if fate == "never"}
         self.ended: set[int] = set()
+        self.bytes_of: dict[int, int] = {}
         self.window_s = 0.0
         self.counters = CounterReader().read()
 
@@ -144,33 +142,35 @@ class Step:
                 self.at(window_s, self.say, rank, "heard", kinds=["done", "over"])
 
     def journal(self, rank: int, began_s: float, *, is_whole: bool) -> None:
+        """Write the journal of a worker; then others see as much of it as its fate lets them."""
         stamps_s = began_s + 4 / rate(rank) * np.arange(1, 41)
-        write_journal(self.folder / f"worker-{rank}", self.counters, began_s, stamps_s, is_whole=is_whole)
+        file = self.folder / f"worker-{rank}" / EVENTS
+        write_journal(file.parent, self.counters, began_s, stamps_s, is_whole=is_whole)
+        self.bytes_of[rank] = file.stat().st_size
+        if self.fates[rank] == "missing":
+            file.unlink()
+        elif self.fates[rank] == "cut":
+            os.truncate(file, self.bytes_of[rank] - 40)
+        elif self.fates[rank] == "late":
+            file.rename(file.with_suffix(".late"))
 
     def end(self, rank: int, began_s: float) -> None:
-        self.ended.add(rank)
         self.journal(rank, began_s, is_whole=False)
-        self.say(rank, "ended", returncode=-9, killed_for=None, why="", whole_s=None)
+        self.say_ended(rank, -9)
+
+    def say_ended(self, rank: int, returncode: int) -> None:
+        self.ended.add(rank)
+        about = {"killed_for": None, "why": "", "journal_bytes": self.bytes_of.get(rank, 0)}
+        self.say(rank, "ended", returncode=returncode, **about)
 
     def on_leave(self) -> None:
         for rank in set(range(len(self.fates))) - self.ended:
-            self.say(rank, "ended", returncode=0, killed_for=None, why="", whole_s=self.window_s)
+            self.say_ended(rank, 0)
+        for file in self.folder.glob("worker-*/*.late"):
+            self.at(LATE_S, file.rename, file.with_name(EVENTS))
 
     def on_end(self, **order: object) -> None:
         self.on_leave()
-
-    def on_sum(self, **order: object) -> None:
-        for rank, fate in enumerate(self.fates):
-            if fate == "unwritten" or rank in self.ended or rank in self.silent:
-                self.say(rank, "told", problem="no space left on device")
-                continue
-            speed, node = Estimate.exact(rate(rank)), f"n{rank // self.per_node}"
-            text = msgspec.json.encode(WorkerResult(index=rank, node=node, status="done", samples_per_s=speed))
-            self.at(LATE_S if fate == "late" else 0.0, self.write, rank, text[: len(text) // 2] if fate == "short" else text)
-            self.say(rank, "told", problem="")
-
-    def write(self, rank: int, text: bytes) -> None:
-        (self.folder / f"worker-{rank}" / RESULT).write_bytes(text)
 
 
 def main(program: str, arguments: list[str]) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import psutil
 import pytest
@@ -28,7 +27,7 @@ from cs_input_analyzer.engines.slurm.jobs import (
     srun_complaint,
 )
 from cs_input_analyzer.engines.slurm.launcher import srun_words
-from cs_input_analyzer.engines.slurm.node_worker import OUTPUT, RESULT
+from cs_input_analyzer.engines.slurm.node_worker import OUTPUT
 from cs_input_analyzer.engines.slurm.step import Task
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError
@@ -37,8 +36,9 @@ from cs_input_analyzer.host.cluster.slurm_commands import Unanswered
 from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.host.machine import oom_kills, task_cpus
 from cs_input_analyzer.model.tf_config import announced_addresses, of_worker
-from cs_input_analyzer.records import Estimate, Options, WorkerResult
-from tests.builders import make_cluster
+from cs_input_analyzer.records import Options, WorkerResult
+from cs_input_analyzer.worker.journal import EVENTS
+from tests.builders import make_cluster, make_work_plan
 from tests.engines.stub_slurm import write_journal
 from tests.waiting import comes
 
@@ -225,73 +225,53 @@ def test_addresses_of_workers_that_run_and_that_are_announced() -> None:
 # --- results in the shared folder --------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "VISIBLE_S", 0.3)
-    monkeypatch.setattr(results, "LOOK_AGAIN_S", 0.01)
+STAMPS_S = 10.0 + np.arange(200) / 100
 
 
-def worker(index: int) -> WorkerResult:
-    rate = Estimate(estimate=100.0 + index, low=99.0, high=120.0, count=8)
-    return WorkerResult(index=index, node=f"n{index}", status="done", samples_per_s=rate)
+def ended(rank: int, returncode: int = 0, *, journal_bytes: int = 0, why: str = "", **state: Any) -> Task:
+    about = {"returncode": returncode, "killed_for": None, "why": why, "journal_bytes": journal_bytes}
+    return Task(rank=rank, node=f"n{rank}", ended=about, **state)
 
 
-def ended(rank: int, returncode: int = 0, why: str = "", **state: Any) -> Task:
-    return Task(rank=rank, node=f"n{rank}", ended={"returncode": returncode, "killed_for": None, "why": why}, **state)
-
-
-def told(folder: Path, rank: int) -> Task:
+def told(folder: Path, rank: int, stamps_s: Any = STAMPS_S) -> Task:
     """A task that ended well, and its files."""
     place = folder / f"worker-{rank}"
     place.mkdir()
-    write_journal(place, CounterReader().read(), 9.0, 10.0 + np.arange(200) / 100, is_whole=True)
-    (place / RESULT).write_bytes(msgspec.json.encode(worker(rank)))
+    write_journal(place, CounterReader().read(), 9.0, stamps_s, is_whole=True)
     (place / OUTPUT).write_text("")
-    return ended(rank, told={"problem": ""})
+    return ended(rank, journal_bytes=(place / EVENTS).stat().st_size)
 
 
-def collected(folder: Path, tasks: Sequence[Task], until_s: float | None = None) -> tuple[WorkerResult, ...]:
-    return results.collect(folder, tasks, [task.rank for task in tasks], until_s).workers
+def collected(folder: Path, *tasks: Task) -> tuple[WorkerResult, ...]:
+    return results.collect(folder, tasks, make_work_plan("data.py:f", len(tasks), deadline_s=0.0)).workers
 
 
-@pytest.mark.parametrize("fault", ["cut", "missing", "garbage", "not told"])
-def test_of_a_result_that_did_not_arrive_whole_the_journal_is_read(tmp_path: Path, fault: str) -> None:
-    tasks = [told(tmp_path, 0), told(tmp_path, 1)]
-    file = tmp_path / "worker-1" / RESULT
-    if fault == "cut":
-        file.write_bytes(file.read_bytes()[:-5])
-    elif fault == "missing":
-        file.unlink()
-    elif fault == "garbage":
-        file.write_bytes(b"\xff" * 100)
-    else:
-        tasks[1].told = None
-    first, second = collected(tmp_path, tasks, until_s=2.0)
-    assert first == worker(0)
-    assert second.status == "done"
+def test_workers_of_several_nodes_are_seen_for_as_long_as_the_shortest(tmp_path: Path) -> None:
+    tasks = (told(tmp_path, 0, STAMPS_S[:101]), told(tmp_path, 1))
+    first, second = collected(tmp_path, *tasks)
+    assert [(worker.index, worker.node, worker.status) for worker in (first, second)] == [(0, "n0", "done"), (1, "n1", "done")]
     assert second.samples_per_s.estimate == pytest.approx(400, rel=0.05)
     assert second.steady_state.window_s <= 1.0  # of two: what all share ends two seconds after they were told to begin
-
-
-UNTOLD = {"problem": "disk quota exceeded"}
 
 
 @pytest.mark.parametrize(
     ("task", "has_journal", "words"),
     [
-        (ended(1), False, "its results are missing"),
-        (ended(1, 74, told=UNTOLD), True, "disk quota exceeded"),
-        (ended(1, -9, "the kernel ended it for the memory of its control group"), True, "control group"),
+        (ended(1, journal_bytes=9), False, "its results are missing"),
+        (ended(1, -9, why="the kernel ended it for the memory of its control group"), True, "control group"),
         (Task(rank=1, node="n1", lost="node n1 fell silent"), True, "node n1 fell silent"),
     ],
 )
-def test_a_lost_task_keeps_what_it_measured_and_names_the_cause(tmp_path: Path, task: Task, has_journal: bool, words: str) -> None:
+def test_a_lost_task_keeps_what_it_measured_and_names_the_cause(
+    tmp_path: Path, task: Task, has_journal: bool, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "VISIBLE_S", 0.3)
     if has_journal:
         (tmp_path / "worker-1").mkdir()
-        write_journal(tmp_path / "worker-1", CounterReader().read(), 9.0, 10.0 + np.arange(200) / 100, is_whole=False)
-        with (tmp_path / "worker-1" / "events.jsonl").open("ab") as file:
+        write_journal(tmp_path / "worker-1", CounterReader().read(), 9.0, STAMPS_S, is_whole=False)
+        with (tmp_path / "worker-1" / EVENTS).open("ab") as file:
             file.write(b'{"event": "chu')  # its last line, half-written
-    _, second = collected(tmp_path, [told(tmp_path, 0), task])
+    _, second = collected(tmp_path, told(tmp_path, 0), task)
     assert second.status == "lost"
     assert words in second.message
     assert (second.samples_per_s is not None) is has_journal

@@ -66,16 +66,13 @@ def check(result: LaunchResult, tasks: int, **chosen: Any) -> None:
     found = stub_slurm.fates(tasks, {"seed": 0, **chosen})
     assert [worker.index for worker in workers] == list(range(tasks))
     for worker, fate in zip(workers, found, strict=True):
+        assert (worker.status == "done") is (fate in WRITTEN), (fate, worker.message)
         if fate in WRITTEN:
-            assert worker.status == "done"
-            # A result that comes too late is read from the journal: seconds since the epoch are exact to 0.24 us there, 6e-5 of
-            # the 4 ms between two batches.
-            assert worker.samples_per_s.estimate == pytest.approx(stub_slurm.rate(worker.index), rel=1e-4)
-        elif fate in ("unwritten", "short"):  # from the journal
-            assert worker.status == "done"
+            # Seconds since the epoch are exact to 0.24 us, 6e-5 of the 4 ms between two batches.
+            assert worker.samples_per_s.estimate == pytest.approx(stub_slurm.rate(worker.index), rel=1e-3)
         else:
-            assert worker.status != "done"
             assert worker.message
+            assert (worker.samples_per_s is not None) is (fate in ("killed", "cut")) or fate == "silent"
 
 
 def test_each_task_is_whole_or_says_what_became_of_it(launched: Launch) -> None:
@@ -102,6 +99,6 @@ def test_a_step_that_slurm_refuses_is_said(launched: Launch) -> None:
 @pytest.mark.long
 @pytest.mark.slow
 def test_more_workers_than_a_process_may_have_files_open(launched: Launch) -> None:
-    """How long ten thousand take is the question of `benchmarks.slurm`."""
+    """How long their journals take to collect is the question of `benchmarks.slurm`."""
     chosen = {"seed": 1, "faults": dict.fromkeys(stub_slurm.FAULTS, 0.01)}
     check(launched("250x10x1", silence_s=15.0, **chosen), 2_500, **chosen)

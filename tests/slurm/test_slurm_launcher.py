@@ -292,7 +292,7 @@ def when_told(monkeypatch: pytest.MonkeyPatch, do: str, then: Callable[[], objec
 
 
 # All of them where FAULT_RUNS is set, as for the ends of a run: which messages srun passes on to a dead node differs.
-PHASES = ["importing", "before its order", "building", "before sampling", "sampling", "leaving", "collecting"]
+PHASES = ["importing", "before its order", "building", "before sampling", "sampling", "leaving"]
 
 
 @pytest.mark.long
@@ -304,7 +304,7 @@ def test_a_node_may_die_in_any_phase_of_a_launch(
     """Its worker is lost, and the other one counts. What it had measured before that is kept."""
     monkeypatch.setenv(IMPORTING_S, "3" if phase == "importing" else "0")
     monkeypatch.setenv(BUILDING_S, "3" if phase == "building" else "0")
-    messages = {"before its order": "order", "before sampling": "go", "leaving": "leave", "collecting": "sum"}
+    messages = {"before its order": "order", "before sampling": "go", "leaving": "leave"}
     watch = None
     with launcher_on(slurm, tmp_path) as launcher:
         node = expand_nodelist(slurm.ask("squeue", "--noheader", "--format=%N").strip())[place]  # of those that Slurm gave

@@ -1,7 +1,7 @@
 """Runs on each node of a job step: starts the node's workers, forwards orders to them, and reports what becomes of each.
 
-    srun's stdin  ── order, go, end, leave, sum ───▶ agent ── stdin ──▶ workers, journals in the shared folder
-    srun's stdout ◀── here, heard, alive, ended, told ── agent
+    srun's stdin  ── order, go, end, leave ──▶ agent ── stdin ──▶ workers, journals in the shared folder
+    srun's stdout ◀── here, heard, alive, ended ── agent
 
 The workers of a node are forked from one import of TensorFlow. Each has the variables and the CPUs that srun would give it if it
 were a task. Messages are lines of JSON, each of one worker by its rank. srun copies its stdin to the agents; what they print it
@@ -202,11 +202,13 @@ class _Agent:
             worker.process = WorkerProcess(worker.folder, started, memory_limit(settings.memory_limit_bytes), tree)
 
     def _close(self) -> None:
+        """End what still runs, without a word: these workers ended with the step, and not by themselves."""
+        processes = [worker.process for worker in self._workers if worker.process is not None]
         try:
-            for worker in self._workers:
-                worker.end("interrupt")
-            for worker in self._workers:
-                worker.finish()
+            for process in processes:
+                process.kill("interrupt")
+            for process in processes:
+                process.finish()
         finally:
             self._starter.close()
             if self._scratch is not None:
@@ -219,11 +221,9 @@ class _Agent:
         # The launch before this one has let its memory go.
         limit_bytes = memory_limit(self._settings.memory_limit_bytes, self._settings.tasks_per_node)
         for worker in self._workers:
-            own = launch_order.of(worker.rank)
-            worker.index = own.worker_index
             if worker.process is not None:
                 worker.process.memory_limit_bytes = limit_bytes
-                worker.process.send(own.to_line())
+                worker.process.send(launch_order.of(worker.rank).to_line())
 
     def _on_go(self, *, window_s: float) -> None:
         for worker in self._workers:
@@ -240,10 +240,6 @@ class _Agent:
         for worker in self._workers:
             if worker.process is not None:
                 worker.process.leave()
-
-    def _on_sum(self, *, until_s: float | None, has_trace: bool) -> None:
-        for worker in self._workers:
-            worker.sum(until_s, has_trace=has_trace)
 
 
 if __name__ == "__main__":

@@ -33,13 +33,9 @@ from cs_input_analyzer.worker.summary import Killed
 AGENT = "cs_input_analyzer.engines.slurm.agent"
 # Importing TensorFlow on CPUs of its own, and what Slurm takes to start a step; until a launch has shown better.
 STARTING_S = 5.0
-# From the order to end a worker to its agent's word that it has ended.
+# From the order to end a worker to its agent's word that it has ended; an agent sees its workers end one by one.
 END_PATIENCE_S = 8.0
-# An agent reads the journals of its workers one by one.
-READING_S = 0.2
-TOLD_PATIENCE_S = 30.0
-# Gaps between batches are kept of workers of launches up to this size: a picture takes a few.
-MOST_TRACED = 64
+ENDING_S = 0.2
 UNBOUND = "Slurm binds no task to CPUs here (TaskPlugin): each worker took its part of its node's CPUs by itself"
 
 
@@ -83,22 +79,17 @@ class SlurmWorkers:
     def collect(self, plan: WorkPlan, *, is_interrupted: bool) -> Collected:
         step = self.step
         step.tell("leave")
-        patience_s = END_PATIENCE_S + READING_S * self.layout.tasks_per_node
+        patience_s = END_PATIENCE_S + ENDING_S * self.layout.tasks_per_node
         for task in step.wait(lambda task: task.ended is not None, time.monotonic() + patience_s):
             task.lost = (
                 f"its node answers, but what it measured did not come within {patience_s:g} s of its end: "
                 f"{self._folder.parent.parent} may be too slow (--shared-dir names another folder)"
             )
-        whole_s = [task.ended["whole_s"] for task in step.tasks if task.ended is not None]
-        until_s = min((seconds for seconds in whole_s if seconds is not None), default=None)
-        step.tell("sum", until_s=until_s, has_trace=len(step.tasks) <= MOST_TRACED)
-        told_s = TOLD_PATIENCE_S + READING_S * self.layout.tasks_per_node
-        step.wait(lambda task: task.told is not None, time.monotonic() + told_s)
         _add_states(step.tasks)
         if not is_interrupted and all(task.lost and not task.heard for task in step.tasks):  # then it is the engine that failed
             why = step.tasks[0].lost
             raise LaunchError(f"a launch of {self.layout} did not come up on Slurm job {self._job_id}: {why}")
-        return replace(collect(self._folder, step.tasks, plan.worker_indices, until_s), notes=self._notes)
+        return replace(collect(self._folder, step.tasks, plan), notes=self._notes)
 
     def close(self) -> None:
         """End the step; where tasks of it cannot be reached, also by name: Slurm may hold a step whose node is gone."""

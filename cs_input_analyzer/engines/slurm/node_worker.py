@@ -1,4 +1,4 @@
-"""Reports what becomes of one worker of a node: its news, its end, and its numbers in the shared folder."""
+"""Reports what becomes of one worker of a node: its news and its end."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ import os
 import signal
 import socket
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-
-import msgspec
 
 from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.host.machine import oom_kills
-from cs_input_analyzer.worker.journal import read_journal
-from cs_input_analyzer.worker.summary import Ending, Killed, worker_result
+from cs_input_analyzer.worker.journal import EVENTS
+from cs_input_analyzer.worker.summary import Ending, Killed
 
-# Files of a worker's folder, beside its journal.
-RESULT, OUTPUT = "result.json", "output.txt"
+# In a worker's folder, beside its journal: the end of what it printed.
+OUTPUT = "output.txt"
 
 
 def say(rank: int, what: str, **fields: object) -> None:
@@ -31,11 +28,19 @@ def node() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
+def journal_bytes(folder: Path) -> int:
+    """Return the length of a worker's journal, as far as this machine sees it; 0 if there is none."""
+    try:
+        return (folder / EVENTS).stat().st_size
+    except OSError:
+        return 0
+
+
 class NodeWorker:
     """One worker of this node, and what the launcher is told of it. `process` is None until it was started."""
 
     def __init__(self, rank: int, folder: Path) -> None:
-        self.rank, self.index, self.folder = rank, rank, folder
+        self.rank, self.folder = rank, folder
         self.process: WorkerProcess | None = None
         self.ending: Ending | None = None
         self._oom_kills = oom_kills()
@@ -82,20 +87,5 @@ class NodeWorker:
             returncode=ending.returncode,
             killed_for=ending.killed_for,
             why="the kernel ended it for the memory of its control group" if is_oom else "",
-            whole_s=read_journal(self.folder).whole_s,
+            journal_bytes=journal_bytes(self.folder),
         )
-
-    def sum(self, until_s: float | None, *, has_trace: bool) -> None:
-        """Write down its numbers in the window that all share, so that the launcher need not read every journal."""
-        self.finish()
-        assert self.ending is not None
-        found = worker_result(read_journal(self.folder), self.ending, index=self.index, node=node(), until_s=until_s)
-        text = msgspec.json.encode(found if has_trace else replace(found, batch_gaps_s=()))
-        place = self.folder / f"{RESULT}.part"
-        try:
-            place.write_bytes(text)
-            place.replace(self.folder / RESULT)
-        except OSError as error:
-            say(self.rank, "told", problem=(error.strerror or str(error)).lower())
-        else:
-            say(self.rank, "told", problem="")

@@ -1,49 +1,62 @@
-"""Reads the results that the tasks of a step left in the shared folder, and the journals of those that could not write theirs."""
+"""Reads what the workers of a step left in the shared folder: their journals, and the ends of what they printed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
-from cs_input_analyzer.engines.collecting import Collected
+from cs_input_analyzer.engines.collecting import Collected, results_of
 from cs_input_analyzer.engines.slurm.jobs import MEMORY
-from cs_input_analyzer.engines.slurm.node_worker import OUTPUT, RESULT
+from cs_input_analyzer.engines.slurm.node_worker import OUTPUT, journal_bytes
 from cs_input_analyzer.engines.slurm.step import Task
 from cs_input_analyzer.records import WorkerResult
-from cs_input_analyzer.worker.journal import read_journal
-from cs_input_analyzer.worker.summary import Ending, worker_result
+from cs_input_analyzer.worker.journal import Journal, WorkPlan, read_journal
+from cs_input_analyzer.worker.summary import Ending
 
 # A file server shows what another machine wrote after a while (NFS: some seconds); what has not come by then is missing.
 VISIBLE_S = 10.0
 LOOK_AGAIN_S = 0.2
 # Reading waits for the file server, not for a CPU.
 READERS = 16
+# Gaps between batches are kept of workers of launches up to this size: a picture takes a few.
+MOST_TRACED = 64
 
 
-def collect(folder: Path, tasks: Sequence[Task], indices: Sequence[int], until_s: float | None) -> Collected:
-    """Return what the tasks of a step left.
-
-    Args:
-        indices: TF_CONFIG index of each rank.
-        until_s: end of the window that all share, since they were told to sample; None where nobody had one.
-    """
-    written = [task.rank for task in tasks if task.told is not None and not task.told["problem"]]
-    found = dict(zip(written, read_results(folder, written), strict=True))
-    workers = tuple(
-        _explained(found.get(task.rank) or _from_journal(folder, task, indices[task.rank], until_s), task) for task in tasks
-    )
+def collect(folder: Path, tasks: Sequence[Task], plan: WorkPlan) -> Collected:
+    """Return what the tasks of a step left."""
+    journals = read_journals(folder, tasks)
+    endings = [_ending(folder, task) for task in tasks]
+    found = results_of(plan, journals, endings, [task.node or "unknown" for task in tasks])
+    if len(tasks) > MOST_TRACED:
+        found = tuple(replace(result, batch_gaps_s=()) for result in found)
     return Collected(
-        workers=workers,
-        first=read_journal(_place(folder, tasks[0].rank)),
-        ending=_ending(folder, tasks[0]),
+        workers=tuple(map(_explained, found, journals, tasks)),
+        first=journals[0],
+        ending=endings[0],
         ended_first=_ended(tasks[0]),
     )
+
+
+def read_journals(folder: Path, tasks: Sequence[Task]) -> list[Journal]:
+    """Return the journal of each task. One is waited for until it is as long as its node has seen it."""
+    deadline_s = time.monotonic() + VISIBLE_S
+
+    def read(task: Task) -> Journal:
+        place = _place(folder, task)
+        while task.ended and journal_bytes(place) < task.ended["journal_bytes"] and time.monotonic() < deadline_s:
+            time.sleep(LOOK_AGAIN_S)
+        return read_journal(place)
+
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(read, tasks))
+
+
+def _place(folder: Path, task: Task) -> Path:
+    return folder / f"worker-{task.rank}"
 
 
 def _ended(task: Task) -> Literal["engine", "exit"] | None:
@@ -54,53 +67,24 @@ def _ended(task: Task) -> Literal["engine", "exit"] | None:
     return "engine" if task.lost and MEMORY not in why else "exit"
 
 
-def read_results(folder: Path, ranks: Sequence[int]) -> Iterator[WorkerResult | None]:
-    """What each of these ranks wrote down; None where the file is missing, cut short, or not ours."""
-    deadline_s = time.monotonic() + VISIBLE_S
-
-    def read(rank: int) -> WorkerResult | None:
-        path = _place(folder, rank) / RESULT
-        while not path.exists() and time.monotonic() < deadline_s:
-            time.sleep(LOOK_AGAIN_S)
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=WorkerResult)
-        except (OSError, msgspec.DecodeError):
-            return None
-
-    with ThreadPoolExecutor(READERS) as pool:
-        yield from pool.map(read, ranks)
-
-
-def _place(folder: Path, rank: int) -> Path:
-    return folder / f"worker-{rank}"
-
-
-def _from_journal(folder: Path, task: Task, index: int, until_s: float | None) -> WorkerResult:
-    """Of a worker that could not tell itself: whatever its journal holds."""
-    journal = read_journal(_place(folder, task.rank))
-    found = worker_result(journal, _ending(folder, task), index=index, node=task.node or "unknown", until_s=until_s)
-    if journal.events or task.lost:
-        return found
-    return replace(found, status="lost", message="its results are missing: nothing of them arrived in the shared folder")
-
-
-def _explained(found: WorkerResult, task: Task) -> WorkerResult:
-    """With what the engine knows of its end. What it had measured stays."""
+def _explained(found: WorkerResult, journal: Journal, task: Task) -> WorkerResult:
+    """Add what the engine knows of a worker's end to its result. What it had measured stays."""
     if found.status == "done":
         return found
     if task.lost:
         return replace(found, status="lost", message=task.lost)
-    if task.ended and task.ended["why"] and found.status == "lost":
-        return replace(found, message=f"{found.message}: {task.ended['why']}")
-    if task.told and task.told["problem"]:
-        return replace(found, message=f"{found.message}; its results could not be written: {task.told['problem']}")
+    ended = task.ended or {"journal_bytes": 0, "why": ""}
+    if ended["journal_bytes"] and not journal.events:
+        return replace(found, status="lost", message="its results are missing: nothing of them arrived in the shared folder")
+    if ended["why"] and found.status == "lost":
+        return replace(found, message=f"{found.message}: {ended['why']}")
     return found
 
 
 def _ending(folder: Path, task: Task) -> Ending:
     ended = task.ended or {}
     try:
-        tail = (_place(folder, task.rank) / OUTPUT).read_text(errors="replace")
+        tail = (_place(folder, task) / OUTPUT).read_text(errors="replace")
     except OSError:
         tail = ""
     return Ending(returncode=ended.get("returncode"), killed_for=ended.get("killed_for"), output_tail=tail)

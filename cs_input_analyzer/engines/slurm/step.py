@@ -37,7 +37,6 @@ class Task:
     here: dict[str, Any] | None = None
     heard: set[str] = field(default_factory=set)
     ended: dict[str, Any] | None = None
-    told: dict[str, Any] | None = None
     lost: str = ""
     last_word_s: float = 0.0
     imported_s: float | None = None
@@ -93,8 +92,6 @@ class JobStep:
                     task.imported_s = task.last_word_s
             elif what == "ended":
                 task.ended = said
-            elif what == "told":
-                task.told = said
             self._changed.notify_all()
 
     @property
@@ -127,7 +124,7 @@ class JobStep:
                 if now_s > deadline_s:
                     return late
                 if self.is_over:  # gives up the tasks of which more was expected
-                    for task in (task for task in self.tasks if task.told is None and not task.lost):
+                    for task in (task for task in self.tasks if task.ended is None and not task.lost):
                         task.lost = f"its step ended: {self.complaint or 'srun did not say why'}"
                 else:
                     self._lose_silent(now_s)
@@ -136,7 +133,7 @@ class JobStep:
 
     def _lose_silent(self, now_s: float) -> None:
         for task in self.tasks:
-            if task.lost or task.told is not None:
+            if task.lost or task.ended is not None:
                 continue
             if task.here is None:
                 if now_s - self.began_s > BEGIN_PATIENCE_S:
