@@ -45,6 +45,7 @@ def test_without_tensorflow_the_line_that_installs_it(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(machine, "find_spec", lambda name: None)
+    monkeypatch.setattr(machine, "tensorflow_version", lambda: None)
     status, error = said(capsys, *arguments)
     assert status == 2
     assert "pip install 'cs_input_analyzer[tensorflow]'" in error

@@ -15,26 +15,33 @@ import click
 
 from cs_input_analyzer import __version__
 from cs_input_analyzer.cli import analyze, compare, hosts, inspect_run, original, plan, report, rules, tune, validate, wafer
+from cs_input_analyzer.cli.command import write_examples
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED, ignore_late_signals
 from cs_input_analyzer.cli.terminal import OutputError, ReaderLeft, complain, hide, print_on_stderr
 from cs_input_analyzer.errors import AnalyzerError, LaunchError, UsageError
 from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.masking import hide_in, masked_words
 
-COMMANDS = (
-    analyze.analyze,
-    analyze.demo,
-    report.report,
-    plan.plan,
-    validate.validate,
-    compare.compare,
-    tune.tune,
-    hosts.tf_config,
-    wafer.wafer,
-    inspect_run.inspect_run,
-    hosts.cluster,
-    rules.list_rules,
-    rules.explain,
+# In the order of use.
+COMMANDS: dict[click.Command, str] = {
+    analyze.demo: "Try it: analyze a small sample that is written for it.",
+    analyze.analyze: "Measure an input function, and plan a launch.",
+    tune.tune: "Prove and measure fixes, and write them as a patch.",
+    plan.plan: "Plan a saved run for other nodes or another demand.",
+    validate.validate: "Launch a plan, and compare it with its prediction.",
+    report.report: "Show a saved run: terminal, page, Markdown, CSV.",
+    compare.compare: "Say what changed between two saved runs.",
+    inspect_run.inspect_run: "Say whether a run that is over waited for its input.",
+    wafer.wafer: "Predict how fast a wafer consumes samples.",
+    hosts.cluster: "Write a cluster file, for --cluster FILE.",
+    hosts.tf_config: "Print the TF_CONFIG of this Slurm task.",
+    rules.list_rules: "List the rules that findings come from.",
+    rules.explain: "Explain one rule.",
+}
+EXAMPLES = (
+    "cs_input_analyzer demo",
+    "cs_input_analyzer analyze data.py:train_input_fn --demand 7000",
+    "cs_input_analyzer python run.py --mode train",
 )
 NAME = "cs_input_analyzer"
 EXIT_BUG = 70
@@ -43,6 +50,13 @@ EXIT_BROKEN_PIPE = 141
 
 
 class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        write_examples(formatter, EXAMPLES)
+
     def resolve_command(self, context: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self.commands:
             if message := gone_message("command", args[0]):
@@ -61,7 +75,8 @@ def cli() -> None:
     """
 
 
-for command in COMMANDS:
+for command, summary in COMMANDS.items():
+    command.short_help = summary
     cli.add_command(command)
 
 

@@ -30,7 +30,15 @@ DEMO_CLUSTER = "alcf-cs2-01"
 DEMAND_CHOICES = ("demand", "step_time", "wafer", "compile_report", "performance_json")
 
 
-@click.command(cls=Command, notes_more=True)
+@click.command(
+    cls=Command,
+    notes_more=True,
+    examples=(
+        "cs_input_analyzer analyze data.py:train_input_fn --set files=24 --demand 7k",
+        "cs_input_analyzer analyze data.py:train_input_fn --cluster slurm --demand 7k",
+        "srun -N1 --exclusive cs_input_analyzer analyze data.py:train_input_fn",
+    ),
+)
 @click.argument("target")
 @shared.with_options(shared.TARGET, shared.STAND_INS, shared.analysis(), shared.RULES, shared.LAUNCH, shared.OUTPUT)
 def analyze(target: str, params_file: str | None, overrides: tuple[str, ...], **choices: Any) -> int:
@@ -103,7 +111,7 @@ def _analyze(
     )
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
-    output.deliver(found)
+    output.deliver(found, keeps=True)
     return output.exit_code(found, is_interrupted=found.interrupted)
 
 

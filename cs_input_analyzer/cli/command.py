@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -12,23 +12,69 @@ from cs_input_analyzer.errors import Mistakes
 from cs_input_analyzer.gone import gone_message
 
 KEY = "cs_input_analyzer.mistakes"
+ALL = "cs_input_analyzer.help_all"
+# So many options have room on one screen.
+MOST_SHOWN = 20
+
+
+def _show_all(ctx: click.Context, option: click.Parameter, is_given: bool) -> None:
+    if is_given and not ctx.resilient_parsing:
+        ctx.meta[ALL] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+HELP_ALL = click.Option(
+    ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=_show_all, help="Show all options and exit."
+)
+
+
+def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    if examples:
+        with formatter.section("Examples"):
+            for line in examples:
+                formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
 
 
 class Command(click.Command):
-    """Notes options that cannot be read, and gives them their defaults meanwhile.
+    """Note options that cannot be read, and give them their defaults meanwhile.
 
     An unknown option is noted and left out, with its value where the line has a word too many otherwise. An argument that is
     missing ends the reading.
 
-    `notes_more`: the command looks for more mistakes by itself, and raises all `mistakes()` before it begins.
+    Help shows options in groups. Of a command with many, `--help` shows those that are used most, and `--help-all` the rest.
+
+    Attributes:
+        notes_more: the command looks for more mistakes by itself, and raises all `mistakes()` before it begins.
+        examples: command lines, shown by its help.
     """
 
-    def __init__(self, *args: Any, notes_more: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, notes_more: bool = False, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._notes_more = notes_more
+        self._notes_more, self._examples = notes_more, examples
+        if len(self.params) > MOST_SHOWN:
+            self.params.append(HELP_ALL)
         for parameter in self.params:
             noting = functools.partial(_noting, parameter, parameter.process_value)
             parameter.process_value = noting  # type: ignore[method-assign]
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        write_examples(formatter, self._examples)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
+        is_short = HELP_ALL in options and not ctx.meta.get(ALL)
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for option in options:
+            record = option.get_help_record(ctx)
+            if record is not None and not (is_short and not getattr(option, "is_common", True)):
+                groups.setdefault(getattr(option, "group", "Options"), []).append(record)
+        last = groups.pop("Options", [])
+        for title, records in {**groups, "Options": last}.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Reads the line without its unknown options, which are noted."""

@@ -10,6 +10,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
+from cs_input_analyzer.cli.kept import given_or_newest
 from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, OwnFiles, check_trusted
 from cs_input_analyzer.cli.terminal import complain
 from cs_input_analyzer.errors import UsageError
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("old_file", metavar="OLD.json|OLD.html")
-@click.argument("new_file", metavar="NEW.json|NEW.html")
+@click.argument("old_file", metavar="[OLD.json|OLD.html]", required=False)
+@click.argument("new_file", metavar="[NEW.json|NEW.html]", required=False)
 @shared.value("--json", "json_file", help="Write the comparison.")
 @shared.value("--html", "html_file", help="Write it as a page: the two runs side by side.")
 @click.option(
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
 @shared.with_options((shared.SECRETS, shared.CPUS), shared.max_seconds(120.0), shared.OWN_FILES)
 @shared.FULL
 @shared.QUIET
-def compare(old_file: str, new_file: str, percent: float | None, measure: bool, yes: bool, **choices: Any) -> int:
+def compare(old_file: str | None, new_file: str | None, percent: float | None, measure: bool, yes: bool, **choices: Any) -> int:
     """Say what changed between two saved runs, and distinguish change from noise.
 
-    Compared are the launches that both measured. Equal pipelines are wrongly called faster or slower in one comparison of ten, at
-    most.
+    Compared are the launches that both measured. Without NEW it is the newest run that is kept, without both the newest two. Equal
+    pipelines are wrongly called faster or slower in one comparison of ten, at most.
     """
     from cs_input_analyzer import api, report
 
@@ -49,9 +50,10 @@ def compare(old_file: str, new_file: str, percent: float | None, measure: bool, 
         raise UsageError(f"--fail-if-slower {percent:g}: percent of the old rate, from 0 to below 100, for example 5")
     output = Output.taken(choices)
     mistakes().raise_any()
+    old_path, new_path = given_or_newest(old_file, new_file)
     if measure:
-        old, new = report.load(old_file), report.load(new_file)  # once: what is run is what was shown
-        for file, run in ((old_file, old), (new_file, new)):
+        old, new = report.load(old_path), report.load(new_path)  # once: what is run is what was shown
+        for file, run in ((old_path, old), (new_path, new)):
             check_trusted("compare --measure", file, run.pipeline.target, None, yes)
         choices["layouts"] = choices["layouts"] or ()
         own_files = OwnFiles(f"{old.pipeline.target} and {new.pipeline.target}", choices.pop("on_own_files"))
@@ -60,9 +62,9 @@ def compare(old_file: str, new_file: str, percent: float | None, measure: bool, 
             lambda progress, is_allowed: api.compare(old, new, measure=True, progress=progress, on_own_files=is_allowed, **choices),
             own_files,
         )
-        found = replace(found, old=replace(found.old, path=old_file), new=replace(found.new, path=new_file))
+        found = replace(found, old=replace(found.old, path=old_path), new=replace(found.new, path=new_path))
     else:
-        found = api.compare(old_file, new_file)
+        found = api.compare(old_path, new_path)
     output.deliver(found)
     return 0 if percent is None else _gate(found, percent)
 

@@ -78,6 +78,46 @@ def value(
     return click.option(*names, callback=read, metavar=metavar, default=default, show_default=bool(default), help=help)
 
 
+# Of a command with many options, `--help` shows these.
+COMMON = frozenset(
+    [
+        "--params",
+        "--set",
+        "--demand",
+        "--step-time",
+        "--batch-size",
+        "--wafer",
+        "--cluster",
+        "--nodes",
+        "--cpus-per-node",
+        "--memory-per-node",
+        "--current",
+        "--max-seconds",
+        "--launcher",
+        "--on-own-files",
+        "--full",
+        "--fail-on",
+        "--json",
+        "--html",
+    ]
+)
+
+
+def grouped(title: str, *options: Callable[[Function], Function]) -> tuple[Callable[[Function], Function], ...]:
+    """Return these options with the title under which the help of a command lists them."""
+
+    def with_title(option: Callable[[Function], Function]) -> Callable[[Function], Function]:
+        def decorate(function: Function) -> Function:
+            decorated = option(function)
+            made = decorated.__click_params__[-1]  # type: ignore[attr-defined]  # where click keeps what a command will have
+            made.group, made.is_common = title, not COMMON.isdisjoint(made.opts)
+            return decorated
+
+        return decorate
+
+    return tuple(map(with_title, options))
+
+
 BY_LAUNCHER = " [default: 60, with --launcher slurm 180]"
 
 
@@ -90,10 +130,12 @@ def max_seconds(default: float | None) -> tuple[Callable[[Function], Function], 
     )
 
 
+RUN = click.argument("run_file", metavar="[RUN.json|RUN.html]", required=False)
 INPUT_CONTEXT = click.option(
     "--input-context", is_flag=True, help="Give the function a tf.distribute.InputContext where its default is None, too."
 )
-TARGET = (
+TARGET = grouped(
+    "What runs",
     value("--params", "params_file", metavar="FILE.yaml", help="Params for the input function."),
     click.option(
         "--set",
@@ -105,7 +147,8 @@ TARGET = (
     one_of("--mode", "train", "eval", help="What the function is asked for."),
     INPUT_CONTEXT,
 )
-OWN_FILES = (
+OWN_FILES = grouped(
+    "What runs",
     click.option(
         "--on-own-files", is_flag=True, help="Run the code on your own files, not on private copies: what it writes is real."
     ),
@@ -118,7 +161,8 @@ SECRETS = click.option(
     multiple=True,
     help="A value of the params that is not in the file, because it is a secret.",
 )
-STAND_INS = (
+STAND_INS = grouped(
+    "What runs",
     click.option(
         "--stand-in",
         "stand_ins",
@@ -132,7 +176,8 @@ WAFER = (
     value("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default) or CS-3."),
     count("--sequence-length", help="Tokens of a sample, for a wafer model that has them."),
 )
-DEMAND = (
+DEMAND = grouped(
+    "What the accelerator takes",
     value("--demand", read=PER_S, metavar="SAMPLES/s", help="What the accelerator consumes: 7000, 7,000, 7k."),
     value("--step-time", read=SECONDS, metavar="S", help="Time of one accelerator step, 0.16 or 160ms; with --batch-size."),
     count("--batch-size", help="Samples of a step of the accelerator. What the pipeline's elements hold is read from them."),
@@ -151,7 +196,8 @@ DEMAND = (
     value("--compile-report", help="The compiler's compile_report.txt: its estimate is the demand."),
     value("--performance-json", help="The performance.json of a finished run: its rate is the demand."),
 )
-CLUSTER = (
+CLUSTER = grouped(
+    "The nodes to plan for",
     value(
         "--cluster",
         metavar="FILE|PRESET|slurm|local",
@@ -203,7 +249,8 @@ CLUSTER = (
 )
 CPUS = count("--cpus", help="Use at most so many CPUs of a host that measures.")
 LAUNCHER = one_of("--launcher", "local", "slurm", help="Where workers run: on this host, or on nodes of Slurm.")
-MEASURE = (
+MEASURE = grouped(
+    "How to measure",
     click.option(
         "--target-error", "target_error_ratio", type=float, default=0.02, show_default=True, help="Stop at this half-width."
     ),
@@ -232,7 +279,8 @@ EXCLUDE_NODES = value(
     metavar="n[1-3],…",
     help="Nodes that are not to be used; the accelerator's own is left out anyway.",
 )
-SLURM = (
+SLURM = grouped(
+    "Measuring on Slurm",
     PARTITION,
     EXCLUDE_NODES,
     count("--slurm-nodes", help="Measure on so many nodes; default: the allocation's, else up to 4."),
@@ -243,19 +291,24 @@ SLURM = (
 
 def analysis(seconds: float | None = None) -> tuple[Callable[[Function], Function], ...]:
     """Return all options of a command that measures and plans, by default in so many seconds; None: by the launcher."""
-    return (*DEMAND, *CLUSTER, *max_seconds(seconds), *MEASURE, *SLURM, *OWN_FILES)
+    return (*DEMAND, *CLUSTER, *grouped("How to measure", *max_seconds(seconds)), *MEASURE, *SLURM, *OWN_FILES)
 
 
-SBATCH_ARGS = (value("--sbatch-args", metavar="ARGS", help="More arguments for sbatch, in launch lines and for our own job."),)
+SBATCH_ARGS = grouped(
+    "Launch lines",
+    value("--sbatch-args", metavar="ARGS", help="More arguments for sbatch, in launch lines and for our own job."),
+)
 
-LAUNCH = (
+LAUNCH = grouped(
+    "Launch lines",
     value("--train-command", metavar="COMMAND", help="Your training command, for the launch lines."),
     value("--srun-args", metavar="ARGS", help="More arguments for srun."),
     *SBATCH_ARGS,
     value("--container", metavar="IMAGE", help="Singularity image that the tasks run in."),
     value("--mount-dirs", metavar="A,B", help="Folders to mount in the container."),
 )
-FILES = (
+FILES = grouped(
+    "Output",
     value("--json", "json_file", help="Write the run; `report FILE` shows it again."),
     value("--html", "html_file", help="Write the self-contained report."),
     value("--csv", "csv_file", help="Write a row for each worker."),
@@ -263,13 +316,15 @@ FILES = (
     click.option("-v", "--verbose", is_flag=True, help="Show the traceback of our own errors too."),
 )
 CODES_HELP = "Only findings of these rules: codes or their beginnings, CSI103,CSI2 (default: all)."
-RULES = (
+RULES = grouped(
+    "Output",
     value("--select", read=CODES, default="", metavar="CODES", help=CODES_HELP),
     value("--ignore", read=CODES, default="", metavar="CODES", help="No findings of these rules."),
 )
 FULL = click.option("--full", is_flag=True, help="Print all of the report; through your pager on a terminal.")
 QUIET = click.option("-q", "--quiet", is_flag=True, help="No report: only files and the exit code.")
-OUTPUT = (
+OUTPUT = grouped(
+    "Output",
     FULL,
     click.option(
         "--fail-on", type=click.Choice(["input-bound", "warning"]), help="Exit 1 on this verdict, or on a warning or error."

@@ -15,7 +15,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import on_own_files, request_of
-from cs_input_analyzer.cli.command import Command, mistakes
+from cs_input_analyzer.cli.command import ALL, Command, mistakes
 from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
@@ -70,8 +70,11 @@ def check_begins_with_python(words: Sequence[str]) -> None:
     shared.analysis(),
     shared.RULES,
     shared.LAUNCH[:-1],
-    (shared.INPUT_CONTEXT,),
-    (click.option("--mount-dirs", "--mount_dirs", "mount_dirs", metavar="A,B", help="Folders to mount in the container."),),
+    shared.grouped("What runs", shared.INPUT_CONTEXT),
+    shared.grouped(
+        "Launch lines",
+        click.option("--mount-dirs", "--mount_dirs", "mount_dirs", metavar="A,B", help="Folders to mount in the container."),
+    ),
     shared.OUTPUT,
 )
 def original(words: tuple[str, ...], available_nodes: int | None, number: int | None, list_captures: bool, **choices: Any) -> int:
@@ -82,8 +85,10 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
         raise UsageError(f"which script? cs_input_analyzer {USAGE}")
     if not is_python(words[0]):  # it may be the value of an unknown option
         mistakes().raise_any()
-    if words[1:] in (("--help",), ("-h",)):
-        print_text(click.get_current_context().get_help())
+    if words[1:] in (("--help",), ("-h",), ("--help-all",)):
+        context = click.get_current_context()
+        context.meta[ALL] = words[1] == "--help-all"
+        print_text(context.get_help())
         return 0
     check_begins_with_python(words)
     found_wrong, script = mistakes(), None
@@ -114,7 +119,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
         lambda progress, is_allowed: _captured(script, number, on_own_files(request, is_allowed), progress, output.is_quiet),
         own_files,
     )
-    output.deliver(found)
+    output.deliver(found, keeps=True)
     return output.exit_code(found, is_interrupted=found.interrupted)
 
 

@@ -108,13 +108,29 @@ class Output:
                 print_on_stderr(traceback.format_exc().rstrip())
             raise
 
-    def deliver(self, found: Any, rendered: Callable[..., str] | None = None, write_more: Callable[[], None] | None = None) -> None:
-        """Writes all the files, and what else `write_more` writes, and prints what is `rendered`, else the report.
+    def deliver(
+        self,
+        found: Any,
+        rendered: Callable[..., str] | None = None,
+        write_more: Callable[[], None] | None = None,
+        *,
+        keeps: bool = False,
+    ) -> None:
+        """Write all the files, and what else `write_more` writes; print what is `rendered`, else the report.
 
-        One that cannot be written does not take the others along, nor what was measured: then the report is printed even if quiet
-        was asked for. Raises the last failure.
+        A file that cannot be written does not take the others along, nor what was measured: then the report is printed even if
+        quiet was asked for. Raise the last failure.
+
+        Args:
+            keeps: keep the run for commands that are given no file.
         """
         from cs_input_analyzer import report as reports
+        from cs_input_analyzer.cli.kept import keep
+
+        run_file = self.files.get("json")
+        kept = keep(found) if keeps else None
+        if kept is not None and run_file is None:
+            run_file = reports.NEWEST
 
         writes: list[tuple[Callable[[], None], str]] = [
             (partial(self._write, path, found, form), f"{form} written to {path}") for form, path in self.files.items()
@@ -129,8 +145,9 @@ class Output:
             except AnalyzerError as error:
                 failures.append(error)
         if failures or not self.is_quiet:
-            show = rendered or partial(reports.render, found, "console", full=self.is_full, run_file=self.files.get("json"))
+            show = rendered or partial(reports.render, found, "console", full=self.is_full, run_file=run_file)
             print_text(show(width=width(), color=is_terminal(sys.stdout)), is_paged=self.is_full)
+        written += [] if kept is None or "json" in self.files else [f"run kept in {kept}: report, plan and validate take it"]
         for line in filter(None, () if self.is_quiet else written):
             print_on_stderr(line)
         for failure in failures[:-1]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
 
 
-@click.command(cls=Command, notes_more=True)
+@click.command(cls=Command, notes_more=True, examples=("cs_input_analyzer tune data.py:train_input_fn --write-patch faster.patch",))
 @click.argument("target")
 @click.option("--write-patch", "patch_file", metavar="FILE", help="Write the patch; your own files stay as they are.")
 @shared.with_options(shared.TARGET, shared.STAND_INS, shared.analysis(90.0), shared.SBATCH_ARGS, shared.RULES, shared.FILES)
@@ -51,7 +51,7 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
         OwnFiles(target, request.options.on_own_files),
     )
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
-    output.deliver(found, partial(reports.render_tuning, found), write_patch)
+    output.deliver(found, partial(reports.render_tuning, found), write_patch, keeps=True)
     return output.exit_code(found, is_interrupted=found.interrupted)
 
 

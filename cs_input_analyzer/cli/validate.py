@@ -10,16 +10,16 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
+from cs_input_analyzer.cli.kept import given_or_newest
 from cs_input_analyzer.cli.running import Output, OwnFiles, check_trusted
-from cs_input_analyzer.cli.terminal import print_on_stderr
 from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Layout
 
 
-@click.command(cls=Command)
-@click.argument("run_file", metavar="RUN.json|RUN.html")
+@click.command(cls=Command, examples=("cs_input_analyzer validate --layouts 1x2x1,1x1x2",))
+@shared.RUN
 @click.option(
     "--layouts", callback=shared.LAYOUTS, metavar="NxTxC,…", help="What to launch, instead of the plan and its neighbours."
 )
@@ -34,19 +34,20 @@ if TYPE_CHECKING:
     shared.OWN_FILES,
     shared.FILES,
 )
-def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | None, yes: bool, **choices: Any) -> int:
+def validate(run_file: str | None, layouts: tuple[Layout, ...] | None, target: str | None, yes: bool, **choices: Any) -> int:
     """Launch what a saved run recommends, and its neighbours, on this host or on Slurm's nodes; show predicted against measured.
 
-    The input function that RUN names runs again, so its code and its data must be where they were, and you must trust them. RUN
-    stays as it is; --json FILE writes the run with the result in it.
+    RUN is by default the newest run that is kept. The input function that it names runs again, so its code and its data must be
+    where they were, and you must trust them. RUN stays as it is; --json FILE writes the run with the result in it.
     """
     from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
 
     if layouts == ():
         raise UsageError("--layouts names no layout; write for example --layouts 1x1x1,1x2x1")
-    run = reports.load(run_file)
-    named = check_trusted("validate", run_file, run.pipeline.target, target, yes)
+    (file,) = given_or_newest(run_file)
+    run = reports.load(file)
+    named = check_trusted("validate", file, run.pipeline.target, target, yes)
     run = replace(run, pipeline=replace(run.pipeline, target=named))
     output = Output.taken(choices)
     mistakes().raise_any()
@@ -60,7 +61,5 @@ def validate(run_file: str, layouts: tuple[Layout, ...] | None, target: str | No
     )
     tried = found.validation
     assert tried is not None
-    output.deliver(found, partial(reports.render, tried, "console", full=True))
-    if not output.files and not output.is_quiet:
-        print_on_stderr("this is written nowhere: --json FILE writes the run with it, --html FILE its report")
+    output.deliver(found, partial(reports.render, tried, "console", full=True), keeps=True)
     return output.exit_code(found, is_interrupted=tried.interrupted)

@@ -195,12 +195,10 @@ def _cpu_list(text: str) -> frozenset[int]:
 
 
 def tensorflow_version() -> str | None:
-    """Return the version of the package that provides the module `tensorflow`; None if none does, or it does not say.
+    """Return the version of the package that provides the module `tensorflow`; None if none says that it does.
 
-    It is read from the package's metadata: importing TensorFlow to ask would cost seconds.
+    It is read from the package's metadata: to import TensorFlow, or to look for it on a slow disk, would cost seconds.
     """
-    if find_spec("tensorflow") is None:
-        return None
     with suppress(metadata.PackageNotFoundError):
         return metadata.version("tensorflow")
     providers = metadata.packages_distributions().get("tensorflow", ())  # tensorflow-cpu, a nightly, a vendor's build
@@ -209,12 +207,12 @@ def tensorflow_version() -> str | None:
 
 def check_tensorflow() -> None:
     """Raise UsageError where there is no TensorFlow that workers can measure with."""
-    if find_spec("tensorflow") is None:
+    version = tensorflow_version()
+    if version is None and find_spec("tensorflow") is None:
         raise UsageError(
             "TensorFlow is not installed here. Install the one that you train with, or the newest: "
             "pip install 'cs_input_analyzer[tensorflow]'"
         )
-    version = tensorflow_version()
     numbers = re.match(r"(\d+)\.(\d+)", version or "")
     if numbers and tuple(map(int, numbers.groups())) < OLDEST_TENSORFLOW:
         oldest = ".".join(map(str, OLDEST_TENSORFLOW))

@@ -19,12 +19,12 @@ from cs_input_analyzer.report.document import Chart, Document, shortened
 from cs_input_analyzer.report.findings import tuning_document
 from cs_input_analyzer.report.inspection import inspection_document
 from cs_input_analyzer.report.masked import masked, secrets_of
-from cs_input_analyzer.report.run_document import run_document, validation_document
+from cs_input_analyzer.report.run_document import NEWEST, run_document, validation_document
 from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
 
-__all__ = ["ENDINGS", "FORMATS", "Format", "format_of", "load", "masked", "render", "render_tuning"]
+__all__ = ["ENDINGS", "FORMATS", "NEWEST", "Format", "format_of", "load", "masked", "render", "render_tuning"]
 __all__ += ["secrets_of", "write_report", "write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
@@ -53,7 +53,7 @@ def render(
     Args:
         width, color: of the `console`.
         full: all of it, in `console` and `md`.
-        run_file: what a run was read from, or written to, for commands to type next.
+        run_file: what a run was read from, or written to, for commands to type next; `NEWEST` where they need none.
 
     Raises:
         UsageError: there is no such format, or the run holds no plan to write an sbatch file or an env file for.

@@ -231,7 +231,8 @@ def unknowns(analysis: Analysis, run_file: str) -> Pairs:
     if analysis.interrupted or not analysis.measurements:
         found.append(("--max-seconds S", "the rates that were not measured"))
     if beyond > NEAR:
-        found.append((f"validate {run_file}", f"the launch: it lies {format_rate(beyond, 'times')} beyond what was measured"))
+        said = f"the launch: it lies {format_rate(beyond, 'times')} beyond what was measured"
+        found.append((f"validate {run_file}".strip(), said))
     if plan is not None and plan.storage == "unverified":
         found.append(("--storage-bandwidth B/s", "what the storage gives to all nodes together"))
     return pairs(found)

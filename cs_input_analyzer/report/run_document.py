@@ -40,6 +40,8 @@ from cs_input_analyzer.report.wording import (
 UNKNOWNS_SHOWN = 3
 # Stands for the file of a run that was not saved.
 UNSAVED = "RUN.json"
+# Commands that are given no file take the newest run that was kept.
+NEWEST = ""
 
 
 def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = None, run_file: str | None = None) -> Document:
@@ -50,10 +52,10 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
         run_file: what the run was read from, or written to, for commands to type next.
     """
     cards, plan, charts = findings.finding_cards(analysis.findings), analysis.recommendation, charts or {}
-    file = UNSAVED if run_file is None else shlex.quote(one_line(run_file))
+    file = UNSAVED if run_file is None else shlex.quote(one_line(run_file)) if run_file else NEWEST
     held = workers.excerpt(analysis)
     saving = "" if file != UNSAVED else f" (--json {UNSAVED} saves a run)"
-    full = f"cs_input_analyzer report {file} --full"
+    full = command("report", file, "--full")
     found = Document(
         kind="run",
         title="Input Function Report",
@@ -138,14 +140,18 @@ def launch_notes(plan: LaunchPlan) -> tuple[str, ...]:
 def next_command(analysis: Analysis, file: str) -> str:
     """What helps most: a demand, nodes that a launch fits, a fix, a trial of the launch, or the launch itself."""
     if analysis.consumption is None:
-        return f"cs_input_analyzer plan {file} --demand SAMPLES_PER_S"
+        return command("plan", file, "--demand SAMPLES_PER_S")
     if analysis.recommendation is None:
-        return f"cs_input_analyzer plan {file} --nodes N --cpus-per-node N --memory-per-node SIZE"
+        return command("plan", file, "--nodes N --cpus-per-node N --memory-per-node SIZE")
     if analysis.verdict == "input_bound" and any(finding.edits for finding in analysis.findings):
         return f"cs_input_analyzer tune {shlex.quote(one_line(analysis.pipeline.target))}"
     if analysis.validation is None:
-        return f"cs_input_analyzer validate {file}"
-    return f"cs_input_analyzer report {file} --format sbatch"
+        return command("validate", file)
+    return command("report", file, "--format sbatch")
+
+
+def command(*words: str) -> str:
+    return " ".join(["cs_input_analyzer", *filter(None, words)])
 
 
 def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
@@ -207,7 +213,7 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
             Copyable(label="Defaults of the launcher", text=f"{lines.defaults}\n{plan.variables}" if lines else plan.variables),
         ]
         if lines is not None:
-            instead = f"cs_input_analyzer report {file} --format sbatch"
+            instead = command("report", file, "--format sbatch")
             parts += [
                 Copyable(label="Compile first, without the wafer", text=lines.csrun_cpu or ""),
                 Copyable(label="Launch on a Cerebras cluster", text=lines.csrun_wse),

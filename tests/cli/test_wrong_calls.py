@@ -152,7 +152,6 @@ LINES: dict[tuple[str, ...], str] = {
     ("report", "run.json", "--ignore", "CSI2,CSI9"): "--ignore",
     ("report", "run.json", "-o", "x.unknown"): "which format is x.unknown?",
     ("validate", "run.json", "--layouts", "two"): "NODESxTASKSxCPUS",
-    ("compare", "run.json"): "Missing argument 'NEW.json|NEW.html'",
     ("compare", "run.json", "run.json", "--fail-if-slower", "200"): "--fail-if-slower 200",
     ("wafer", "bert_large"): "Missing option '--batch-size'",
     ("inspect-run", "none"): "none",

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -195,4 +195,8 @@ def test_a_folder_that_takes_nothing(
     # Before the measuring a folder that may not be written is the user's choice; one that fills up is the storage's.
     # Where nothing can be written at the temporary folder, Python takes the system's.
     right = {"reports": (2, 4), "temporary": (0,)}.get(place, codes) if scene == READ_ONLY else codes
+    if place == "cache" and scene == READ_ONLY:  # then it is a folder of the user's own among the temporary ones
+        others = tuple(file for file in outcome.left_files if not file.startswith(f"cs_input_analyzer-{os.getuid()}"))
+        assert others != outcome.left_files
+        outcome = replace(outcome, left_files=others)
     judge(outcome, right)
