@@ -6,6 +6,7 @@ A change of the report shows here as a difference of these files. If it is meant
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -46,6 +47,7 @@ from cs_input_analyzer.records import (
     Tool,
 )
 from cs_input_analyzer.report import render, render_tuning
+from cs_input_analyzer.report.pictures import pictures_of
 from cs_input_analyzer.workflows.compare import compare
 from wafer_model.ask import ask
 
@@ -137,7 +139,7 @@ def inspection() -> RunInspection:
 
 
 RUNS: dict[str, tuple[Callable[[], Any], str]] = {
-    "usual": (usual_run, "console full md html csv sbatch env"),
+    "usual": (usual_run, "console full md html csv sbatch env pictures"),
     "fed": (fed, "console full md"),
     "no_demand": (lambda: usual_run(consumption=None, verdict="unknown", confidence=None, options=Options()), "console"),
     "cannot_run": (cannot_run, "console full csv"),
@@ -158,12 +160,26 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
 CASES = [(name, form) for name, (_, forms) in RUNS.items() for form in forms.split()]
 
 
+def spelled(specs: Any) -> str:
+    """Specifications of pictures, a line for each mark and each row of its data; numbers in the digits that an eye can see."""
+    rounded = json.loads(json.dumps(specs), parse_float=lambda number: float(f"{float(number):.5g}"))
+    lines = []
+    for name, spec in rounded.items():
+        lines.append(f"== {name}: {json.dumps({key: value for key, value in spec.items() if key != 'layer'})}")
+        for layer in spec["layer"]:
+            lines.append(json.dumps({key: value for key, value in layer.items() if key != "data"}, ensure_ascii=False))
+            lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in layer["data"]["values"]]
+    return "\n".join(lines) + "\n"
+
+
 def shown(found: Any, form: str) -> str:
     """The report; of a page, its text."""
     if form == "full":
         return render(found, "console", full=True)
     if form == "md":
         return render(found, "md", full=True)
+    if form == "pictures":
+        return spelled({name: chart.spec for name, chart in pictures_of(found).items()})
     text = render(found, form)  # type: ignore[arg-type]
     return re.sub(r"\s*\n\s*", "\n", Page(text).text).strip() + "\n" if form == "html" else text
 
