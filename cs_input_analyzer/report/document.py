@@ -152,11 +152,11 @@ class Document:
         return tuple(section for section in (*self.first, *self.sections) if section.level != other)
 
 
-def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Section | None:
-    """Return a section of those parts that hold something; None without any."""
+def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Section:
+    """Return a section of those parts that hold something."""
     contents = {Text: "text", Facts: "pairs", Table: "rows", Copyable: "text"}
     held = tuple(part for part in parts if part is not None and getattr(part, contents.get(type(part), ""), True))
-    return Section(anchor=anchor, title=title, parts=held, **more) if held else None
+    return Section(anchor=anchor, title=title, parts=held, **more)
 
 
 def slug(text: str) -> str:
@@ -164,12 +164,11 @@ def slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:60] or "x"
 
 
-def present(*sections: Section | None) -> tuple[Section, ...]:
-    return tuple(found for found in sections if found is not None)
+def present(*sections: Section) -> tuple[Section, ...]:
+    """Return the sections that have a part."""
+    return tuple(found for found in sections if found.parts)
 
 
-# What stays in any case: the run itself and the user's code.
-KEPT = ("record", "code_change")
 # Letters of a text that a report shows; nobody reads on, and what is longer is whole in the JSON.
 LONGEST_SHOWN = 4000
 # Where a report counts in samples: in rates and in costs. An option is named as it is.
@@ -185,7 +184,7 @@ def in_elements(document: Document) -> Document:
     def counted(text: str) -> str:
         return _COUNTED.sub(lambda match: match[0].replace("a sample", "an element").replace("sample", "element"), text)
 
-    changed: Document = _with_texts(document, counted, KEPT)
+    changed: Document = _with_texts(document, counted, ("record", "code_change"))
     return changed
 
 

@@ -220,13 +220,15 @@ def tuning_document(analysis: Analysis) -> Document:
                 Text(text=rest),
                 Text(text=ignored_sentence(analysis)),
             ),
-            section("tried", f"Not kept ({len(tried)})", *finding_cards(tried)) if tried else None,
-            None if patch is None else section("patch", "Patch", Facts(pairs=patch_facts(patch)), Copyable(label=where, text=diff)),
+            section("tried", f"Not kept ({len(tried)})", *finding_cards(tried)),
+            section("patch", "Patch", Facts(pairs=_patch_facts(patch)), Copyable(label=where, text=diff)),
         ),
     )
 
 
-def patch_facts(patch: Patch) -> Pairs:
+def _patch_facts(patch: Patch | None) -> Pairs:
+    if patch is None:
+        return ()
     apply = f"cd {shlex.quote(patch.folder)} && patch -p0 < FILE (--write-patch FILE)"
     return pairs(
         (

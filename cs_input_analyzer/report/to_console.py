@@ -93,32 +93,19 @@ def _part(console: Console, part: Part, most: int | None) -> None:
     elif isinstance(part, Facts) and part.is_large:
         copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
-        _facts(console, part.pairs, most)
+        pairs = part.pairs
+        if most is not None:
+            room = console.width - max((len(label) for label, _ in pairs), default=0) - 4
+            pairs = tuple((label, _shortened(_PATH.sub(r"…\1", text), room, most)) for label, text in pairs)
+        facts_on(console, pairs)
     elif isinstance(part, Table):
         table_on(console, part, [ROW_STYLES[mark] for mark in part.marks])
-    elif isinstance(part, Card) and part.is_brief:
-        _brief_card(console, part, most)
     elif isinstance(part, Card):
-        _card(console, part)
+        _card(console, part, most)
     elif isinstance(part, Copyable) and part.instead:
         line_on(console, f"{part.label}: {part.instead}", style="dim")
     elif isinstance(part, Copyable):
         copyable_on(console, part.text, part.label if most is None else "")
-
-
-def _facts(console: Console, pairs: Pairs, most: int | None) -> None:
-    if most is not None:
-        room = console.width - max((len(label) for label, _ in pairs), default=0) - 4
-        pairs = tuple((label, _shortened(_PATH.sub(r"…\1", text), room, most)) for label, text in pairs)
-    facts_on(console, pairs)
-
-
-def _brief_card(console: Console, card: Card, most: int | None) -> None:
-    head = " ".join(filter(None, (card.code, card.at or card.op, card.gain)))
-    line_on(console, _shortened(head, console.width, 1), style="bold")
-    line_on(console, _shortened(card.message, console.width - 2, 2), indent="  ")
-    if card.fix:
-        line_on(console, _shortened(f"→ {card.fix}", console.width - 2, most), indent="  ")
 
 
 def _shortened(text: str, width: int, most: int | None) -> str:
@@ -128,7 +115,14 @@ def _shortened(text: str, width: int, most: int | None) -> str:
     return "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
 
 
-def _card(console: Console, card: Card) -> None:
+def _card(console: Console, card: Card, most: int | None) -> None:
+    if card.is_brief:
+        head = " ".join(filter(None, (card.code, card.at or card.op, card.gain)))
+        line_on(console, _shortened(head, console.width, 1), style="bold")
+        line_on(console, _shortened(card.message, console.width - 2, 2), indent="  ")
+        if card.fix:
+            line_on(console, _shortened(f"→ {card.fix}", console.width - 2, most), indent="  ")
+        return
     change = f"{card.change}: " if card.change else ""
     line_on(console, f"{change}{card.severity} {card.code}: {card.message}", style=SEVERITY_STYLES[card.severity])
     facts_on(console, card.facts)
