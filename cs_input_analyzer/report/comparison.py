@@ -165,7 +165,7 @@ def rates_table(found: Comparison) -> Table:
 
 
 def ops_table(found: Comparison) -> Table:
-    """Cost of each op in both runs; of hundreds, those that changed and the costliest."""
+    """Return the cost of each op in both runs; of hundreds, those that changed and the costliest."""
     columns = (
         text("op", "process: all CPU of a worker; runtime: CPU that belongs to no op", "name"),
         number("old CPU", "CPU time for one sample in the old run", "old_cpu_s_per_sample", format_seconds),

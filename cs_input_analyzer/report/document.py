@@ -160,7 +160,7 @@ def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Sectio
 
 
 def slug(text: str) -> str:
-    """Letters, digits, `_` and `-` of a text, for an anchor."""
+    """Return letters, digits, `_` and `-` of a text, for an anchor."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:60] or "x"
 
 
@@ -199,7 +199,7 @@ def shortened(document: Document) -> Document:
 
 
 def _with_texts(value: Any, change: Callable[[str], str], kept: Collection[str]) -> Any:
-    """A part of a document, or all of it, with its texts changed, but for fields that are kept and for text to copy."""
+    """Return a part of a document with its texts changed. Fields in `kept` and text to copy stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, tuple | list):
@@ -214,7 +214,7 @@ def _with_texts(value: Any, change: Callable[[str], str], kept: Collection[str])
 
 
 def table_of(title: str, columns: Iterable[Column], records: Iterable[Any], **more: Any) -> Table:
-    """A row for each record. Details (columns that only a wide line shows) are left out where no record has them."""
+    """Return a table with a row for each record. Columns that only a wide line shows are left out if no record has them."""
 
     def cell(column: Column, record: Any) -> str:
         value = value_of(record, column.of)
@@ -228,7 +228,7 @@ def table_of(title: str, columns: Iterable[Column], records: Iterable[Any], **mo
 
 
 def value_of(record: Any, of: Getter) -> Any:
-    """What a column shows of a record; None where a part of the path is missing."""
+    """Return the value of a record that a column shows; None if a part of the path is missing."""
     if not isinstance(of, str):
         return of(record)
     for name in of.split("."):
@@ -245,7 +245,7 @@ def text(name: str, meaning: str, of: Getter, **more: Any) -> Column:
 
 
 def rates(name: str, meaning: str, of: str) -> tuple[Column, Column]:
-    """An estimate of a rate, and its interval in a column of its own."""
+    """Return the columns of a rate and of its interval."""
 
     def interval(rate: Estimate) -> str:
         return MISSING if rate.low == rate.high else f"{format_rate_short(rate.low)}–{format_rate_short(rate.high)}"
@@ -259,7 +259,7 @@ def bare_rate(value: float | None) -> str:
 
 
 def source_text(op: Op | OpCost) -> str | None:
-    """The user's line, and beside it that of the package which built the op."""
+    """Return the user's line, and beside it the line of the package that built the op."""
     if op.source is None or op.library_source is None:
         return op.source and short_source(op.source)
     return f"{short_source(op.source)} (in {short_source(op.library_source)})"

@@ -57,7 +57,7 @@ def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
 
 
 def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
-    """The finding in words. `change`: `new` or `gone`, in a comparison."""
+    """Return the finding in words. `change`: `new` or `gone`, in a comparison."""
     at, gain = short_source(finding.source), finding.measured_gain if finding.is_gain and not change else None
     place = " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)
     has_rates = any(name.endswith("samples_per_s") and value is not None for name, value in finding.evidence.items())
@@ -91,7 +91,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
 
 
 def brief_cards(cards: tuple[Card, ...], none: str = "") -> tuple[Part, ...]:
-    """The first ones cut to size, and how many more there are."""
+    """Return the first cards, to be cut to size, and how many more there are."""
     more = len(cards) - FINDINGS_SHOWN
     shown = tuple(replace(card, is_brief=True) for card in cards[:FINDINGS_SHOWN])
     return (*(shown or (Text(text=none),)), Text(text=f"+{more} more" if more > 0 else "", tone="note"))
@@ -129,7 +129,7 @@ def change_of(before: str | None, after: str | None) -> Pairs:
 
 
 def ignored_sentence(analysis: Analysis) -> str:
-    """What comments in the user's code left out; empty where they left out nothing."""
+    """Say how many findings comments in the user's code left out; empty if none."""
     return f"{counted(analysis.ignored_count, 'finding')} ignored by comments in your code" if analysis.ignored_count else ""
 
 
@@ -241,7 +241,7 @@ def _patch_facts(patch: Patch | None) -> Pairs:
 
 
 def _is_diff(text: str) -> bool:
-    """Whether a text is a unified diff of files in its folder. `patch` reads others, too, and some of those run commands."""
+    """Return whether a text is a unified diff of files in its folder. `patch` reads others, and some of those run commands."""
     lines = text.split("\n")
     names = [line[4:].split("\t")[0] for line in lines if line.startswith(("--- ", "+++ "))]
     is_inside = all(not name.startswith("/") and ".." not in name.split("/") for name in names)

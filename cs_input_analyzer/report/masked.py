@@ -68,7 +68,7 @@ def _masked_options(options: Options) -> tuple[Options, Secrets]:
 
 
 def _hidden(value: Any, secrets: Secrets, *, is_prose: bool = True) -> Any:
-    """The value with the secrets hidden in all of its texts. What holds none stays the very same object."""
+    """Return the value with the secrets hidden in all of its texts; the very same object if it holds none."""
     if isinstance(value, str):
         return secrets.hide(value, is_prose=is_prose)
     if isinstance(value, tuple):

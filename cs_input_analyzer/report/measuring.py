@@ -219,7 +219,7 @@ def _noise(noise: Noise) -> str:
 
 
 def options_facts(options: Options) -> Pairs:
-    """Every choice that is not the default one, by its name in `Options`."""
+    """Return every choice that is not the default, by its name in `Options`."""
     chosen = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     defaults = {field.name: field.default for field in dataclasses.fields(options)}
     return tuple((name, one_line(_text(value))) for name, value in chosen.items() if value != defaults[name])

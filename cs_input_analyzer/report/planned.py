@@ -101,7 +101,7 @@ def alternatives_table(plan: LaunchPlan, currency: str = "") -> Table:
 
 
 def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
-    """What the workers of a node hold, by launch, beside what a node has."""
+    """Return the memory that the workers of a node need, by launch, beside the memory of a node."""
     held = number("memory\nper node", "that the workers of one node need", "memory_bytes_per_node", format_bytes)
     remark = f"A node has {format_bytes(cluster.memory_bytes_per_node)}."
     place, launches = _launches(plan)
@@ -110,7 +110,7 @@ def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
 
 
 def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
-    """The alternatives with the plan among them, by nodes, and its place there."""
+    """Return the place of the plan among its alternatives, by nodes, and all of them."""
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
     return place, (
         *plan.alternatives[:place],
@@ -198,7 +198,7 @@ def cluster_facts(cluster: Cluster) -> Pairs:
 
 
 def _node_speed(cluster: Cluster) -> str:
-    """How fast a CPU of a node is beside one of the measuring host, and how that is known."""
+    """Say how fast a CPU of a node is beside one of the measuring host, and how that is known."""
     if cluster.speed_ratio is None:
         return f"speed unknown: taken as this host's, interval widened (--node-speed, or {ON_A_NODE})"
     if cluster.speed_basis == "this host":

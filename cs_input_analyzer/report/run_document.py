@@ -43,7 +43,7 @@ UNSAVED = "RUN.json"
 
 
 def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = None, run_file: str | None = None) -> Document:
-    """The report of a run. Rates are in elements per second where nobody knows how many samples an element holds.
+    """Return the report of a run. Rates are in elements per second if nobody knows how many samples an element holds.
 
     Args:
         charts: pictures by their name, for a format that draws them.
@@ -87,7 +87,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
 
 
 def _notices(analysis: Analysis) -> tuple[str, ...]:
-    """What a reader must know before the answer: what was interrupted, and who did not end well."""
+    """Return what a reader must know before the answer: an interruption, workers that did not end well."""
     stopped = ("INTERRUPTED: this holds what was measured until then.",) if analysis.interrupted else ()
     bad = [worker for launch in analysis.measurements for worker in launch.workers if workers.ended_badly(worker)]
     if not bad or analysis.interrupted:
@@ -136,7 +136,7 @@ def launch_notes(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def next_command(analysis: Analysis, file: str) -> str:
-    """What helps most: a demand, nodes that a launch fits, a fix, a trial of the launch, or the launch itself."""
+    """Return the most helpful command: for a demand, for nodes, for a fix, for a trial of the launch, or for the launch itself."""
     if analysis.consumption is None:
         return f"cs_input_analyzer plan {file} --demand SAMPLES_PER_S"
     if analysis.recommendation is None:
@@ -241,7 +241,7 @@ def _method(analysis: Analysis, left_out: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _command(text: str) -> tuple[Part, ...]:
-    """The command of the run: to copy where it is one of ours and every word is quoted as we do it, else as words of its file."""
+    """Return the command of the run: to copy if it is one of ours and quoted as we do it, else as words of its file."""
     words: list[str] = []
     if len(text) <= LONGEST_COMMAND:
         with contextlib.suppress(ValueError):  # an open quote

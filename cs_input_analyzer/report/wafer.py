@@ -50,7 +50,7 @@ def wafer_facts(found: WaferPrediction) -> Pairs:
 
 
 def wafer_table(found: WaferPrediction) -> Table:
-    """One row for each kernel or block; equal blocks of a deep network stand in one row."""
+    """Return a row for each kernel or block; equal blocks of a deep network share one."""
     groups: dict[KernelRow, list[KernelRow]] = {}
     for row in found.rows:
         groups.setdefault(replace(row, name=_BLOCK.sub("*", row.name)), []).append(row)
@@ -71,5 +71,5 @@ def wafer_table(found: WaferPrediction) -> Table:
 
 
 def wafer_json(found: WaferPrediction) -> str:
-    """The consumption, as it stands in a run, with everything that the model says beside it."""
+    """Return the consumption as it stands in a run, with everything that the model says beside it."""
     return json.dumps({**asdict(found), **asdict(from_model(found))}, indent=1, allow_nan=False) + "\n"
