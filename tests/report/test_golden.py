@@ -29,7 +29,7 @@ from page_runs import comparison, run_of_many_workers, usual_run
 from pages import Page
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-from variations import BASES, ELSEWHERE, TOPICS
+from variations import BASES, ELSEWHERE, HERE, TOPICS
 
 import cs_input_analyzer as csia
 from cs_input_analyzer.records import (
@@ -51,6 +51,7 @@ from cs_input_analyzer.report.pictures import pictures_of
 from cs_input_analyzer.workflows.compare import compare
 from wafer_model.ask import ask
 
+TOOL = Tool(name="cs_input_analyzer", version="0")
 SECRET = '{"api_key": "hunter2", "batch_size": 8}'
 
 
@@ -94,7 +95,7 @@ def inspection() -> RunInspection:
     """A run that waited, of which everything was seen."""
     return RunInspection(
         schema_version=1,
-        tool=Tool(name="cs_input_analyzer", version="0"),
+        tool=TOOL,
         path="model_dir",
         sources=(
             RunSource(path="run.log", kind="console log", note="cut short"),
@@ -152,7 +153,8 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "hidden_secrets": (lambda: usual_run(options=replace(usual_run().options, params_json=SECRET)), "full"),
     "two_currencies": (lambda: make_analysis(**ELSEWHERE), "console full md html"),
     "comparison": (comparison, "console full md html"),
-    "comparison_alike": (lambda: compare(usual_run(), usual_run(), tool=Tool(name="cs_input_analyzer", version="0")), "full"),
+    "comparison_alike": (lambda: compare(usual_run(), usual_run(), tool=TOOL), "full"),
+    "comparison_of_currencies": (lambda: compare(make_analysis(**ELSEWHERE), make_analysis(**HERE), tool=TOOL), "full"),
     "inspection": (inspection, "console full md html"),
     "wafer": (lambda: ask("bert_large", batch_size=1024), "full md"),
     "wafer_streamed": (lambda: ask("gpt2_small", batch_size=1024, mode="weight_streaming"), "full"),
