@@ -73,7 +73,7 @@ def comparison_document(found: Comparison) -> Document:
         ),
         sections=present(
             section("doubts", "Doubts", table_of("Doubts", SIDES, found.doubts)),
-            *(section(table.title.lower().replace(" ", "-"), table.title, table) for table in tables),
+            *(section(table.title.lower().replace(" ", "-"), "", table) for table in tables),
             section("findings", f"Findings that are new or gone ({len(cards)})", *(cards or (Text(text="none"),))),
         ),
         closing=("All of it:", f"cs_input_analyzer compare {files} --full"),

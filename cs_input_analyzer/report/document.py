@@ -153,9 +153,10 @@ class Document:
 
 
 def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Section:
-    """Return a section of those parts that hold something."""
+    """Return a section of those parts that hold something. Without a title it has that of its first table."""
     contents = {Text: "text", Facts: "pairs", Table: "rows", Copyable: "text"}
     held = tuple(part for part in parts if part is not None and getattr(part, contents.get(type(part), ""), True))
+    title = title or next((part.title for part in held if isinstance(part, Table)), "")
     return Section(anchor=anchor, title=title, parts=held, **more)
 
 

@@ -150,8 +150,8 @@ def next_command(analysis: Analysis, file: str) -> str:
 
 def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
     shown, has_nodes = shown_measurement(analysis), workers.shown_launch(analysis) is not None
-    measured = workers.measured_table(analysis)
     of_each = workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None
+    measured = workers.measured_table(analysis)
     return present(
         section(
             "measured",
@@ -163,7 +163,7 @@ def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section,
             charts.get("rate-over-time"),
             charts.get("batch-gaps"),
         ),
-        section("workers", of_each.title if of_each is not None else "", of_each),
+        section("workers", "", of_each),
         section(
             "nodes",
             "Several nodes" if has_nodes else "The engine",
@@ -174,15 +174,13 @@ def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section,
 
 
 def _pipeline(analysis: Analysis) -> tuple[Section, ...]:
-    profile, storage, stations = costs.shown_profile(analysis), analysis.storage, costs.stations_table(analysis.stations)
-    title, limit = "", costs.bottleneck_sentence(analysis.stations)
-    spent: tuple[Part | None, ...] = ()
-    if profile is not None and profile.ops:
-        table = costs.op_cost_table(profile)
-        title, spent = table.title, (Text(text=costs.costliest_sentence(profile)), table)
+    profile, storage, stations = costs.shown_profile(analysis), analysis.storage, analysis.stations
+    spent: tuple[Part, ...] = ()
+    if profile is not None:
+        spent = (Text(text=costs.costliest_sentence(profile)), costs.op_cost_table(profile))
     return present(
-        section("bottleneck", stations.title, Text(text=limit), stations),
-        section("costs", title, *spent),
+        section("bottleneck", "", Text(text=costs.bottleneck_sentence(stations)), costs.stations_table(stations)),
+        section("costs", "", *spent),
         section(
             "storage",
             "Storage",

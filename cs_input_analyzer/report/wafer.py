@@ -16,8 +16,7 @@ _BLOCK = re.compile(r"(?<=block)\d+")
 
 
 def wafer_document(found: WaferPrediction) -> Document:
-    table = wafer_table(found)
-    only = section("wafer", table.title, Facts(pairs=wafer_facts(found)), table)
+    only = section("wafer", "", Facts(pairs=wafer_facts(found)), wafer_table(found))
     return Document(kind="wafer", title="Wafer model", name=found.network, first=present(only))
 
 

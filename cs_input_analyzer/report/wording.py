@@ -39,8 +39,7 @@ def pairs(facts: Iterable[tuple[str, str | None]]) -> Pairs:
 
 def verdict_sentence(verdict: str) -> str:
     """Return whether the accelerator starves. How sure that is stays in the JSON."""
-    word, meaning, _ = VERDICTS[verdict]
-    return f"{word}: {meaning}"
+    return ": ".join(VERDICTS[verdict][:2])
 
 
 def is_another(idle_factor: float) -> bool:
