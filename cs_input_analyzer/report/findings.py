@@ -229,11 +229,19 @@ def tuning_document(analysis: Analysis) -> Document:
 def _patch_facts(patch: Patch | None) -> Pairs:
     if patch is None:
         return ()
+    checked = f"the patched source gives the {_verified_text(patch.verified_elements, patch.pass_elements)}"
+    if not patch.proven:
+        checked = f"not offered: {patch.unproven_because or 'it was not tried'}"
+    elif patch.measured_gain is None:
+        checked += f"; its speed was not measured{f': {patch.unproven_because}' if patch.unproven_because else ''}"
+    else:
+        doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= LEAST_GAIN else ""
+        checked += f" at {_times_text(patch.measured_gain)} the rate{doubt}"
     apply = f"cd {shlex.quote(patch.folder)} && patch -p0 < FILE (--write-patch FILE)"
     return pairs(
         (
             ("holds", ", ".join(patch.codes) or "nothing"),
-            ("checked", _patch_check(patch)),
+            ("checked", checked),
             *(("by hand", said) for said in patch.by_hand),
             ("apply", apply if patch.diff and patch.proven and _is_diff(patch.diff) else None),
         )
@@ -246,16 +254,6 @@ def _is_diff(text: str) -> bool:
     names = [line[4:].split("\t")[0] for line in lines if line.startswith(("--- ", "+++ "))]
     is_inside = all(not name.startswith("/") and ".." not in name.split("/") for name in names)
     return lines[0].startswith("--- ") and is_inside and all(line[:1] in ("", " ", "+", "-", "@", "\\") for line in lines)
-
-
-def _patch_check(patch: Patch) -> str:
-    if not patch.proven:
-        return f"not offered: {patch.unproven_because or 'it was not tried'}"
-    proof = f"the patched source gives the {_verified_text(patch.verified_elements, patch.pass_elements)}"
-    if patch.measured_gain is None:
-        return f"{proof}; its speed was not measured{f': {patch.unproven_because}' if patch.unproven_because else ''}"
-    doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= LEAST_GAIN else ""
-    return f"{proof} at {_times_text(patch.measured_gain)} the rate{doubt}"
 
 
 def _times_text(gain: Estimate | None) -> str:

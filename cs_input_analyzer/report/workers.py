@@ -160,11 +160,10 @@ def excerpt(analysis: Analysis) -> Analysis:
     traces = ((at.batch_gaps_s, at.block_samples_per_s) for launch in analysis.measurements for at in launch.workers)
     if sum(len(gaps) + len(blocks) for gaps, blocks in traces) <= MOST_NUMBERS:
         return analysis
-    cut = tuple(replace(launch, workers=tuple(map(_without_traces(launch), launch.workers))) for launch in analysis.measurements)
-    return replace(analysis, measurements=cut, left_out=(*analysis.left_out, "the traces of most workers"))
-
-
-def _without_traces(launch: Measurement) -> Callable[[WorkerResult], WorkerResult]:
-    """Return a change that takes the traces of all workers but a few: the pictures need no more."""
-    traced = {worker.index for worker in workers_to_show(launch.workers, TRACED_WORKERS)}
-    return lambda worker: worker if worker.index in traced else replace(worker, batch_gaps_s=(), block_samples_per_s=())
+    cut = []
+    for launch in analysis.measurements:
+        traced = {worker.index for worker in workers_to_show(launch.workers, TRACED_WORKERS)}
+        bare = (replace(worker, batch_gaps_s=(), block_samples_per_s=()) for worker in launch.workers)
+        kept = (old if old.index in traced else new for old, new in zip(launch.workers, bare, strict=True))
+        cut.append(replace(launch, workers=tuple(kept)))
+    return replace(analysis, measurements=tuple(cut), left_out=(*analysis.left_out, "the traces of most workers"))
