@@ -90,6 +90,7 @@ def storage_facts(storage: Storage | None) -> Pairs:
         eviction = f"--cache cold emptied this host's cache of these files{servers}"
     elif storage.evicted is False:
         eviction = "FAILED: --cache cold could not empty this host's cache of these files: the measured rates are not cold ones"
+    readers = "" if alone is None else f"{format_estimate(alone)} in one worker, {AS_MEASURED}: {READERS_ALONE}"
     return pairs(
         (
             ("directory", storage.directory),
@@ -97,7 +98,7 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ("dataset", format_bytes(storage.dataset_bytes)),
             ("page cache", cached),
             ("eviction", eviction),
-            ("readers alone", alone and f"{format_estimate(alone)} in one worker, {AS_MEASURED}: {READERS_ALONE}"),
+            ("readers alone", readers),
         )
     )
 
