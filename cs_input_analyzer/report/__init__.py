@@ -48,7 +48,7 @@ def render(
     full: bool = False,
     run_file: str | None = None,
 ) -> str:
-    """The report as text: of a run in every format, of anything else as `console`, `html`, `md` or `json`.
+    """Return the report as text: of a run in every format, of anything else as `console`, `html`, `md` or `json`.
 
     Args:
         width, color: of the `console`.
@@ -109,12 +109,12 @@ def _document_of(found: Found, run_file: str | None, *, draws: bool = False) -> 
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
-    """The fixes that were kept and the patch, for a terminal."""
+    """Return the fixes that were kept and the patch, for a terminal."""
     return to_console.to_console(shortened(tuning_document(masked(analysis))), full=True, width=width, color=color)
 
 
 def format_of(path: Path | str) -> Format:
-    """The format that the ending of `path` asks for. Raises UsageError where it says nothing."""
+    """Return the format that the ending of `path` asks for. Raise UsageError if it asks for none."""
     ending = Path(path).suffix.lower() or Path(path).name.lower()  # `.env` has a name and no suffix
     if ending not in ENDINGS:
         raise UsageError(

@@ -48,17 +48,17 @@ SHARE = "format(datum.value, '~%')"
 
 
 def shown(title: str, rows: Sequence[Row], *fields: str) -> Table:
-    """The rows of a picture as a table: those of their fields that hold text."""
+    """Return the rows of a picture as a table of those fields that hold text."""
     return table_of(title, [text(name, "", itemgetter(name)) for name in fields], rows)
 
 
 def layer(rows: Sequence[Row], kind: str, mark: Spec, /, **encoding: object) -> Spec:
-    """Marks of one kind, one for each row or one through all of them."""
+    """Return marks of one kind: one for each row, or one through all rows."""
     return {"data": {"values": rows}, "mark": {"type": kind, **mark}, "encoding": encoding}
 
 
 def labels(rows: Sequence[Row], color: str, /, *, mark: Spec, **encoding: object) -> list[Spec]:
-    """Text on a picture, the field `label` of its row, with a rim of the card's colour that sets it off from marks behind it."""
+    """Return text on a picture, the field `label` of its row, in a rim that sets it off from marks behind it."""
     rim = {"color": "var(--card)", "stroke": "var(--card)", "strokeWidth": 4, "strokeJoin": "round"}
     written = {"align": "left", **mark}
     return [layer(rows, "text", written | extra, **encoding, text={"field": "label"}) for extra in (rim, {"color": color})]
@@ -73,5 +73,5 @@ def axis(title: str, numbers: str = NUMBER, **more: object) -> Spec:
 
 
 def tooltip(*names: str) -> list[Spec]:
-    """Fields that hold text already, under their own names."""
+    """Return fields that hold text already, under their own names."""
     return [{"field": name, "type": "nominal", "title": name} for name in names]

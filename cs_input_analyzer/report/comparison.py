@@ -73,7 +73,7 @@ def comparison_document(found: Comparison) -> Document:
         ),
         sections=present(
             section("doubts", "Doubts", table_of("Doubts", SIDES, found.doubts)),
-            *(section(table.title.lower().replace(" ", "-"), table.title, table) for table in tables),
+            *(section(table.title.lower().replace(" ", "-"), "", table) for table in tables),
             section("findings", f"Findings that are new or gone ({len(cards)})", *(cards or (Text(text="none"),))),
         ),
         closing=("All of it:", f"cs_input_analyzer compare {files} --full"),
@@ -165,7 +165,7 @@ def rates_table(found: Comparison) -> Table:
 
 
 def ops_table(found: Comparison) -> Table:
-    """Cost of each op in both runs; of hundreds, those that changed and the costliest."""
+    """Return the cost of each op in both runs; of hundreds, those that changed and the costliest."""
     columns = (
         text("op", "process: all CPU of a worker; runtime: CPU that belongs to no op", "name"),
         number("old CPU", "CPU time for one sample in the old run", "old_cpu_s_per_sample", format_seconds),

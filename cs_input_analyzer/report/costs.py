@@ -28,7 +28,7 @@ STATION_MEANINGS = {
 
 
 def stations_table(stations: tuple[Station, ...]) -> Table:
-    """Every ceiling of one worker, the bottleneck first and standing out."""
+    """Return every ceiling of one worker. The bottleneck is first and stands out."""
     columns = (
         text("station", "; ".join(f"{kind}: {meaning}" for kind, meaning in STATION_MEANINGS.items()), "kind"),
         text("op", "the op that is the station, where it is one", "op"),
@@ -42,7 +42,7 @@ def stations_table(stations: tuple[Station, ...]) -> Table:
 
 
 def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
-    """What to look at first; empty where no station is known."""
+    """Say what to look at first; empty if no station is known."""
     if not stations:
         return ""
     first = stations[0]
@@ -186,7 +186,7 @@ def pipeline_table(analysis: Analysis) -> Table:
 
 
 def functions_table(analysis: Analysis) -> Table:
-    """Which functions the input function has and lacks; without a row for runs that were saved before this was asked."""
+    """Return the functions that the input function has and lacks; no row for runs of earlier releases."""
     columns = (
         text("function", "what an input function should do", "name"),
         text("set", "whether it does", lambda use: YES_OR_NO[use.is_set]),

@@ -152,24 +152,24 @@ class Document:
         return tuple(section for section in (*self.first, *self.sections) if section.level != other)
 
 
-def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Section | None:
-    """Return a section of those parts that hold something; None without any."""
+def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Section:
+    """Return a section of those parts that hold something. Without a title it has that of its first table."""
     contents = {Text: "text", Facts: "pairs", Table: "rows", Copyable: "text"}
     held = tuple(part for part in parts if part is not None and getattr(part, contents.get(type(part), ""), True))
-    return Section(anchor=anchor, title=title, parts=held, **more) if held else None
+    title = title or next((part.title for part in held if isinstance(part, Table)), "")
+    return Section(anchor=anchor, title=title, parts=held, **more)
 
 
 def slug(text: str) -> str:
-    """Letters, digits, `_` and `-` of a text, for an anchor."""
+    """Return letters, digits, `_` and `-` of a text, for an anchor."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[:60] or "x"
 
 
-def present(*sections: Section | None) -> tuple[Section, ...]:
-    return tuple(found for found in sections if found is not None)
+def present(*sections: Section) -> tuple[Section, ...]:
+    """Return the sections that have a part."""
+    return tuple(found for found in sections if found.parts)
 
 
-# What stays in any case: the run itself and the user's code.
-KEPT = ("record", "code_change")
 # Letters of a text that a report shows; nobody reads on, and what is longer is whole in the JSON.
 LONGEST_SHOWN = 4000
 # Where a report counts in samples: in rates and in costs. An option is named as it is.
@@ -185,7 +185,7 @@ def in_elements(document: Document) -> Document:
     def counted(text: str) -> str:
         return _COUNTED.sub(lambda match: match[0].replace("a sample", "an element").replace("sample", "element"), text)
 
-    changed: Document = _with_texts(document, counted, KEPT)
+    changed: Document = _with_texts(document, counted, ("record", "code_change"))
     return changed
 
 
@@ -200,7 +200,7 @@ def shortened(document: Document) -> Document:
 
 
 def _with_texts(value: Any, change: Callable[[str], str], kept: Collection[str]) -> Any:
-    """A part of a document, or all of it, with its texts changed, but for fields that are kept and for text to copy."""
+    """Return a part of a document with its texts changed. Fields in `kept` and text to copy stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, tuple | list):
@@ -215,7 +215,7 @@ def _with_texts(value: Any, change: Callable[[str], str], kept: Collection[str])
 
 
 def table_of(title: str, columns: Iterable[Column], records: Iterable[Any], **more: Any) -> Table:
-    """A row for each record. Details (columns that only a wide line shows) are left out where no record has them."""
+    """Return a table with a row for each record. Columns that only a wide line shows are left out if no record has them."""
 
     def cell(column: Column, record: Any) -> str:
         value = value_of(record, column.of)
@@ -229,7 +229,7 @@ def table_of(title: str, columns: Iterable[Column], records: Iterable[Any], **mo
 
 
 def value_of(record: Any, of: Getter) -> Any:
-    """What a column shows of a record; None where a part of the path is missing."""
+    """Return the value of a record that a column shows; None if a part of the path is missing."""
     if not isinstance(of, str):
         return of(record)
     for name in of.split("."):
@@ -246,7 +246,7 @@ def text(name: str, meaning: str, of: Getter, **more: Any) -> Column:
 
 
 def rates(name: str, meaning: str, of: str) -> tuple[Column, Column]:
-    """An estimate of a rate, and its interval in a column of its own."""
+    """Return the columns of a rate and of its interval."""
 
     def interval(rate: Estimate) -> str:
         return MISSING if rate.low == rate.high else f"{format_rate_short(rate.low)}–{format_rate_short(rate.high)}"
@@ -260,7 +260,7 @@ def bare_rate(value: float | None) -> str:
 
 
 def source_text(op: Op | OpCost) -> str | None:
-    """The user's line, and beside it that of the package which built the op."""
+    """Return the user's line, and beside it the line of the package that built the op."""
     if op.source is None or op.library_source is None:
         return op.source and short_source(op.source)
     return f"{short_source(op.source)} (in {short_source(op.library_source)})"

@@ -57,7 +57,7 @@ def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
 
 
 def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
-    """The finding in words. `change`: `new` or `gone`, in a comparison."""
+    """Return the finding in words. `change`: `new` or `gone`, in a comparison."""
     at, gain = short_source(finding.source), finding.measured_gain if finding.is_gain and not change else None
     place = " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)
     has_rates = any(name.endswith("samples_per_s") and value is not None for name, value in finding.evidence.items())
@@ -91,7 +91,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
 
 
 def brief_cards(cards: tuple[Card, ...], none: str = "") -> tuple[Part, ...]:
-    """The first ones cut to size, and how many more there are."""
+    """Return the first cards, to be cut to size, and how many more there are."""
     more = len(cards) - FINDINGS_SHOWN
     shown = tuple(replace(card, is_brief=True) for card in cards[:FINDINGS_SHOWN])
     return (*(shown or (Text(text=none),)), Text(text=f"+{more} more" if more > 0 else "", tone="note"))
@@ -129,7 +129,7 @@ def change_of(before: str | None, after: str | None) -> Pairs:
 
 
 def ignored_sentence(analysis: Analysis) -> str:
-    """What comments in the user's code left out; empty where they left out nothing."""
+    """Say how many findings comments in the user's code left out; empty if none."""
     return f"{counted(analysis.ignored_count, 'finding')} ignored by comments in your code" if analysis.ignored_count else ""
 
 
@@ -220,18 +220,28 @@ def tuning_document(analysis: Analysis) -> Document:
                 Text(text=rest),
                 Text(text=ignored_sentence(analysis)),
             ),
-            section("tried", f"Not kept ({len(tried)})", *finding_cards(tried)) if tried else None,
-            None if patch is None else section("patch", "Patch", Facts(pairs=patch_facts(patch)), Copyable(label=where, text=diff)),
+            section("tried", f"Not kept ({len(tried)})", *finding_cards(tried)),
+            section("patch", "Patch", Facts(pairs=_patch_facts(patch)), Copyable(label=where, text=diff)),
         ),
     )
 
 
-def patch_facts(patch: Patch) -> Pairs:
+def _patch_facts(patch: Patch | None) -> Pairs:
+    if patch is None:
+        return ()
+    checked = f"the patched source gives the {_verified_text(patch.verified_elements, patch.pass_elements)}"
+    if not patch.proven:
+        checked = f"not offered: {patch.unproven_because or 'it was not tried'}"
+    elif patch.measured_gain is None:
+        checked += f"; its speed was not measured{f': {patch.unproven_because}' if patch.unproven_because else ''}"
+    else:
+        doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= LEAST_GAIN else ""
+        checked += f" at {_times_text(patch.measured_gain)} the rate{doubt}"
     apply = f"cd {shlex.quote(patch.folder)} && patch -p0 < FILE (--write-patch FILE)"
     return pairs(
         (
             ("holds", ", ".join(patch.codes) or "nothing"),
-            ("checked", _patch_check(patch)),
+            ("checked", checked),
             *(("by hand", said) for said in patch.by_hand),
             ("apply", apply if patch.diff and patch.proven and _is_diff(patch.diff) else None),
         )
@@ -239,21 +249,11 @@ def patch_facts(patch: Patch) -> Pairs:
 
 
 def _is_diff(text: str) -> bool:
-    """Whether a text is a unified diff of files in its folder. `patch` reads others, too, and some of those run commands."""
+    """Return whether a text is a unified diff of files in its folder. `patch` reads others, and some of those run commands."""
     lines = text.split("\n")
     names = [line[4:].split("\t")[0] for line in lines if line.startswith(("--- ", "+++ "))]
     is_inside = all(not name.startswith("/") and ".." not in name.split("/") for name in names)
     return lines[0].startswith("--- ") and is_inside and all(line[:1] in ("", " ", "+", "-", "@", "\\") for line in lines)
-
-
-def _patch_check(patch: Patch) -> str:
-    if not patch.proven:
-        return f"not offered: {patch.unproven_because or 'it was not tried'}"
-    proof = f"the patched source gives the {_verified_text(patch.verified_elements, patch.pass_elements)}"
-    if patch.measured_gain is None:
-        return f"{proof}; its speed was not measured{f': {patch.unproven_because}' if patch.unproven_because else ''}"
-    doubt = "; whether that is more than noise cannot be told" if patch.measured_gain.low <= LEAST_GAIN else ""
-    return f"{proof} at {_times_text(patch.measured_gain)} the rate{doubt}"
 
 
 def _times_text(gain: Estimate | None) -> str:

@@ -7,13 +7,12 @@ Ops that read their own elements, texts beyond any size and params that are no p
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model.launch_lines import launch_lines
 from cs_input_analyzer.model.params import params_from_json
-from cs_input_analyzer.records import Analysis, LaunchLines, Op
+from cs_input_analyzer.records import Analysis, LaunchLines
 from cs_input_analyzer.units import counted, visible
 
 # Functions of functions: those of real pipelines are three deep.
@@ -29,15 +28,12 @@ OTHER_LINES = (
 
 
 def check(run: Analysis) -> None:
-    """Raise UsageError where no walk over the run would end in a bounded time, or its params are no params."""
-    _check_ops(run.pipeline.ops)
+    """Raise UsageError if the params are no params, or no walk over the ops would end in a bounded time."""
     try:
         params_from_json(run.options.params_json or "null")
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise UsageError("options.params_json: this is not the JSON of params") from None
-
-
-def _check_ops(ops: Sequence[Op]) -> None:
+    ops = run.pipeline.ops
     if len(ops) > MOST_OPS:
         raise UsageError(f"pipeline.ops: {counted(len(ops), 'op')} are more than any pipeline has, which is {MOST_OPS:,} at most")
     holders = {op.name: op.within for op in ops}

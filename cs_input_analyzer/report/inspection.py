@@ -48,7 +48,7 @@ def verdict_facts(found: RunInspection) -> Pairs:
 
 
 def rate_facts(found: RunInspection) -> Pairs:
-    """Every rate that was seen, or follows from what was."""
+    """Return every rate that was seen, or follows from those."""
     rates = found.rates
     facts: list[tuple[str, str]] = []
     if rates.steady_samples_per_s is not None:

@@ -34,8 +34,8 @@ def masked(run: Analysis) -> Analysis:
         command=texts["command"],
         options=options,
         pipeline=replace(run.pipeline, target=texts["target"]),
-        capture=None if run.capture is None else replace(run.capture, command=texts["captured"]),
-        parent=None if run.parent is None else replace(run.parent, command=texts["parent"]),
+        capture=run.capture and replace(run.capture, command=texts["captured"]),
+        parent=run.parent and replace(run.parent, command=texts["parent"]),
     )
     found: Analysis = _hidden(changed, secrets)
     plan = found.recommendation
@@ -56,12 +56,9 @@ def _masked_options(options: Options) -> tuple[Options, Secrets]:
     changed: dict[str, Any] = {}
     secrets = Secrets()
     if options.params_json is not None:
-        try:
-            params, of_params = masked_params(params_from_json(options.params_json))
-        except (ValueError, TypeError, AttributeError, RecursionError):  # no params, of a run that was made by hand
-            params, of_params = None, Secrets()
-        if of_params:
-            changed["params_json"], secrets = params_to_json(params), of_params
+        params, secrets = masked_params(params_from_json(options.params_json))
+        if secrets:
+            changed["params_json"] = params_to_json(params)
     for name in COMMANDS:
         text = getattr(options, name)
         if text is not None:
@@ -71,7 +68,7 @@ def _masked_options(options: Options) -> tuple[Options, Secrets]:
 
 
 def _hidden(value: Any, secrets: Secrets, *, is_prose: bool = True) -> Any:
-    """The value with the secrets hidden in all of its texts. What holds none stays the very same object."""
+    """Return the value with the secrets hidden in all of its texts; the very same object if it holds none."""
     if isinstance(value, str):
         return secrets.hide(value, is_prose=is_prose)
     if isinstance(value, tuple):

@@ -90,6 +90,7 @@ def storage_facts(storage: Storage | None) -> Pairs:
         eviction = f"--cache cold emptied this host's cache of these files{servers}"
     elif storage.evicted is False:
         eviction = "FAILED: --cache cold could not empty this host's cache of these files: the measured rates are not cold ones"
+    readers = "" if alone is None else f"{format_estimate(alone)} in one worker, {AS_MEASURED}: {READERS_ALONE}"
     return pairs(
         (
             ("directory", storage.directory),
@@ -97,7 +98,7 @@ def storage_facts(storage: Storage | None) -> Pairs:
             ("dataset", format_bytes(storage.dataset_bytes)),
             ("page cache", cached),
             ("eviction", eviction),
-            ("readers alone", f"{format_estimate(alone)} in one worker, {AS_MEASURED}: {READERS_ALONE}" if alone else None),
+            ("readers alone", readers),
         )
     )
 
@@ -223,7 +224,7 @@ def _noise(noise: Noise) -> str:
 
 
 def options_facts(options: Options) -> Pairs:
-    """Every choice that is not the default one, by its name in `Options`."""
+    """Return every choice that is not the default, by its name in `Options`."""
     chosen = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     defaults = {field.name: field.default for field in dataclasses.fields(options)}
     return tuple((name, one_line(_text(value))) for name, value in chosen.items() if value != defaults[name])

@@ -43,7 +43,7 @@ def pictures_of(analysis: Analysis) -> dict[str, Chart]:
 
 
 def supply_demand(analysis: Analysis) -> Chart | None:
-    """Throughput against input workers: the interval band, the demand, the plan, the launch in use."""
+    """Draw throughput against input workers: the interval band, the demand, the plan, the launch in use."""
     curve, plan = throughput_curve(analysis), analysis.recommendation
     if plan is None or not curve:
         return None
@@ -116,7 +116,7 @@ def _rates(rate: Estimate) -> Row:
 
 
 def batch_gaps(analysis: Analysis) -> Chart | None:
-    """How the time between two batches scatters, and how that stands to what the accelerator needs."""
+    """Draw how the time between two batches scatters, beside the time that the accelerator needs."""
     measurement = shown_measurement(analysis)
     gaps = [] if measurement is None else [gap for worker in measurement.workers for gap in worker.batch_gaps_s]
     rows = [
@@ -167,7 +167,7 @@ def _gap_layers(rows: list[Row], measurement: Measurement, wanted: float | None)
 
 
 def rate_over_time(analysis: Analysis) -> Chart | None:
-    """The transient that was cut off, and the window that was kept."""
+    """Draw the transient that was cut off, and the window that was kept."""
     measurement = shown_measurement(analysis)
     timed = () if measurement is None else tuple(filter(_blocks, measurement.workers))
     if measurement is None or not timed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Options, Validation, ValidationRow
+from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Validation, ValidationRow
 from cs_input_analyzer.report.document import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs, titled
 from cs_input_analyzer.units import (
@@ -50,6 +50,11 @@ NEAR = 1.5
 
 def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
     """Return what the launch will do, and on what that rests."""
+    demand, asked = f"unknown: {GIVE_A_DEMAND}", f"{format_ratio(analysis.options.headroom_ratio)} headroom asked for"
+    if plan.meets_demand is not None and plan.headroom_ratio is not None:
+        demand = f"met ({asked})"
+        if not plan.meets_demand:
+            demand = f"NOT met ({asked}): no launch of this cluster does better, limited by {plan.limited_by}"
     limit, numa_cpus = LIMITS.get(plan.limited_by, plan.limited_by), analysis.host.numa_cpus
     if numa_cpus and plan.cpus_per_task > numa_cpus:
         spanned = counted(-(-plan.cpus_per_task // numa_cpus), "NUMA node")
@@ -66,7 +71,7 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
     return pairs(
         (
             ("predicted", f"{format_estimate(plan.predicted_samples_per_s)}, 90 % interval"),
-            ("demand", _demand_met(plan, analysis.options)),
+            ("demand", demand),
             ("limited by", limit),
             ("why", plan.why),
             ("input workers", f"{format_count(plan.input_workers)} stream ({idle})"),
@@ -74,15 +79,6 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
             ("extrapolation", f"{beyond}; {again}"),
         )
     )
-
-
-def _demand_met(plan: LaunchPlan, options: Options) -> str:
-    if plan.meets_demand is None or plan.headroom_ratio is None:
-        return f"unknown: {GIVE_A_DEMAND}"
-    asked = f"{format_ratio(options.headroom_ratio)} headroom asked for"
-    if plan.meets_demand:
-        return f"met ({asked})"
-    return f"NOT met ({asked}): no launch of this cluster does better, limited by {plan.limited_by}"
 
 
 def alternatives_table(plan: LaunchPlan, currency: str = "") -> Table:
@@ -101,7 +97,7 @@ def alternatives_table(plan: LaunchPlan, currency: str = "") -> Table:
 
 
 def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
-    """What the workers of a node hold, by launch, beside what a node has."""
+    """Return the memory that the workers of a node need, by launch, beside the memory of a node."""
     held = number("memory\nper node", "that the workers of one node need", "memory_bytes_per_node", format_bytes)
     remark = f"A node has {format_bytes(cluster.memory_bytes_per_node)}."
     place, launches = _launches(plan)
@@ -110,7 +106,7 @@ def memory_table(plan: LaunchPlan, cluster: Cluster) -> Table:
 
 
 def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
-    """The alternatives with the plan among them, by nodes, and its place there."""
+    """Return the place of the plan among its alternatives, by nodes, and all of them."""
     place = sum(other.layout.nodes < plan.nodes or other.is_current for other in plan.alternatives)
     return place, (
         *plan.alternatives[:place],
@@ -178,6 +174,12 @@ def cluster_facts(cluster: Cluster) -> Pairs:
     """Return what is known of the nodes that are planned for, its source, and what an unknown number does to the plan."""
     model = f", {cluster.cpu_model}" if cluster.cpu_model else ""
     size = f"{format_count(cluster.cpus_per_node)} CPUs and {format_bytes(cluster.memory_bytes_per_node)} each"
+    speed = f"speed unknown: taken as this host's, interval widened (--node-speed, or {ON_A_NODE})"
+    if cluster.speed_ratio is not None and cluster.speed_basis == "this host":
+        speed = "that of this host, which measured"
+    elif cluster.speed_ratio is not None:
+        times = format_estimate(cluster.speed_ratio, lambda value: MISSING if value is None else f"{value:.3g} times")
+        speed = f"{times} as fast as one of this host, {SPEED_BASES[cluster.speed_basis]}"
     threads = cluster.threads_per_core
     smt = "none: each CPU is a core" if threads == 1 else f"{format_count(threads)} threads per core: a further one counts less"
     if threads is None:
@@ -187,7 +189,7 @@ def cluster_facts(cluster: Cluster) -> Pairs:
     return pairs(
         (
             ("nodes", f"{format_count(cluster.nodes)} of {cluster.name}, {size}{model}"),
-            ("node's CPU", _node_speed(cluster)),
+            ("node's CPU", speed),
             ("SMT", smt),
             ("memory bandwidth", _bandwidth(moved, "in each node", f"memory_bandwidth {IN_FILE}")),
             ("network", _bandwidth(link, "for each node, in each direction", f"network_per_node {IN_FILE}")),
@@ -195,16 +197,6 @@ def cluster_facts(cluster: Cluster) -> Pairs:
             ("known from", cluster.source),
         )
     )
-
-
-def _node_speed(cluster: Cluster) -> str:
-    """How fast a CPU of a node is beside one of the measuring host, and how that is known."""
-    if cluster.speed_ratio is None:
-        return f"speed unknown: taken as this host's, interval widened (--node-speed, or {ON_A_NODE})"
-    if cluster.speed_basis == "this host":
-        return "that of this host, which measured"
-    times = format_estimate(cluster.speed_ratio, lambda value: MISSING if value is None else f"{value:.3g} times")
-    return f"{times} as fast as one of this host, {SPEED_BASES[cluster.speed_basis]}"
 
 
 def _bandwidth(bytes_per_s: float | None, of_what: str, said_by: str) -> str:

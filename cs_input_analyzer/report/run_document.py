@@ -45,7 +45,7 @@ NEWEST = ""
 
 
 def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = None, run_file: str | None = None) -> Document:
-    """The report of a run. Rates are in elements per second where nobody knows how many samples an element holds.
+    """Return the report of a run. Rates are in elements per second if nobody knows how many samples an element holds.
 
     Args:
         charts: pictures by their name, for a format that draws them.
@@ -89,7 +89,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
 
 
 def _notices(analysis: Analysis) -> tuple[str, ...]:
-    """What a reader must know before the answer: what was interrupted, and who did not end well."""
+    """Return what a reader must know before the answer: an interruption, workers that did not end well."""
     stopped = ("INTERRUPTED: this holds what was measured until then.",) if analysis.interrupted else ()
     bad = [worker for launch in analysis.measurements for worker in launch.workers if workers.ended_badly(worker)]
     if not bad or analysis.interrupted:
@@ -138,7 +138,7 @@ def launch_notes(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def next_command(analysis: Analysis, file: str) -> str:
-    """What helps most: a demand, nodes that a launch fits, a fix, a trial of the launch, or the launch itself."""
+    """Return the most helpful command: for a demand, for nodes, for a fix, for a trial of the launch, or for the launch itself."""
     if analysis.consumption is None:
         return command("plan", file, "--demand SAMPLES_PER_S")
     if analysis.recommendation is None:
@@ -156,8 +156,8 @@ def command(*words: str) -> str:
 
 def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
     shown, has_nodes = shown_measurement(analysis), workers.shown_launch(analysis) is not None
-    measured = workers.measured_table(analysis)
     of_each = workers.workers_table(shown) if shown is not None and len(shown.workers) > 1 else None
+    measured = workers.measured_table(analysis)
     return present(
         section(
             "measured",
@@ -169,7 +169,7 @@ def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section,
             charts.get("rate-over-time"),
             charts.get("batch-gaps"),
         ),
-        section("workers", of_each.title if of_each is not None else "", of_each),
+        section("workers", "", of_each),
         section(
             "nodes",
             "Several nodes" if has_nodes else "The engine",
@@ -180,15 +180,13 @@ def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section,
 
 
 def _pipeline(analysis: Analysis) -> tuple[Section, ...]:
-    profile, storage, stations = costs.shown_profile(analysis), analysis.storage, costs.stations_table(analysis.stations)
-    title, limit = "", costs.bottleneck_sentence(analysis.stations)
-    spent: tuple[Part | None, ...] = ()
-    if profile is not None and profile.ops:
-        table = costs.op_cost_table(profile)
-        title, spent = table.title, (Text(text=costs.costliest_sentence(profile)), table)
+    profile, storage, stations = costs.shown_profile(analysis), analysis.storage, analysis.stations
+    spent: tuple[Part, ...] = ()
+    if profile is not None:
+        spent = (Text(text=costs.costliest_sentence(profile)), costs.op_cost_table(profile))
     return present(
-        section("bottleneck", stations.title, Text(text=limit), stations),
-        section("costs", title, *spent),
+        section("bottleneck", "", Text(text=costs.bottleneck_sentence(stations)), costs.stations_table(stations)),
+        section("costs", "", *spent),
         section(
             "storage",
             "Storage",
@@ -247,7 +245,7 @@ def _method(analysis: Analysis, left_out: Sequence[str]) -> tuple[Section, ...]:
 
 
 def _command(text: str) -> tuple[Part, ...]:
-    """The command of the run: to copy where it is one of ours and every word is quoted as we do it, else as words of its file."""
+    """Return the command of the run: to copy if it is one of ours and quoted as we do it, else as words of its file."""
     words: list[str] = []
     if len(text) <= LONGEST_COMMAND:
         with contextlib.suppress(ValueError):  # an open quote

@@ -51,7 +51,7 @@ ROW_STYLES = {"worse": "red", "better": "green", "same": "", "other": "cyan"}
 
 
 def to_console(document: Document, *, full: bool = False, width: int | None = None, color: bool = False) -> str:
-    """The report, every line at most `width` columns (80 where None) but for the lines that are to be copied.
+    """Return the report. Lines have at most `width` columns (80 if None), except lines to copy.
 
     Without `full` it has at most `MOST_LINES` lines, lines to copy counted once. With `color=False` there is no escape sequence.
     """
@@ -66,7 +66,7 @@ def to_console(document: Document, *, full: bool = False, width: int | None = No
 
 
 def _printed(document: Document, width: int | None, color: bool, most: int | None) -> str:
-    """`most`: lines that one text may take in a short report; None is the long one."""
+    """Return the report. `most`: lines that one text may take in a short report; None for the long one."""
     out, is_full = io.StringIO(), most is None
     console = console_on(out, width, color)
     if document.headline:
@@ -93,42 +93,36 @@ def _part(console: Console, part: Part, most: int | None) -> None:
     elif isinstance(part, Facts) and part.is_large:
         copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
-        _facts(console, part.pairs, most)
+        pairs = part.pairs
+        if most is not None:
+            room = console.width - max((len(label) for label, _ in pairs), default=0) - 4
+            pairs = tuple((label, _shortened(_PATH.sub(r"…\1", text), room, most)) for label, text in pairs)
+        facts_on(console, pairs)
     elif isinstance(part, Table):
         table_on(console, part, [ROW_STYLES[mark] for mark in part.marks])
-    elif isinstance(part, Card) and part.is_brief:
-        _brief_card(console, part, most)
     elif isinstance(part, Card):
-        _card(console, part)
+        _card(console, part, most)
     elif isinstance(part, Copyable) and part.instead:
         line_on(console, f"{part.label}: {part.instead}", style="dim")
     elif isinstance(part, Copyable):
         copyable_on(console, part.text, part.label if most is None else "")
 
 
-def _facts(console: Console, pairs: Pairs, most: int | None) -> None:
-    if most is not None:
-        room = console.width - max((len(label) for label, _ in pairs), default=0) - 4
-        pairs = tuple((label, _shortened(_PATH.sub(r"…\1", text), room, most)) for label, text in pairs)
-    facts_on(console, pairs)
-
-
-def _brief_card(console: Console, card: Card, most: int | None) -> None:
-    head = " ".join(filter(None, (card.code, card.at or card.op, card.gain)))
-    line_on(console, _shortened(head, console.width, 1), style="bold")
-    line_on(console, _shortened(card.message, console.width - 2, 2), indent="  ")
-    if card.fix:
-        line_on(console, _shortened(f"→ {card.fix}", console.width - 2, most), indent="  ")
-
-
 def _shortened(text: str, width: int, most: int | None) -> str:
-    """As much of a text as `most` lines of that width hold."""
+    """Return as much of a text as `most` lines of that width hold."""
     if most is None:
         return text
     return "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
 
 
-def _card(console: Console, card: Card) -> None:
+def _card(console: Console, card: Card, most: int | None) -> None:
+    if card.is_brief:
+        head = " ".join(filter(None, (card.code, card.at or card.op, card.gain)))
+        line_on(console, _shortened(head, console.width, 1), style="bold")
+        line_on(console, _shortened(card.message, console.width - 2, 2), indent="  ")
+        if card.fix:
+            line_on(console, _shortened(f"→ {card.fix}", console.width - 2, most), indent="  ")
+        return
     change = f"{card.change}: " if card.change else ""
     line_on(console, f"{change}{card.severity} {card.code}: {card.message}", style=SEVERITY_STYLES[card.severity])
     facts_on(console, card.facts)
@@ -137,7 +131,7 @@ def _card(console: Console, card: Card) -> None:
 
 
 def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:
-    """A terminal that writes to `out` and looks at nothing else."""
+    """Return a terminal that writes to `out` and looks at nothing else."""
     from rich.console import Console
 
     return Console(
@@ -157,12 +151,12 @@ def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:
 
 
 def text_of(out: io.StringIO) -> str:
-    """What was printed, without the spaces that pad cells to their column."""
+    """Return the printed text without the spaces that pad cells to their column."""
     return "\n".join(line.rstrip(" ") for line in out.getvalue().splitlines()) + "\n"
 
 
 def heading_on(console: Console, title: str, *, is_apart: bool = True) -> None:
-    """A line across the terminal, with a blank one before it where it `is_apart`."""
+    """Print a line across the terminal, with a blank line before it if it `is_apart`."""
     from rich.text import Text as Styled
 
     if is_apart:
@@ -171,7 +165,7 @@ def heading_on(console: Console, title: str, *, is_apart: bool = True) -> None:
 
 
 def line_on(console: Console, text: str, *, style: str = "", indent: str = "") -> None:
-    """A paragraph, folded at the width; lines after a newline of its own are indented as the first."""
+    """Print a paragraph, folded at the width; its further lines are indented as the first."""
     from rich.text import Text as Styled
 
     console.print(Styled(indent + cut(visible(text)).replace("\n", f"\n{' ' * len(indent)}"), style=style, overflow="fold"))
@@ -192,7 +186,7 @@ def facts_on(console: Console, facts: Pairs) -> None:
 
 
 def copyable_on(console: Console, text: str, label: str = "") -> None:
-    """Lines as they are to be pasted: unbroken, unindented, nothing before them on the line."""
+    """Print lines as they are to be pasted: unbroken, unindented, nothing before them on the line."""
     from rich.text import Text as Styled
 
     if label:
@@ -202,7 +196,7 @@ def copyable_on(console: Console, text: str, label: str = "") -> None:
 
 
 def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None:
-    """`styles`: of the rows, one for each; none: the row that stands out is bold."""
+    """Print a table. `styles`: one for each row; without any, the row that stands out is bold."""
     from rich.cells import cell_len
     from rich.table import Table as Grid
     from rich.text import Text as Styled

@@ -72,16 +72,15 @@ def to_csv(analysis: Analysis) -> str:
     except ImportError:
         raise UsageError("the format csv needs pandas: pip install pandas") from None
 
+    def safe(cell: Any) -> Any:
+        """Return a text that no program acts on: no formula, and no control character. Other cells stay."""
+        shown = visible(cell) if isinstance(cell, str) else cell
+        return f"'{shown}" if isinstance(cell, str) and shown.lstrip().startswith(FORMULA_STARTS) else shown
+
     document: Any = plain(analysis.measurements)
     launches = [({**launch, "number": number}, launch["workers"]) for number, launch in enumerate(document)]
     rows = [{**worker, "launch": launch} for launch, workers in launches for worker in workers]
-    frame = pd.json_normalize(rows).reindex(columns=[*COLUMNS]).map(lambda cell: _safe(cell) if isinstance(cell, str) else cell)
+    frame = pd.json_normalize(rows).reindex(columns=[*COLUMNS]).map(safe)
     with np.errstate(invalid="ignore"):  # of floats that no whole number is as large as
         whole = frame.convert_dtypes()  # whole numbers stay whole beside missing ones
     return str(whole.to_csv(index=False, lineterminator="\n"))
-
-
-def _safe(text: str) -> str:
-    """Return a text that no program acts on: no formula, and no control character."""
-    shown = visible(text)
-    return f"'{shown}" if shown.lstrip().startswith(FORMULA_STARTS) else shown

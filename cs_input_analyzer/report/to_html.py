@@ -78,7 +78,7 @@ def to_html(document: Document) -> str:
 
 
 def templates_dir() -> Path:
-    """The folder of the templates: inside the package in a wheel, `reports/templates` in a checkout or an editable install.
+    """Return the folder of the templates: in the package of a wheel, `reports/templates` in a checkout or an editable install.
 
     Raises:
         AnalyzerError: it is in neither place.
@@ -125,7 +125,7 @@ def _breakable(text: str) -> Markup:
 
 @functools.cache
 def _library() -> str:
-    """The charting library as one text, which must not end the element that it is put into. Raises AnalyzerError as `to_html`."""
+    """Return the charting library as one text, which must not end its element. Raise AnalyzerError as `to_html`."""
     try:
         parts = [(templates_dir() / "vendor" / name).read_text(encoding="utf-8") for name in LIBRARY]
     except OSError as error:

@@ -51,7 +51,7 @@ PLACE = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 
 
 def to_json(analysis: Analysis | Comparison | RunInspection, *, indent: int | None = 1) -> str:
-    """The run file, ending in a newline. `indent=None` writes it on one line.
+    """Return the run file, ending in a newline; on one line for `indent=None`.
 
     Raises:
         ValueError: a number is NaN or infinite (missing is `None`): our own bug, told with its place.
@@ -61,7 +61,7 @@ def to_json(analysis: Analysis | Comparison | RunInspection, *, indent: int | No
 
 
 def script_safe(text: str) -> str:
-    """JSON that no HTML reader takes for a tag, or for a mistake: those characters as JSON's own escapes."""
+    """Return JSON that no HTML reader takes for a tag or a mistake: those characters are JSON's own escapes."""
     return NOT_IN_SCRIPT.sub(_escaped, text)
 
 
@@ -70,7 +70,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def plain(value: object, place: Place = ()) -> object:
-    """Records, mappings and tuples as what `json` writes; derived numbers that readers expect are added here."""
+    """Return records, mappings and tuples as `json` writes them, with derived numbers that readers expect."""
     if isinstance(value, str):
         return LONE_SURROGATE.sub(_escaped, value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -91,7 +91,7 @@ def plain(value: object, place: Place = ()) -> object:
 
 
 def load(path: Path | str) -> Analysis:
-    """A saved run: the JSON file, or the HTML report that holds it (told apart by content, not by name).
+    """Return a saved run: of a JSON file or of an HTML report that holds it (told apart by content, not by name).
 
     Raises:
         UsageError: the file is missing, unreadable, not text, or not a run.
@@ -111,7 +111,7 @@ def load(path: Path | str) -> Analysis:
 
 
 def from_html(text: str, *, origin: str) -> Analysis:
-    """The run that an HTML report holds. Raises UsageError as `from_json`, and where there is no run in the page."""
+    """Return the run that an HTML report holds. Raise UsageError as `from_json`, and if there is no run in the page."""
     begin = next((tag for tag in SCRIPT.finditer(text) if RUN_ID.search(tag[1])), None)
     if begin is None:
         raise UsageError(f"{origin}: an HTML page without a run of cs_input_analyzer in it")
@@ -170,7 +170,7 @@ def _parse(text: str, origin: str) -> dict[str, object]:
 
 
 def _unreadable_values(value: object, place: Place) -> Iterator[tuple[Place, str]]:
-    """Values that JSON readers disagree about. (`1e999` is legal JSON and infinite once read.)"""
+    """Yield values that JSON readers disagree about. (`1e999` is legal JSON and infinite once read.)"""
     if isinstance(value, float) and not math.isfinite(value):
         yield place, f"{_shown(value)} is not a number that can be reported; a missing number is written null"
     elif isinstance(value, int) and abs(value) > LARGEST_COUNT:
@@ -196,7 +196,7 @@ def _mistake(message: str) -> str:
 
 
 def _path(place: Place) -> str:
-    """`("measurements", 0, "samples_per_s")` -> `measurements[0].samples_per_s`."""
+    """Return `measurements[0].samples_per_s` for `("measurements", 0, "samples_per_s")`."""
     text = ""
     for step in place:
         text += f"[{step}]" if isinstance(step, int) else f".{step}"
@@ -216,7 +216,7 @@ def _reason(error: Exception) -> str:
 
 
 def _completed(run: Analysis, document: Mapping[str, object]) -> Analysis:
-    """The run with what release 0.1 did not store: it stood in a text, or was searched for again. `document` is its JSON."""
+    """Return the run with what release 0.1 did not store but searched for again. `document` is its JSON."""
     if "supply" in document:
         return run
     plan = run.recommendation
@@ -227,7 +227,7 @@ def _completed(run: Analysis, document: Mapping[str, object]) -> Analysis:
 
 
 def searched_supply(run: Analysis) -> Estimate | None:
-    """The rate that the verdict judged: predicted for its layout if there is a prediction, else measured there."""
+    """Return the rate that the verdict judged: predicted for its layout if there is a prediction, else measured there."""
     layout, plan = run.verdict_layout, run.recommendation
     if plan is not None:
         predicted = {other.layout: other.predicted_samples_per_s for other in reversed(plan.alternatives)}

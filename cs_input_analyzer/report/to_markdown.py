@@ -23,7 +23,7 @@ _BACKTICKS = re.compile("`+")
 
 
 def to_markdown(document: Document, *, full: bool = False) -> str:
-    """GitHub's Markdown. No text of a user can act in it: it is escaped, or stands in a code block."""
+    """Return GitHub's Markdown. No text of a user can act in it: it is escaped, or stands in a code block."""
     lines = [f"## {_plain(document.headline or document.title)}", "", _code(document.name)]
     lines += [line for notice in document.notices for line in ("", f"**{_plain(notice)}**")]
     for section in document.shown(full=full):
@@ -68,7 +68,7 @@ def _table(table: Table) -> Iterator[str]:
 
 
 def _block(text: str, language: str = "") -> Iterator[str]:
-    """A code block whose fence is longer than any run of backticks in it."""
+    """Yield a code block with a fence longer than any run of backticks in it."""
     fence = "`" * max(3, *(len(run) + 1 for run in ["", *_BACKTICKS.findall(text)]))
     yield from ("", f"{fence}{language}", *visible(text).rstrip("\n").split("\n"), fence)
 
@@ -80,7 +80,7 @@ def _code(text: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Text at the start of a line."""
+    """Return text for the start of a line."""
     shown = _plain(text).lstrip()
     begins = _BEGINS.match(shown)
     if begins is None:
@@ -89,7 +89,7 @@ def _paragraph(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text inside of a line; words of which a link would be made stand as code, in which nothing acts."""
+    """Return text for the inside of a line. A word that would become a link stands as code, in which nothing acts."""
     return _WORD.sub(_word, visible(text).replace("\n", " "))
 
 

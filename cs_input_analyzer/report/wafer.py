@@ -16,8 +16,7 @@ _BLOCK = re.compile(r"(?<=block)\d+")
 
 
 def wafer_document(found: WaferPrediction) -> Document:
-    table = wafer_table(found)
-    only = section("wafer", table.title, Facts(pairs=wafer_facts(found)), table)
+    only = section("wafer", "", Facts(pairs=wafer_facts(found)), wafer_table(found))
     return Document(kind="wafer", title="Wafer model", name=found.network, first=present(only))
 
 
@@ -50,7 +49,7 @@ def wafer_facts(found: WaferPrediction) -> Pairs:
 
 
 def wafer_table(found: WaferPrediction) -> Table:
-    """One row for each kernel or block; equal blocks of a deep network stand in one row."""
+    """Return a row for each kernel or block; equal blocks of a deep network share one."""
     groups: dict[KernelRow, list[KernelRow]] = {}
     for row in found.rows:
         groups.setdefault(replace(row, name=_BLOCK.sub("*", row.name)), []).append(row)
@@ -71,5 +70,5 @@ def wafer_table(found: WaferPrediction) -> Table:
 
 
 def wafer_json(found: WaferPrediction) -> str:
-    """The consumption, as it stands in a run, with everything that the model says beside it."""
+    """Return the consumption as it stands in a run, with everything that the model says beside it."""
     return json.dumps({**asdict(found), **asdict(from_model(found))}, indent=1, allow_nan=False) + "\n"

@@ -28,19 +28,18 @@ GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or wit
 
 
 def one_line(text: str) -> str:
-    """`visible`, with newlines shown as `\\n`."""
+    """Return `visible` text, with newlines shown as `\\n`."""
     return visible(text).replace("\n", "\\n")
 
 
 def pairs(facts: Iterable[tuple[str, str | None]]) -> Pairs:
-    """Labels with their texts on one line each; those without a text are left out."""
+    """Return labels with their texts on one line each; those without a text are left out."""
     return tuple((label, one_line(text)) for label, text in facts if text)
 
 
 def verdict_sentence(verdict: str) -> str:
     """Return whether the accelerator starves. How sure that is stays in the JSON."""
-    word, meaning, _ = VERDICTS[verdict]
-    return f"{word}: {meaning}"
+    return ": ".join(VERDICTS[verdict][:2])
 
 
 def is_another(idle_factor: float) -> bool:
@@ -49,7 +48,7 @@ def is_another(idle_factor: float) -> bool:
 
 
 def factor_text(idle_factor: float) -> str:
-    """`on an idle node 1.42 times as measured`."""
+    """Return `on an idle node 1.42 times as measured`."""
     return f"{ON_IDLE_NODE} {idle_factor:.2f} times {AS_MEASURED}"
 
 
@@ -79,7 +78,7 @@ def factor_sentence(analysis: Analysis) -> str:
 
 
 def supply_and_demand(analysis: Analysis) -> Pairs:
-    """The two sides of the verdict, each with its interval, and what to do where one is missing."""
+    """Return the two sides of the verdict, each with its interval, and what to do if one is missing."""
     samples, options, consumption = analysis.pipeline.samples_per_element, analysis.options, analysis.consumption
     facts: list[tuple[str, str]] = []
     plan = analysis.recommendation
@@ -144,7 +143,7 @@ def _tasks(analysis: Analysis) -> str:
 
 
 def _settles(supply: Estimate, demand: Estimate) -> str:
-    """Why neither side can be called, and what would settle it: the wider interval made narrower."""
+    """Say why neither side can be called, and what would settle it: the wider interval made narrower."""
     why = "the intervals of supply and demand overlap too far for a verdict: "
     if supply.low <= 0 or (demand.low > 0 and demand.high / demand.low < supply.high / supply.low):
         return f"{why}the supply's is the wider one, and a longer --max-seconds, or validate on the nodes, would narrow it"
@@ -163,13 +162,13 @@ def demand_text(consumption: Consumption, options: Options) -> str:
 
 
 def confirming_measurement(analysis: Analysis) -> Measurement | None:
-    """The run that measured with the planned worker count. (An edited file may point beside the list.)"""
+    """Return the launch that measured with the planned worker count. (An edited file may point beside the list.)"""
     index = analysis.recommendation.confirmed_by if analysis.recommendation is not None else None
     return analysis.measurements[index] if index is not None and 0 <= index < len(analysis.measurements) else None
 
 
 def shown_measurement(analysis: Analysis) -> Measurement | None:
-    """The run that the plan rests on, else the last lone worker that delivered, else the last run that did."""
+    """Return the launch that the plan rests on, else the last lone worker that delivered, else the last launch that did."""
     confirming = confirming_measurement(analysis)
     if confirming is not None:
         return confirming
@@ -179,18 +178,18 @@ def shown_measurement(analysis: Analysis) -> Measurement | None:
 
 
 def workers_text(started: int, announced: int) -> str:
-    """`2`, or `2 of 5` where TF_CONFIG announced more than were started."""
+    """Return `2`, or `2 of 5` if TF_CONFIG announced more than were started."""
     return format_count(started) if announced == started else f"{format_count(started)} of {format_count(announced)}"
 
 
 def short_source(source: str | None) -> str:
-    """`…/pipelines/input_fn.py:42`: of a path, the file and its folder."""
+    """Return the file and its folder: `…/pipelines/input_fn.py:42`."""
     parts = one_line(source or "").split("/")
     return "/".join(parts) if len(parts) <= 3 else "/".join(("…", *parts[-2:]))
 
 
 def named_values(values: Mapping[str, Any]) -> list[str]:
-    """`share_ratio=0.41`, `bytes=1024`; what is not known is left out."""
+    """Return `share_ratio=0.41`, `bytes=1024`; without unknown values."""
     return [f"{key}={_value(value)}" for key, value in values.items() if value is not None]
 
 

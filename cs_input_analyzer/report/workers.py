@@ -55,7 +55,7 @@ def _words(status: WorkerStatus) -> str:
 
 
 def troubles(analysis: Analysis) -> tuple[str, ...]:
-    """One line for each worker that did not end well, with what it said."""
+    """Return a line for each worker that did not end well, with its message."""
     lines: list[str] = []
     for launch in analysis.measurements:
         bad = [worker for worker in launch.workers if ended_badly(worker)]
@@ -86,7 +86,7 @@ WORKER_COLUMNS = (
 
 
 def workers_table(launch: Measurement) -> Table:
-    """One row for each worker, the slowest standing out."""
+    """Return a row for each worker. The slowest stands out."""
     shown, slow = workers_to_show(launch.workers, MOST_WORKERS), {worker.index for worker in launch.stragglers}
     remarks: tuple[str, ...] = ()
     if len(shown) < len(launch.workers):
@@ -110,7 +110,7 @@ def workers_table(launch: Measurement) -> Table:
 
 
 def workers_to_show(workers: tuple[WorkerResult, ...], most: int) -> tuple[WorkerResult, ...]:
-    """At most `most` of them, in their order: evenly from those that did not end well and the slowest to the fastest."""
+    """Return at most `most` workers, in their order: evenly from the lost and the slowest to the fastest."""
     if len(workers) <= most:
         return workers
     rates = [0.0 if worker.samples_per_s is None else worker.samples_per_s.estimate for worker in workers]
@@ -120,20 +120,20 @@ def workers_to_show(workers: tuple[WorkerResult, ...], most: int) -> tuple[Worke
 
 
 def longest_tail(measurement: Measurement) -> tuple[BatchGap, WorkerResult] | None:
-    """The gaps of the worker with the longest tail."""
+    """Return the batch gaps of the worker with the longest tail."""
     gaps = [(worker.batch_gap_s, worker) for worker in measurement.workers if worker.batch_gap_s is not None]
     return max(gaps, key=lambda pair: pair[0].p99, default=None)
 
 
 def shown_launch(analysis: Analysis) -> Measurement | None:
-    """The last launch over the most nodes; None where all ran on one."""
+    """Return the last launch over the most nodes; None if all ran on one."""
     several = [launch for launch in analysis.measurements if launch.layout.nodes > 1]
     most = max((launch.layout.nodes for launch in several), default=0)
     return next((launch for launch in reversed(several) if launch.layout.nodes == most), None)
 
 
 def node_facts(analysis: Analysis) -> Pairs:
-    """Who stayed behind, what the engine noted, what the storage gave."""
+    """Return who stayed behind, what the engine noted, and what the storage gave."""
     launch, facts = shown_launch(analysis), []
     if launch is not None:
         facts.append(("stragglers", straggler_text(launch)))
@@ -153,18 +153,17 @@ def straggler_text(launch: Measurement) -> str:
 
 
 def excerpt(analysis: Analysis) -> Analysis:
-    """The run itself where it fits a page, else without the traces of most workers; `left_out` says so.
+    """Return the run itself if it fits a page, else without the traces of most workers; `left_out` says so.
 
     Every number that a prediction, the plan or a finding rests on stays: they are in records of their own.
     """
     traces = ((at.batch_gaps_s, at.block_samples_per_s) for launch in analysis.measurements for at in launch.workers)
     if sum(len(gaps) + len(blocks) for gaps, blocks in traces) <= MOST_NUMBERS:
         return analysis
-    cut = tuple(replace(launch, workers=tuple(map(_without_traces(launch), launch.workers))) for launch in analysis.measurements)
-    return replace(analysis, measurements=cut, left_out=(*analysis.left_out, "the traces of most workers"))
-
-
-def _without_traces(launch: Measurement) -> Callable[[WorkerResult], WorkerResult]:
-    """But for some workers: the pictures need no more."""
-    traced = {worker.index for worker in workers_to_show(launch.workers, TRACED_WORKERS)}
-    return lambda worker: worker if worker.index in traced else replace(worker, batch_gaps_s=(), block_samples_per_s=())
+    cut = []
+    for launch in analysis.measurements:
+        traced = {worker.index for worker in workers_to_show(launch.workers, TRACED_WORKERS)}
+        bare = (replace(worker, batch_gaps_s=(), block_samples_per_s=()) for worker in launch.workers)
+        kept = (old if old.index in traced else new for old, new in zip(launch.workers, bare, strict=True))
+        cut.append(replace(launch, workers=tuple(kept)))
+    return replace(analysis, measurements=tuple(cut), left_out=(*analysis.left_out, "the traces of most workers"))

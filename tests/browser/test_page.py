@@ -189,3 +189,20 @@ def test_a_large_run_opens_and_says_what_it_leaves_out(opened: Any, large: Any, 
     assert found.complaints == []
     assert says in found.page.locator("main").inner_text()
     assert found.page.locator("[data-plot][data-drawn=no]").count() == 0
+
+
+@pytest.mark.long
+def test_the_page_is_laid_out_as_it_was(opened: Any) -> None:
+    """Boxes, not pixels: what stands beside what."""
+    wide, narrow = opened(usual_run(), width=1400), opened(usual_run(), width=360)
+    assert wide.box("nav")["x"] + wide.box("nav")["width"] <= wide.box("#answer")["x"]
+    assert narrow.box("nav")["y"] + narrow.box("nav")["height"] <= narrow.box("#answer")["y"]
+    order = ["#answer", "#findings", "#measured", "#costs", "#storage", "#pipeline", "#feeding", "#memory", "#plan", "#method"]
+    for found in (wide, narrow):
+        tops = [found.box(selector)["y"] for selector in order]
+        assert tops == sorted(tops)
+        assert all(found.box(selector)["width"] > 0.6 * found.page.viewport_size["width"] for selector in order)
+    # In five seconds: the verdict, the launch and its lines are on the first screen.
+    assert wide.box("#answer .values")["y"] + wide.box("#answer .values")["height"] < 900
+    assert narrow.box("#answer h1")["y"] < 300
+    assert wide.box("#answer h1")["height"] < 40  # one line

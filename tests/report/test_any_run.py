@@ -35,7 +35,7 @@ RUNS: dict[str, Callable[[], Analysis]] = {
     "usual": usual_run,
     "bare": make_bare_analysis,
     "500 ops": run_of_a_long_pipeline,
-    "2,000 workers": lambda: run_of_many_workers(2000),
+    "300 workers": lambda: run_of_many_workers(300),
     "no demand": lambda: usual_run(consumption=None, verdict="unknown"),
     "no plan": lambda: usual_run(recommendation=None, verdict_layout=None, verdict="unknown", no_plan="no worker delivered " * 20),
     "lost worker": lambda: usual_run(measurements=(LOST,), recommendation=make_plan(confirmed_by=0)),
@@ -67,7 +67,7 @@ def drawn(run: Analysis) -> dict[str, str]:
     return {name: json.dumps(chart.spec, allow_nan=False, ensure_ascii=False) for name, chart in pictures_of(run).items()}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(analyses())
 def test_any_analysis_has_every_report_and_comes_back_as_it_was(analysis: Analysis) -> None:
     check_width(analysis)

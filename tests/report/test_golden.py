@@ -6,6 +6,7 @@ A change of the report shows here as a difference of these files. If it is meant
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -28,7 +29,7 @@ from page_runs import comparison, run_of_many_workers, usual_run
 from pages import Page
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
-from variations import BASES, ELSEWHERE, TOPICS
+from variations import BASES, ELSEWHERE, HERE, TOPICS
 
 import cs_input_analyzer as csia
 from cs_input_analyzer.records import (
@@ -46,9 +47,11 @@ from cs_input_analyzer.records import (
     Tool,
 )
 from cs_input_analyzer.report import render, render_tuning
+from cs_input_analyzer.report.pictures import pictures_of
 from cs_input_analyzer.workflows.compare import compare
 from wafer_model.ask import ask
 
+TOOL = Tool(name="cs_input_analyzer", version="0")
 SECRET = '{"api_key": "hunter2", "batch_size": 8}'
 
 
@@ -92,7 +95,7 @@ def inspection() -> RunInspection:
     """A run that waited, of which everything was seen."""
     return RunInspection(
         schema_version=1,
-        tool=Tool(name="cs_input_analyzer", version="0"),
+        tool=TOOL,
         path="model_dir",
         sources=(
             RunSource(path="run.log", kind="console log", note="cut short"),
@@ -137,7 +140,7 @@ def inspection() -> RunInspection:
 
 
 RUNS: dict[str, tuple[Callable[[], Any], str]] = {
-    "usual": (usual_run, "console full md html csv sbatch env"),
+    "usual": (usual_run, "console full md html csv sbatch env pictures"),
     "fed": (fed, "console full md"),
     "no_demand": (lambda: usual_run(consumption=None, verdict="unknown", confidence=None, options=Options()), "console"),
     "cannot_run": (cannot_run, "console full csv"),
@@ -150,12 +153,25 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "hidden_secrets": (lambda: usual_run(options=replace(usual_run().options, params_json=SECRET)), "full"),
     "two_currencies": (lambda: make_analysis(**ELSEWHERE), "console full md html"),
     "comparison": (comparison, "console full md html"),
-    "comparison_alike": (lambda: compare(usual_run(), usual_run(), tool=Tool(name="cs_input_analyzer", version="0")), "full"),
+    "comparison_alike": (lambda: compare(usual_run(), usual_run(), tool=TOOL), "full"),
+    "comparison_of_currencies": (lambda: compare(make_analysis(**ELSEWHERE), make_analysis(**HERE), tool=TOOL), "full"),
     "inspection": (inspection, "console full md html"),
     "wafer": (lambda: ask("bert_large", batch_size=1024), "full md"),
     "wafer_streamed": (lambda: ask("gpt2_small", batch_size=1024, mode="weight_streaming"), "full"),
 }
 CASES = [(name, form) for name, (_, forms) in RUNS.items() for form in forms.split()]
+
+
+def spelled(specs: Any) -> str:
+    """Specifications of pictures, a line for each mark and each row of its data; numbers in the digits that an eye can see."""
+    rounded = json.loads(json.dumps(specs), parse_float=lambda number: float(f"{float(number):.5g}"))
+    lines = []
+    for name, spec in rounded.items():
+        lines.append(f"== {name}: {json.dumps({key: value for key, value in spec.items() if key != 'layer'})}")
+        for layer in spec["layer"]:
+            lines.append(json.dumps({key: value for key, value in layer.items() if key != "data"}, ensure_ascii=False))
+            lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in layer["data"]["values"]]
+    return "\n".join(lines) + "\n"
 
 
 def shown(found: Any, form: str) -> str:
@@ -164,6 +180,8 @@ def shown(found: Any, form: str) -> str:
         return render(found, "console", full=True)
     if form == "md":
         return render(found, "md", full=True)
+    if form == "pictures":
+        return spelled({name: chart.spec for name, chart in pictures_of(found).items()})
     text = render(found, form)  # type: ignore[arg-type]
     return re.sub(r"\s*\n\s*", "\n", Page(text).text).strip() + "\n" if form == "html" else text
 

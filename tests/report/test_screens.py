@@ -31,7 +31,7 @@ from page_runs import run_of_many_workers, usual_run
 from pages import Page
 from variations import ELSEWHERE, HERE, VERDICTS
 
-from cs_input_analyzer.records import Analysis, Capture, Estimate, SamplesPerElement, StationKind, Tool, Validation, ValidationRow
+from cs_input_analyzer.records import Analysis, Capture, Estimate, SamplesPerElement, StationKind, Validation, ValidationRow
 from cs_input_analyzer.report import load, render, render_tuning
 from cs_input_analyzer.report.costs import STATION_MEANINGS, costliest_op, costliest_sentence, op_cost_table, shown_profile
 from cs_input_analyzer.report.document import LONGEST_SHOWN, Column, Facts, Table, Text
@@ -42,10 +42,8 @@ from cs_input_analyzer.report.to_json import from_html
 from cs_input_analyzer.report.wording import AS_MEASURED, ON_IDLE_NODE
 from cs_input_analyzer.report.workers import MOST_NUMBERS, TRACED_WORKERS, excerpt, workers_to_show
 from cs_input_analyzer.units import format_rate_short
-from cs_input_analyzer.workflows.compare import compare
 from tests.worker.ops import concatenated
 
-TOOL = Tool(name="cs_input_analyzer", version="0")
 SAVED = Path(__file__).with_name("run_0.1.0.json")
 
 
@@ -114,19 +112,6 @@ def test_where_both_are_one_there_is_no_second_currency(given: dict[str, Any]) -
     for name, text in (screens(run) | {"tune": render_tuning(run)}).items():
         assert ON_IDLE_NODE not in text, name
         assert "times as measured" not in text, name
-
-
-def test_a_comparison_and_tune_label_their_rates() -> None:
-    here, elsewhere = usual_run(**HERE), usual_run(**ELSEWHERE)
-    found = compare(elsewhere, here, tool=TOOL)
-    for text in (render(found, "console", full=True, width=400), Page(render(found, "html")).text):
-        text = " ".join(text.split())
-        assert text.count("on an idle node 1.43 times as measured") == text.count("on an idle node 1.38 times as measured") == 1
-        assert "14,500 samples/s (13,340 to 15,660) on an idle node" in text
-        assert "14,500 samples/s (13,340 to 15,660) as measured" in text
-    tuned = " ".join(render_tuning(elsewhere, width=400).split())
-    assert "predicted; meets the demand (rates on an idle node)" in tuned
-    assert tuned.count("1.43 times as measured") == 1
 
 
 def test_no_rate_is_in_samples_where_nobody_knows_how_many_an_element_holds() -> None:

@@ -342,7 +342,8 @@ HERE: Overrides = ELSEWHERE | {
     "recommendation": make_plan("2x4x2", quiet_samples_per_s=make_estimate(20_000.0, spread=0.1)),
     "verdict_layout": make_layout("2x4x2"),
 }
-CURRENCIES: dict[str, Overrides] = {"elsewhere": ELSEWHERE, "here": HERE}
+FIXED = FIXES["kept"] | {"fixes": replace(FIXES["kept"]["fixes"], plan=make_alternative("3x16x2", note=""))}
+CURRENCIES: dict[str, Overrides] = {"elsewhere, with fixes": ELSEWHERE | FIXED, "here": HERE}
 
 TOPICS: dict[str, dict[str, Overrides]] = {
     "verdicts": VERDICTS,
