@@ -25,7 +25,7 @@ from cs_input_analyzer.runs.console_log import LoggedRun, Writer
 from cs_input_analyzer.runs.files import RunFiles, read_files
 from cs_input_analyzer.runs.grammar import Line
 from cs_input_analyzer.runs.pace import Pace, average_rate, pace_of
-from wafer_model.performance_json import Performance
+from wafer_model.vendor_files import Performance
 
 ORDER: tuple[RunPhase, ...] = ("compile", "weights", "programming", "priming", "train", "checkpoint", "evaluation")
 # Below this part of the middle worker's rate. Under round-robin a group is as fast as its slowest, so a tenth matters.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from cs_input_analyzer.records import Estimate, Scalar, VerdictName
 from cs_input_analyzer.runs.pace import Pace
 from cs_input_analyzer.units import format_rate, format_ratio, format_seconds
-from wafer_model.performance_json import Performance
+from wafer_model.vendor_files import Performance
 
 # An accelerator that waits a tenth of the time would do with 11 % more input: worth another launch. Below 5 % more input gains
 # nothing that one would notice.
