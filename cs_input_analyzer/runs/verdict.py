@@ -247,9 +247,9 @@ def _from_explained(pace: Pace, checkpoints: int) -> tuple[Clue, ...]:
     return found
 
 
-def accelerator_rate(rate: Estimate, wait_ratio: Estimate) -> Estimate | None:
-    """Return what the accelerator would take if it never waited: X / (1 - share). None if it only waited."""
-    if wait_ratio.high >= 1:
+def accelerator_rate(rate: Estimate | None, wait_ratio: Estimate | None) -> Estimate | None:
+    """Return the rate of an accelerator that never waits: X / (1 - share). Return None if either is unknown, or it only waited."""
+    if rate is None or wait_ratio is None or wait_ratio.high >= 1:
         return None
     return Estimate(
         estimate=rate.estimate / (1 - wait_ratio.estimate),
