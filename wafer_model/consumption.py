@@ -14,9 +14,8 @@ from wafer_model.errors import WaferModelError
 from wafer_model.estimate import Estimate
 
 if TYPE_CHECKING:
-    from wafer_model.compile_report import CompileReport
-    from wafer_model.performance_json import Performance
     from wafer_model.prediction import WaferPrediction
+    from wafer_model.vendor_files import CompileReport, Performance
 
 # Nothing public streams above ~5e5 samples/s (FC-MNIST on a CS-2); a million times that is a typing error, not a demand.
 ABSURD_SAMPLES_PER_S = 1e12

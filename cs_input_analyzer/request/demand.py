@@ -97,8 +97,7 @@ def _consumption_of(options: Options) -> Consumption | None:
 
 def _from_source(options: Options) -> Consumption | None:
     from wafer_model.ask import ask
-    from wafer_model.compile_report import read_compile_report
-    from wafer_model.performance_json import read_performance_json
+    from wafer_model.vendor_files import read_compile_report, read_performance_json
 
     mode = options.wafer_mode
     if options.demand_samples_per_s is not None:

@@ -8,9 +8,8 @@ from itertools import count
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.model import recommend
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, LaunchPlan, Layout, Options, PlanChange, VerdictName
+from cs_input_analyzer.records import Analysis, Consumption, LaunchPlan, Layout, Options, PlanChange, VerdictName
 from cs_input_analyzer.report.wording import plan_currency
-from cs_input_analyzer.runs.verdict import accelerator_rate
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate
 from wafer_model import from_rate
 
@@ -23,25 +22,15 @@ MOST_WHAT_IFS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What the accelerator would take, and how that is known."""
+    """The rate that the accelerator would take, and its source."""
 
     samples_per_s: float
     source: str
 
 
-def seen_demand(rate: Estimate | None, wait_ratio: Estimate | None) -> Demand | None:
-    """Return what the accelerator would have taken without waiting for input, if rate and wait were seen."""
-    found = accelerator_rate(rate, wait_ratio) if rate is not None and wait_ratio is not None else None
-    if found is None:
-        return None
-    return Demand(samples_per_s=found.estimate, source="what it would have taken without waiting for input")
-
-
-def demand_of(analysis: Analysis | None) -> Demand | None:
-    """Return the demand of a saved analysis, if it has one."""
-    if analysis is None or analysis.consumption is None:
-        return None
-    return Demand(samples_per_s=analysis.consumption.samples_per_s.estimate, source="the demand of the analysis")
+def first_demand(*rates: tuple[float | None, str]) -> Demand | None:
+    """Return the first demand whose rate is known. `rates`: (samples per second, source), the best source first."""
+    return next((Demand(samples_per_s=rate, source=source) for rate, source in rates if rate), None)
 
 
 def doubt_of(analysis: Analysis, rate: float | None, batch_size: float | None) -> str:

@@ -20,8 +20,7 @@ from cs_input_analyzer.runs.grammar import STEP_LINES, WORTH_PARSING
 from cs_input_analyzer.runs.journal import Journal, read_journal
 from cs_input_analyzer.runs.log_file import LogFile
 from wafer_model import WaferModelError
-from wafer_model.compile_report import CompileReport, read_compile_report
-from wafer_model.performance_json import Performance, read_performance_json
+from wafer_model.vendor_files import CompileReport, Performance, read_compile_report, read_performance_json
 
 Document = TypeVar("Document")
 

@@ -20,12 +20,12 @@ from cs_input_analyzer.records import (
     Tool,
 )
 from cs_input_analyzer.runs import verdict as evidence
-from cs_input_analyzer.runs.advice import Demand, change_of, demand_of, doubt_of, seen_demand
+from cs_input_analyzer.runs.advice import Demand, change_of, doubt_of, first_demand
 from cs_input_analyzer.runs.console_log import LoggedRun, Writer
 from cs_input_analyzer.runs.files import RunFiles, read_files
 from cs_input_analyzer.runs.grammar import Line
 from cs_input_analyzer.runs.pace import Pace, average_rate, pace_of
-from wafer_model.performance_json import Performance
+from wafer_model.vendor_files import Performance
 
 ORDER: tuple[RunPhase, ...] = ("compile", "weights", "programming", "priming", "train", "checkpoint", "evaluation")
 # Below this part of the middle worker's rate. Under round-robin a group is as fast as its slowest, so a tenth matters.
@@ -60,10 +60,17 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
     if analysis is not None and (doubt := doubt_of(analysis, rate, rates.batch_size)):
         notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
         analysis = None
-    estimate = _estimated(files) or demand_of(analysis)
+    performance, estimate = files.performance, _expected(files, analysis)
     found = _clues(files, steps, rate, estimate)
     verdict = evidence.verdict_of(found)
-    demand = estimate or seen_demand(rates.steady_samples_per_s, verdict.wait_ratio) or _undisturbed_demand(rates)
+    unstarved = evidence.accelerator_rate(rates.steady_samples_per_s, verdict.wait_ratio)
+    demand = estimate or first_demand(
+        (unstarved.estimate if unstarved is not None else None, "what it would have taken without waiting for input"),
+        (rates.undisturbed_samples_per_s, "what the accelerator took between its pauses"),
+    )
+    stalls: tuple[Stall, ...] = ()
+    if steps is not None:
+        stalls = tuple(replace(pause, start_s=steps.run.since_first(pause.start_s)) for pause in steps.pace.pauses)
     return RunInspection(
         schema_version=SCHEMA_VERSION,
         tool=Tool(name="cs_input_analyzer", version=cs_input_analyzer.__version__),
@@ -73,11 +80,11 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         confidence=verdict.confidence,
         evidence={name: value for clue in found for name, value in clue.values.items()},
         reasons=verdict.reasons,
-        timeline=_timeline(steps.run if steps is not None else files.log, files.performance),
+        timeline=_timeline(steps.run if steps is not None else files.log, performance),
         rates=rates,
-        stalls=_stalls(steps) if steps is not None else (),
+        stalls=stalls,
         stall_count=steps.pace.stall_count if steps is not None else 0,
-        workers=_workers(files.performance),
+        workers=_workers(performance.worker_samples_per_s if performance is not None else ()),
         change=change_of(verdict.name, rate, demand, current, analysis),
         runs_found=files.runs_found,
         notes=tuple(notes),
@@ -94,6 +101,17 @@ def _steps(files: RunFiles) -> Steps | None:
             stated = journal.batch_size if journal is not None and journal.run is run else None
             return Steps(run=run, writer=writer, pace=pace_of(writer, run.finished, batch_size=stated, saved=files.saved_steps))
     return None
+
+
+def _expected(files: RunFiles, analysis: Analysis | None) -> Demand | None:
+    """Return the rate that the compiler of the run expects, else the demand of the analysis."""
+    performance, report = files.performance, files.compile_report
+    wanted = analysis.consumption if analysis is not None else None
+    return first_demand(
+        (performance.estimated_samples_per_s if performance is not None else None, "est_samples_per_sec"),
+        (report.samples_per_s if report is not None else None, "the compile report"),
+        (wanted.samples_per_s.estimate if wanted is not None else None, "the demand of the analysis"),
+    )
 
 
 def _clues(files: RunFiles, steps: Steps | None, rate: float | None, estimate: Demand | None) -> tuple[evidence.Clue, ...]:
@@ -155,24 +173,8 @@ def _reached(rates: RunRates) -> float | None:
     return _first(rates.global_rate_samples_per_s, rates.average_samples_per_s, rates.rate_samples_per_s)
 
 
-def _estimated(files: RunFiles) -> Demand | None:
-    """Return what the run's own compiler expects the accelerator to take."""
-    if files.performance is not None and files.performance.estimated_samples_per_s:
-        return Demand(samples_per_s=files.performance.estimated_samples_per_s, source="est_samples_per_sec")
-    if files.compile_report is not None:
-        return Demand(samples_per_s=files.compile_report.samples_per_s, source="the compile report")
-    return None
-
-
-def _undisturbed_demand(rates: RunRates) -> Demand | None:
-    if rates.undisturbed_samples_per_s is None:
-        return None
-    return Demand(samples_per_s=rates.undisturbed_samples_per_s, source="what the accelerator took between its pauses")
-
-
-def _workers(performance: Performance | None) -> tuple[StepWorker, ...]:
+def _workers(rates: tuple[float | None, ...]) -> tuple[StepWorker, ...]:
     """Return the `ordinals` of performance.json, with those that lag behind; empty for one worker alone."""
-    rates = performance.worker_samples_per_s if performance is not None else ()
     known = [rate for rate in rates if rate is not None]
     if len(rates) < 2:
         return ()
@@ -228,7 +230,3 @@ def _training(run: LoggedRun) -> list[PhaseSpan]:
     if not began and run.finished is not None:
         duration_s = run.finished.duration_s
     return [PhaseSpan(phase="train", start_s=began_s, duration_s=duration_s, step=max(writer.last_step for writer in writers))]
-
-
-def _stalls(steps: Steps) -> tuple[Stall, ...]:
-    return tuple(replace(pause, start_s=steps.run.since_first(pause.start_s)) for pause in steps.pace.pauses)

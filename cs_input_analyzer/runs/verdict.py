@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from cs_input_analyzer.records import Estimate, Scalar, VerdictName
 from cs_input_analyzer.runs.pace import Pace
 from cs_input_analyzer.units import format_rate, format_ratio, format_seconds
-from wafer_model.performance_json import Performance
+from wafer_model.vendor_files import Performance
 
 # An accelerator that waits a tenth of the time would do with 11 % more input: worth another launch. Below 5 % more input gains
 # nothing that one would notice.
@@ -247,9 +247,9 @@ def _from_explained(pace: Pace, checkpoints: int) -> tuple[Clue, ...]:
     return found
 
 
-def accelerator_rate(rate: Estimate, wait_ratio: Estimate) -> Estimate | None:
-    """Return what the accelerator would take if it never waited: X / (1 - share). None if it only waited."""
-    if wait_ratio.high >= 1:
+def accelerator_rate(rate: Estimate | None, wait_ratio: Estimate | None) -> Estimate | None:
+    """Return the rate of an accelerator that never waits: X / (1 - share). Return None if either is unknown, or it only waited."""
+    if rate is None or wait_ratio is None or wait_ratio.high >= 1:
         return None
     return Estimate(
         estimate=rate.estimate / (1 - wait_ratio.estimate),

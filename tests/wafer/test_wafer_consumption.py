@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import wafer_model
 from tests.functional.running import loaded_after
 from wafer_model import Estimate, WaferModelError, from_compile_report, from_performance, from_rate, from_step_time
-from wafer_model.compile_report import CompileReport
-from wafer_model.performance_json import Performance
+from wafer_model.vendor_files import CompileReport, Performance
 
 rates = st.floats(min_value=1e-6, max_value=1e9)
 

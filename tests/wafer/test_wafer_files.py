@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from wafer_model import WaferModelError
 from wafer_model.catalogue import build_network
-from wafer_model.compile_report import read_compile_report
 from wafer_model.network_yaml import load_network
-from wafer_model.performance_json import BOTTLENECK_KEYS, read_performance_json
+from wafer_model.vendor_files import BOTTLENECK_KEYS, read_compile_report, read_performance_json
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "net.yaml": lambda file: load_network(str(file)),
