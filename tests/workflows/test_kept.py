@@ -18,7 +18,7 @@ BEFORE = "2026-01-01T00:00:00+00:00"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(history, "cache_folder", lambda: tmp_path)
 
 
 def key(**changed: Any) -> str:
