@@ -11,8 +11,8 @@ import numpy as np
 
 from cs_input_analyzer.model.curves import feeds, gap_bins, throughput_curve, wanted_gap_s
 from cs_input_analyzer.records import Alternative, Analysis, Estimate, LaunchPlan, Measurement, Prediction, WorkerResult
-from cs_input_analyzer.report.chart import SECONDS, SHARE, Row, Spec, axis, field, labels, layer, shown, tooltip
-from cs_input_analyzer.report.document import YES_OR_NO, Chart
+from cs_input_analyzer.report.chart import SECONDS, SHARE, Row, axis, field, labels, layer, shown, tooltip
+from cs_input_analyzer.report.document import YES_OR_NO, Chart, Spec
 from cs_input_analyzer.report.wording import AS_MEASURED, one_line, plan_currency, shown_measurement
 from cs_input_analyzer.report.workers import longest_tail, workers_to_show
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
