@@ -137,7 +137,7 @@ def read_performance_json(path: Path | str) -> Performance:
         samples_per_s=_average_rate(document, file),
         suspected_input_bottleneck=None if assessment.strip().lower() in NOT_ASSESSED else assessment,
         worker_samples_per_s=tuple(_average_rate(each, file) for each in workers or ()),
-        **{field: _number(document, key, file) for field, key in KEYS.items()},  # type: ignore[arg-type]
+        **{field: _number(document, key, file) for field, key in KEYS.items()},
     )
 
 
