@@ -34,7 +34,7 @@ BUILDERS: Mapping[str, Callable[..., Network]] = {
 
 
 def build_network(name: str, *, sequence_length: int | None = None) -> Network:
-    """The built-in network that `name` means, as people write it: `gpt-j`, `FC-MNIST`. Raises WaferModelError: no such thing."""
+    """Return the built-in network that `name` means: `gpt-j`, `FC-MNIST`. Raise WaferModelError if there is none, or several."""
     found = find_name(name, BUILDERS, "network", otherwise=", or a YAML file that describes yours")
     network = BUILDERS[found]()
     if sequence_length is None:

@@ -1,7 +1,7 @@
-"""How fast the accelerator consumes samples: the record that every source of that number ends in.
+"""The rate at which the accelerator consumes samples: one record, whatever its source.
 
-A declared rate, a measured step time, the analytical model, a compile report and a finished run all give a `Consumption`, so that
-whoever plans a launch need not know where the number came from.
+A declared rate, a measured step time, the analytical model, a compile report and a finished run all give a `Consumption`. So the
+planner of a launch need not know its source.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Consumption:
 
     Attributes:
         samples_per_s: samples per second, with its 90 % interval.
-        source: where the number came from: `declared`, `step_time`, `model`, `compile_report`, `performance_json`.
-        system: `CS-1`, `CS-2`, `CS-3`; None where the number was declared.
-        mode: `pipelined` or `weight_streaming`; None where unknown.
-        limited_by: what limits the wafer; None where the number was declared.
-        batch_size: samples per step; None where unknown.
-        notes: what was assumed, one sentence each.
+        source: `declared`, `step_time`, `model`, `compile_report` or `performance_json`.
+        system: `CS-1`, `CS-2`, `CS-3`; None if the number was declared.
+        mode: `pipelined` or `weight_streaming`; None if unknown.
+        limited_by: the limit of the wafer; None if the number was declared.
+        batch_size: samples per step; None if unknown.
+        notes: assumptions, one sentence each.
         is_extrapolated: whether no public run covers the network or the system of a model.
     """
 
@@ -51,13 +51,13 @@ class Consumption:
 
 
 def from_rate(samples_per_s: float, *, mode: str | None = None) -> Consumption:
-    """A declared demand. Raises WaferModelError: the rate is zero, negative, NaN, infinite or absurd."""
+    """Return a declared demand. Raise WaferModelError if the rate is zero, negative, NaN, infinite or absurd."""
     check_rate("the demand", samples_per_s)
     return Consumption(samples_per_s=Estimate.exact(float(samples_per_s)), source="declared", mode=mode)
 
 
 def from_step_time(step_s: float, batch_size: int, *, mode: str | None = None) -> Consumption:
-    """The demand of an accelerator that takes `step_s` seconds for `batch_size` samples (forced-flow law: X = B / T).
+    """Return the demand of an accelerator that takes `step_s` seconds for `batch_size` samples (forced-flow law: X = B / T).
 
     Raises:
         WaferModelError: either number is zero, negative, NaN or infinite, or their ratio absurd.
@@ -70,7 +70,7 @@ def from_step_time(step_s: float, batch_size: int, *, mode: str | None = None) -
 
 
 def from_model(prediction: WaferPrediction) -> Consumption:
-    """What the analytical model says, with the interval of its fit (or of one calibration point)."""
+    """Return the rate of the analytical model, with the interval of its fit (or of one calibration point)."""
     return Consumption(
         samples_per_s=prediction.samples_per_s,
         source="model",
@@ -84,7 +84,7 @@ def from_model(prediction: WaferPrediction) -> Consumption:
 
 
 def from_compile_report(report: CompileReport, *, system: str | None = None) -> Consumption:
-    """What the closed compiler estimates; it overrides the analytical model. The file does not name the system."""
+    """Return the estimate of the closed compiler. It overrides the analytical model. The file does not name the system."""
     rate = report.samples_per_s
     check_rate(f"{report.path}: the estimate", rate)
     return Consumption(
@@ -97,10 +97,10 @@ def from_compile_report(report: CompileReport, *, system: str | None = None) -> 
 
 
 def from_performance(performance: Performance, *, system: str | None = None, mode: str | None = None) -> Consumption:
-    """What a finished run says about the wafer; it overrides the analytical model.
+    """Return the rate that a finished run shows. It overrides the analytical model.
 
-    A run reaches what the slower of wafer and input pipeline allows. So the compiler's estimate counts where the run suspects its
-    input; the measured rate where it does not; and where nobody assessed it, the measured rate is only a floor under the estimate.
+    A run is as fast as the slower of wafer and input pipeline. If the run suspects its input, the compiler's estimate counts. If it
+    does not, the measured rate counts. Without an assessment the measured rate is a floor under the estimate.
 
     Raises:
         WaferModelError: the file gives no rate, or only one that an input pipeline may have held down.
@@ -135,7 +135,7 @@ def _first_positive(*values: float | None) -> float | None:
 
 
 def check_rate(what: str, value: float) -> None:
-    """Raise WaferModelError where `what` is no rate of an accelerator: not positive, or absurd."""
+    """Raise WaferModelError if `what` is no rate of an accelerator: not positive, or absurd."""
     _check_positive(what, value, "samples/s")
     if value > ABSURD_SAMPLES_PER_S:
         raise WaferModelError(f"{what} is {value:g} samples/s, beyond any accelerator: check the unit (samples, not bytes)")

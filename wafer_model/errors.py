@@ -1,4 +1,4 @@
-"""What the user did wrong, said so that the user can mend it."""
+"""Errors in the input of the user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ MOST_COUNT = 10**15
 
 
 class WaferModelError(ValueError):
-    """An input of the demand side that cannot be: a demand, a network, a system, a mode, a report."""
+    """An invalid demand, network, system, mode or report."""
 
 
 class DoesNotFitError(WaferModelError):
@@ -15,7 +15,7 @@ class DoesNotFitError(WaferModelError):
 
 
 def check_count(what: str, value: object) -> None:
-    """Raises WaferModelError: not a positive whole number, or an absurd one. Takes anything, for YAML gives anything."""
+    """Raise WaferModelError if `value` (anything that YAML gives) is not a positive whole number, or absurd."""
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise WaferModelError(f"{what} must be a positive whole number, got {value!r}")
     if value > MOST_COUNT:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Estimate:
     """A point estimate inside its 90 % interval.
 
-    `count` is the number of independent observations behind it (blocks, processes); None where the number was declared, not seen.
+    `count` is the number of independent observations behind it (blocks, processes). It is None if the number was declared.
     An exact declaration has `low == estimate == high`.
     """
 
@@ -28,22 +28,22 @@ class Estimate:
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
-        """A declared number: no interval, no observations."""
+        """Return a declared number: no interval, no observations."""
         return cls(estimate=value, low=value, high=value)
 
     @property
     def relative_half_width_ratio(self) -> float | None:
-        """Half the interval over the estimate; None at an estimate of zero."""
+        """Return half the interval over the estimate, or None at an estimate of zero."""
         if self.estimate == 0:
             return None
         return (self.high - self.low) / 2 / abs(self.estimate)
 
     def scaled(self, factor: float) -> Estimate:
-        """The estimate of `factor` times the same quantity (factor >= 0)."""
+        """Return the estimate of `factor` times the same quantity (factor >= 0)."""
         return Estimate(estimate=self.estimate * factor, low=self.low * factor, high=self.high * factor, count=self.count)
 
     def capped(self, ceiling: float) -> Estimate:
-        """The estimate of min(quantity, ceiling)."""
+        """Return the estimate of min(quantity, ceiling)."""
         return Estimate(
             estimate=min(self.estimate, ceiling), low=min(self.low, ceiling), high=min(self.high, ceiling), count=self.count
         )

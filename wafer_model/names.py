@@ -1,7 +1,7 @@
-"""Names as people write them -> the one that is meant: `GPT-J`, `gptj` and `gptj 6b` are all `gptj_6b`.
+"""Find a name as people write it: `GPT-J`, `gptj` and `gptj 6b` are all `gptj_6b`.
 
-Case and what stands between letters and numbers do not matter, and the beginning of a name is enough where only one name has it.
-Numbers are never cut, for `gpt3_1` would be as good as 111m, 1.3b and 13b. Of several the user is asked, and nothing is guessed.
+Case and signs between letters and numbers do not matter. The beginning of a name is enough if only one name has it. Numbers are
+never cut: `gpt3_1` would fit 111m, 1.3b and 13b. If several names fit, the error lists them, and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from wafer_model.errors import WaferModelError
 
 
 def find_name(text: str, names: Iterable[str], what: str, *, otherwise: str = "") -> str:
-    """The one of `names` that `text` means; one that is written exactly so before all others.
+    """Return the one of `names` that `text` means. An exact match comes before all others.
 
     Args:
-        what: is looked for, as messages call it: `network`.
-        otherwise: what could have been given instead of a name, for the message.
+        what: the word for such a name in messages: `network`.
+        otherwise: the end of the message about an unknown name.
 
     Raises:
         WaferModelError: several could be meant, or none.
@@ -39,7 +39,7 @@ def find_name(text: str, names: Iterable[str], what: str, *, otherwise: str = ""
 
 
 def _begins(name: str, text: str) -> bool:
-    """Whether the name goes on where the text ends: after a whole number, or in the middle of letters."""
+    """Return whether the name goes on where the text ends: after a whole number, or in the middle of letters."""
     whole, start = _parts(name), _parts(text)
     if not start or len(start) > len(whole) or whole[: len(start) - 1] != start[:-1]:
         return False
@@ -48,7 +48,7 @@ def _begins(name: str, text: str) -> bool:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    """`GPT-3 1.3B` and `gpt3_1.3b` -> gpt 3 1.3 b; letters that only a sign parts are one."""
+    """Return gpt, 3, 1.3, b of `GPT-3 1.3B` and `gpt3_1.3b`. Letters with only a sign between them are one part."""
     found: list[str] = []
     for piece in re.findall(r"[a-z]+|[0-9]+(?:\.[0-9]+)?", text.lower()):
         if found and found[-1][0].isalpha() and piece[0].isalpha():

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from wafer_model.errors import WaferModelError
 from wafer_model.names import find_name
 
-DTYPES = ("fp16", "cbfloat16", "fp32")
 SAME_WIDTH = "as fp16: both are 16 bits wide"
 
 

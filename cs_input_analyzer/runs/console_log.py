@@ -218,18 +218,16 @@ class LoggedRun:
             self._open[phase] = began or mark
             return
         self._open.pop(phase, None)
-        if began is not None or not self._is_repeated(mark):
+        before = next((span for span in reversed(self.spans) if span.phase == phase), None)
+        # By a second line, or by another rank.
+        is_repeated = before is not None and (phase != "checkpoint" or mark.step is None or mark.step == before.step)
+        if began is not None or not is_repeated:
             self._close(phase, began, mark)
 
     def _end_evaluation(self) -> None:
         began = self._open.pop("evaluation", None)
         if began is not None:
             self._close("evaluation", began, self._evaluated)
-
-    def _is_repeated(self, mark: Line) -> bool:
-        """Return whether this end was reported before: by a second line, or by another rank."""
-        before = next((span for span in reversed(self.spans) if span.phase == mark.phase), None)
-        return before is not None and (mark.phase != "checkpoint" or mark.step is None or mark.step == before.step)
 
     def _close(self, phase: RunPhase, began: Line | None, ended: Line | None) -> None:
         if phase == "checkpoint":

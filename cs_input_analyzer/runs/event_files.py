@@ -50,7 +50,7 @@ class EventScalars:
                 yield Line("step", stamp, STAMP_S, step=step, rate=rate, global_rate=total, steps_per_s=values.get(STEPS))
 
     def _entries(self) -> Iterator[tuple[float | None, int, str | None, float]]:
-        """Yield (time, step, tag, value); without a tag for a checkpoint."""
+        """Yield (time, step, tag, value). The tag of a checkpoint is None. Tags that are not ours are left out."""
         try:
             from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
             from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
@@ -60,8 +60,22 @@ class EventScalars:
         try:
             for record in self._records():
                 self.events += 1
-                if is_kept(self.events):
-                    yield from self._of_event(event_pb2.Event.FromString(record))
+                if not is_kept(self.events):
+                    continue
+                event = event_pb2.Event.FromString(record)
+                at_s = event.wall_time if math.isfinite(event.wall_time) and event.wall_time > 0 else None
+                if event.step < 0:
+                    continue
+                for summary in event.summary.value:
+                    tag = ESTIMATOR if summary.tag.endswith(ESTIMATOR) else summary.tag.rsplit("/", 1)[-1]
+                    if tag not in TAGS:
+                        continue
+                    self.found_tags.add(tag)
+                    amount = _number(summary)
+                    if amount is not None:
+                        yield at_s, int(event.step), tag, amount
+                if event.session_log.status == event.session_log.CHECKPOINT:
+                    yield at_s, int(event.step), None, 0.0
         except DecodeError:
             self.trouble = "damaged or cut: read until there"
         except OSError as error:
@@ -87,21 +101,6 @@ class EventScalars:
             else:
                 return
         self.trouble = "damaged or cut: read until there"
-
-    def _of_event(self, event: Any) -> Iterator[tuple[float | None, int, str | None, float]]:
-        at_s = event.wall_time if math.isfinite(event.wall_time) and event.wall_time > 0 else None
-        if event.step < 0:
-            return
-        for summary in event.summary.value:
-            tag = ESTIMATOR if summary.tag.endswith(ESTIMATOR) else summary.tag.rsplit("/", 1)[-1]
-            if tag not in TAGS:
-                continue
-            self.found_tags.add(tag)
-            amount = _number(summary)
-            if amount is not None:
-                yield at_s, int(event.step), tag, amount
-        if event.session_log.status == event.session_log.CHECKPOINT:
-            yield at_s, int(event.step), None, 0.0
 
 
 def _number(summary: Any) -> float | None:

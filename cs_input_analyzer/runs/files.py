@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -126,21 +127,16 @@ def _in_folder(folder: Path, files: RunFiles, deepest: int = DEEPEST) -> list[Fo
             below.clear()
         for name in names if deepest else ():
             kind = _kind_by_name(name)
-            if kind is not None and (one := _stat(Path(here) / name, kind)) is not None:
-                found.append(one)
+            path = Path(here) / name
+            with suppress(OSError):  # not readable, or gone meanwhile
+                if kind is not None and path.is_file():
+                    found.append(Found(path=path, kind=kind, modified_s=path.stat().st_mtime))
         entries += len(names)
         if entries > MOST_ENTRIES:
             files.notes.append(f"the folder holds more than {MOST_ENTRIES:,} files: only the first were searched")
             break
     files.saved_steps = tuple(sorted(steps))
     return sorted(found, key=lambda one: (-one.modified_s, str(one.path)))
-
-
-def _stat(path: Path, kind: RunSourceKind) -> Found | None:
-    try:
-        return Found(path=path, kind=kind, modified_s=path.stat().st_mtime) if path.is_file() else None
-    except OSError:
-        return None
 
 
 def _kind_by_name(name: str) -> RunSourceKind | None:

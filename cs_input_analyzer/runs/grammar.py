@@ -117,7 +117,13 @@ def parse_line(raw: bytes) -> Line | None:
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
     if "Rate=" in text:
-        return _rate_line(text)
+        match = _last(_DEVICE_LINE, text)
+        if match is not None:
+            kind: Kind = "evaluation" if match["mode"] == "Eval" else "step"
+            step = int(match["step"] or match["global_step"])
+            return _line(kind, text, match.start(), match, device=match["device"], step=step)
+        match = _last(_STREAMER_LINE, text)
+        return None if match is None else _line("streamer", text, match.start(), match)
     if "steps/sec)" in text or "global_step = " in text:
         match = next((found for pattern in _ESTIMATOR_LINES if (found := _last(pattern, text))), None)
         if match is None:
@@ -126,15 +132,6 @@ def parse_line(raw: bytes) -> Line | None:
     if "sample" in text and " seconds" in text and (match := _last(_FINISHED, text)) is not None:
         return _line("finished", text, match.start(), match, includes_start=match["verb"] == "Processed")
     return _mark(text)
-
-
-def _rate_line(text: str) -> Line | None:
-    match = _last(_DEVICE_LINE, text)
-    if match is not None:
-        kind: Kind = "evaluation" if match["mode"] == "Eval" else "step"
-        return _line(kind, text, match.start(), match, device=match["device"], step=int(match["step"] or match["global_step"]))
-    match = _last(_STREAMER_LINE, text)
-    return None if match is None else _line("streamer", text, match.start(), match)
 
 
 def _mark(text: str) -> Line | None:
@@ -155,7 +152,9 @@ def _line(kind: Kind, text: str, end: int, match: re.Match[str] | None = None, *
         if value is not None and name in Line._fields and name not in fields:
             fields[name] = int(value) if name in ("step", "samples") else number_of(float(value))
     t_s, resolution_s = _stamp(text, end)
-    return Line(kind, t_s, resolution_s, _rank(text), **fields)
+    label = _RANK.match(text)
+    rank = None if label is None else str(int(label[1] or label[2] or label[3]))
+    return Line(kind, t_s, resolution_s, rank, **fields)
 
 
 def _last(pattern: re.Pattern[str], text: str, end: int | None = None) -> re.Match[str] | None:
@@ -185,11 +184,6 @@ def _day(text: str) -> int | None:
         return date.fromisoformat(text).toordinal()
     except ValueError:
         return None
-
-
-def _rank(text: str) -> str | None:
-    match = _RANK.match(text)
-    return None if match is None else str(int(match[1] or match[2] or match[3]))
 
 
 def number_of(value: object) -> float | None:

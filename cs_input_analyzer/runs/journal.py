@@ -59,7 +59,14 @@ def read_journal(path: Path, modified_s: float) -> Journal:
             bad_lines += 1
             continue
         if isinstance(entry, dict) and entry.get("event") == "start":
-            journal, entries = _started(journal, entry), []
+            entries = []
+            journal = Journal(
+                path=path,
+                began_s=number_of(entry.get("time_unix_s")) or journal.began_s,
+                workers=_whole(entry.get("workers")) or 1,
+                batch_size=number_of(entry.get("batch_size")) or None,
+                runs=journal.runs + 1,
+            )
         elif isinstance(entry, dict):
             entries.append(entry)
     is_logged = sum(entry.get("event") == "log" for entry in entries) >= ENOUGH_LOGS
@@ -69,16 +76,6 @@ def read_journal(path: Path, modified_s: float) -> Journal:
     bad = f"{bad_lines} line(s) are no JSON" if bad_lines else ""
     journal.note = "; ".join(text for text in (file.trouble, bad) if text)
     return journal
-
-
-def _started(before: Journal, entry: dict[str, Any]) -> Journal:
-    return Journal(
-        path=before.path,
-        began_s=number_of(entry.get("time_unix_s")) or before.began_s,
-        workers=_whole(entry.get("workers")) or 1,
-        batch_size=number_of(entry.get("batch_size")) or None,
-        runs=before.runs + 1,
-    )
 
 
 def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> None:

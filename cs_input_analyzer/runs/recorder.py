@@ -128,11 +128,8 @@ class Recorder:
         self._dispatches.append((step.asked_s + wait_s, step.steps))
         if len(self._dispatches) > KEPT_DISPATCHES:
             del self._dispatches[: KEPT_DISPATCHES // 2]
-        if is_synced or step.wait_s is None:
-            self._close_interval(at_s)
-
-    def _close_interval(self, at_s: float) -> None:
-        assert self._start_s is not None
+        if not is_synced and step.wait_s is not None:
+            return  # the interval goes on
         seconds = at_s - self._start_s
         if seconds > 0:
             busy_s = compute_s(self._dispatches, at_s)

@@ -69,15 +69,6 @@ def test_of_two_runs_one_after_the_other_the_newest_counts(tmp_path: Path) -> No
         assert found.stall_count == 0, "the night between two runs is no stall"
 
 
-def test_a_run_that_goes_on_from_a_checkpoint_is_a_new_one(tmp_path: Path) -> None:
-    older = logs.smoothed_log([10.0] * 8)  # to step 90
-    newer = [logs.train_line(logs.stamp(5000 + 10 * place), 50 + 10 * place, 64.0, 64.0) for place in range(1, 12)]  # 60 to 160
-    found = logs.inspected(tmp_path, [*older, *newer])
-    assert found.runs_found == 2
-    assert found.stall_count == 0
-    assert logs.steady_steps(found) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("places", [(10,), (5, 10), (0,)], ids=["at the end", "between, too", "before"])
 def test_the_evaluations_of_an_estimator_hide_no_training(places: tuple[int, ...], tmp_path: Path) -> None:
     plain = logs.estimator_log(logs.ESTIMATOR_ROWS)
