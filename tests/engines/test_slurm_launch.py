@@ -140,6 +140,19 @@ def test_of_a_job_that_was_refused_nothing_is_cancelled(slurm: FakeSlurm) -> Non
     assert slurm.calls("scancel") == []
 
 
+def test_a_job_that_slurm_has_forgotten_is_gone_and_one_that_cannot_be_asked_for_is_not(slurm: FakeSlurm) -> None:
+    slurm.does("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    assert jobs.job_state("7") is None
+    slurm.does("squeue", f"echo 'squeue: error: {NO_ANSWER}' >&2; exit 1")
+    with pytest.raises(LaunchError, match=r"squeue does not answer: .*timed out"):
+        jobs.job_state("7")
+
+
+def test_the_states_of_nodes_are_those_that_slurm_prints(slurm: FakeSlurm) -> None:
+    slurm.does("scontrol", "echo 'NodeName=n1 Arch=x State=DOWN+NOT_RESPONDING '; echo 'NodeName=n2 State=IDLE Owner=N/A'")
+    assert jobs.node_states(["n1", "n2"]) == {"n1": "DOWN+NOT_RESPONDING", "n2": "IDLE"}
+
+
 @pytest.mark.parametrize(("script", "is_answered"), [("exit 0", True), (f"echo 'scancel: error: {NO_ANSWER}' >&2; exit 1", False)])
 def test_a_job_that_could_not_be_cancelled_is_cancelled_by_its_guard(slurm: FakeSlurm, script: str, is_answered: bool) -> None:
     slurm.does("sbatch", "echo 7")
