@@ -36,7 +36,7 @@ from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Layout, Measurement, Options
 from cs_input_analyzer.worker.summary import measurement_of
 from tests.builders import make_work_plan
-from tests.engines.stub_slurm import write_journal
+from tests.engines.fake_slurm import write_journal
 from tests.slurm.private_slurm import missing, private_slurm
 
 ROOT = Path(__file__).resolve().parents[1]

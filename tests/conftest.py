@@ -54,7 +54,7 @@ LONGEST = (
     "sample_pipelines/test_sample_pipelines.py",
     "functional/test_tune_command.py",
     "functional/test_validate_run.py",
-    "engines/test_slurm_scale.py",
+    "engines/test_slurm_launch.py",
     "slurm/test_slurm_plans.py",
     "worker/test_fork_server.py",
     "engines/test_local_launcher.py",

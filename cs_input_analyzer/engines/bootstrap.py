@@ -1,4 +1,4 @@
-"""How a process of ours is started: the command line that finds the package, the environment it gets, and its ends."""
+"""Start a process of ours: the command line that finds the package, its environment, and its pipes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def command(module: str, *arguments: str, isolated: Wanted | None = None) -> lis
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The user's environment without accelerators, and without TensorFlow's chatter in the output we keep, marked as that of a
-    process for the command whose private folder this is."""
+    """Return the user's environment, without accelerators and without TensorFlow's chatter.
+
+    It is marked as that of a process for the command with this private folder.
+    """
     return {
         **os.environ,
         MARK: str(folder),

@@ -1,4 +1,4 @@
-"""Builds the result of a launch from the journals that its workers leave; for every engine."""
+"""Build the result of a launch from the journals that its workers leave; for every engine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from cs_input_analyzer.engines.interface import LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.scratch import Scratch
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Layout, PipelineGraph, SamplesPerElement, WorkerResult
+from cs_input_analyzer.records import Estimate, Layout, Measurement, PipelineGraph, Profile, SamplesPerElement, WorkerResult
 from cs_input_analyzer.tfdata.samples import with_samples
 from cs_input_analyzer.trial.fixes import Outcomes, outcomes_of
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, Journal, WorkPlan
@@ -34,16 +33,56 @@ from cs_input_analyzer.worker.summary import (
 _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To enable the following instructions")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFailure:
+    """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`,
+    `sampling`, `fault` (a mistake of ours), `version` (this TensorFlow lacks what we need),
+    `journal` (what it measured could not be written down), `worker`, `engine` (what started it ended it).
+    """
+
+    stage: str
+    kind: str
+    message: str
+    details: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchResult:
+    """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
+
+    Attributes:
+        files: paths and sizes of the files that the first worker's pipeline names, in order of their paths.
+        starting_s: from the call of `run` until the workers had imported TensorFlow and built their pipelines.
+        is_interrupted: Ctrl-C ended it; what the workers had measured by then is here.
+        outcomes: of the plan's candidates, in their order; None where an engine does not try them.
+    """
+
+    measurement: Measurement
+    pipeline: PipelineGraph | None
+    files: tuple[tuple[str, int], ...]
+    profile: Profile | None
+    failure: WorkerFailure | None
+    starting_s: float
+    transient_s: float
+    source_samples_per_s: Estimate | None = None
+    is_interrupted: bool = False
+    outcomes: Outcomes | None = None
+
+
 def results_of(
     plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], nodes: Sequence[str]
 ) -> tuple[WorkerResult, ...]:
     """Return the results of the workers of a launch, in the window that they share. `nodes`: where each of them ran."""
     whole_s = [journal.whole_s for journal in journals]
     until_s = min((seconds for seconds in whole_s if seconds is not None), default=None)
-    return tuple(
-        _blaming_storage(worker_result(journal, ending, index=index, node=node, until_s=until_s), ending)
-        for journal, ending, node, index in zip(journals, endings, nodes, plan.worker_indices, strict=True)
-    )
+    results = []
+    for journal, ending, node, index in zip(journals, endings, nodes, plan.worker_indices, strict=True):
+        result = worker_result(journal, ending, index=index, node=node, until_s=until_s)
+        unwritten = _unwritten(ending)
+        if unwritten is not None and result.status != "done":  # what it had written before is kept
+            result = replace(result, status="lost", message=unwritten)
+        results.append(result)
+    return tuple(results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +113,9 @@ def launch_result(layout: Layout, plan: WorkPlan, collected: Collected, *, start
     counted = (first.last("first_batch") or {}).get("counted")
     if pipeline is not None and counted is not None:
         pipeline = with_samples(pipeline, msgspec.convert(counted, SamplesPerElement))
+    outcomes = outcomes_of(first.events, len(plan.candidates)) if plan.candidates else None
+    if outcomes is not None and not outcomes.is_over:  # the worker was lost while it tried them
+        outcomes = replace(outcomes, ended=how_it_ended(ending), was_late=ending.killed_for == "deadline")
     cache = first.last("cache")
     measurement = measurement_of(
         layout,
@@ -94,20 +136,12 @@ def launch_result(layout: Layout, plan: WorkPlan, collected: Collected, *, start
         transient_s=max((worker.steady_state.transient_s for worker in workers if worker.steady_state), default=0.0),
         source_samples_per_s=source_rate(first, pipeline) if pipeline else None,
         is_interrupted=is_interrupted,
-        outcomes=_outcomes(plan, first, ending),
+        outcomes=outcomes,
     )
 
 
-def _outcomes(plan: WorkPlan, journal: Journal, ending: Ending) -> Outcomes | None:
-    """The outcomes of the fixes that the first worker tried; where it was lost while it tried them, with the reason."""
-    if not plan.candidates:
-        return None
-    outcomes = outcomes_of(journal.events, len(plan.candidates))
-    return outcomes if outcomes.is_over else replace(outcomes, ended=how_it_ended(ending), was_late=ending.killed_for == "deadline")
-
-
 def how_it_ended(ending: Ending) -> str:
-    """Describes how a process ended: by what, and the last line that it printed."""
+    """Return how a process ended: by what, and the last line that it printed."""
     ways: dict[Killed, str] = {"deadline": "the time of this run was over", "interrupt": "interrupted", **OVERUSED}
     code = ending.returncode
     if ending.killed_for is not None:
@@ -147,21 +181,15 @@ def _failure(collected: Collected) -> WorkerFailure:
 
 
 def _unwritten(ending: Ending) -> str | None:
-    """The message for a worker that could not write its journal; None for others."""
+    """Return the message for a worker that could not write its journal; None for others."""
     _, said, reason = ending.output_tail.rpartition(UNWRITTEN)
     if ending.returncode != EXIT_UNWRITTEN or not said:
         return None
     return f"what a worker measured could not be written down: {storage_advice(reason.strip())}"
 
 
-def _blaming_storage(result: WorkerResult, ending: Ending) -> WorkerResult:
-    """Adds the reason to the result of a worker that could not write its journal; what it had written before is kept."""
-    unwritten = _unwritten(ending)
-    return result if unwritten is None or result.status == "done" else replace(result, status="lost", message=unwritten)
-
-
 def temporary_scratch() -> Scratch:
-    """A private folder where temporary files are kept. Raises LaunchError with advice where there can be none."""
+    """Make a private folder where temporary files are kept. Raise LaunchError with advice if there can be none."""
     try:
         return Scratch(Path(tempfile.gettempdir()))
     except OSError as error:
@@ -169,7 +197,7 @@ def temporary_scratch() -> Scratch:
 
 
 def storage_advice(reason: str) -> str:
-    """Describes what is wrong with the folder for temporary files, and what to do."""
+    """Return the fault of the folder for temporary files, and what to do."""
     try:
         folder = tempfile.gettempdir()
     except OSError:
@@ -178,5 +206,5 @@ def storage_advice(reason: str) -> str:
 
 
 def _without_chatter(output: str) -> str:
-    """Removes what TensorFlow logs about itself while it is imported; its errors stay."""
+    """Remove the lines that TensorFlow logs about itself while it is imported; its errors stay."""
     return "".join(line for line in output.splitlines(keepends=True) if not _CHATTER.match(line))

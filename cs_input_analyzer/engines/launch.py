@@ -1,4 +1,7 @@
-"""Run one launch: its workers build, sample together, and are collected. Engines differ in the transport only."""
+"""What every engine offers, and the one way through a launch: its workers build, sample together, and are collected.
+
+Engines differ in the transport only.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cs_input_analyzer.engines.collecting import Collected, launch_result
-from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
+from cs_input_analyzer.engines.collecting import Collected, LaunchResult, launch_result
 from cs_input_analyzer.model.tf_config import announced_addresses, of_worker
+from cs_input_analyzer.records import Layout
 from cs_input_analyzer.worker.journal import Order, WorkPlan
 from cs_input_analyzer.worker.summary import Killed
 
@@ -44,16 +47,49 @@ class LaunchOrder:
         )
 
 
+class LaunchHandle(Protocol):
+    """Workers that were started and are importing TensorFlow, or wait for their order."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+
+class Launcher(Protocol):
+    """An engine. `close` ends everything it ever started; nothing is left behind."""
+
+    @property
+    def nodes(self) -> int:
+        """Return how many nodes a layout may have."""
+
+    def now_s(self) -> float:
+        """Return the time on the launcher's clock, seconds."""
+
+    def free_bytes(self) -> int:
+        """Return the memory that workers on one node can use now."""
+
+    def starting_s(self, workers: int) -> float:
+        """Return the seconds that this number of workers is expected to take until all have imported TensorFlow."""
+
+    def start(self, layout: Layout) -> LaunchHandle:
+        """Start the workers of one layout; return at once."""
+
+    def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
+        """Give the order, wait for all workers, collect. Raise LaunchError if the engine itself fails."""
+
+    def close(self) -> None:
+        """End all workers, remove all files."""
+
+
 class Transport(LaunchHandle, Protocol):
     """Workers of one launch that were started, and the way to them."""
 
     @property
     def leaving_s(self) -> float:
-        """Seconds between the end of the window and the deadline, so that workers end by themselves."""
+        """Return the seconds between the end of the window and the deadline, in which workers end by themselves."""
 
     @property
     def hosts(self) -> Sequence[str]:
-        """The host of each worker by rank; fewer are repeated."""
+        """Return the host of each worker by rank; fewer are repeated."""
 
     def wait(self, kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline", *, is_first_only: bool = False) -> None:
         """Wait until each worker has written one of these events, or has ended. Past the deadline, end late ones for `late`."""

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cs_input_analyzer.engines import launch
-from cs_input_analyzer.engines.collecting import Collected, results_of, storage_advice, temporary_scratch
-from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
-from cs_input_analyzer.engines.launch import LaunchOrder
+from cs_input_analyzer.engines.collecting import Collected, LaunchResult, results_of, storage_advice, temporary_scratch
+from cs_input_analyzer.engines.launch import LaunchHandle, LaunchOrder
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
@@ -112,13 +111,20 @@ class LocalLauncher:
         # Layouts wait side by side while they import; each begins where the last one ended, so that they share no CPU needlessly.
         sets = cpu_sets(layout.tasks_per_node, layout.cpus_per_task, self._cpu_budget, self._next_cpu)
         self._next_cpu += layout.cpus_per_node
-        folder = self.folder / f"launch-{len(self._started)}"
+        launch_folder = self.folder / f"launch-{len(self._started)}"
         processes: list[WorkerProcess] = []
         try:
             for cpus in sets:
-                processes.append(self._process(folder / f"worker-{len(processes)}", cpus, is_first=not processes))
+                folder = launch_folder / f"worker-{len(processes)}"
+                folder.mkdir(parents=True)
+                self._starter.wait(self._start_timeout_s)
+                # The files of the launch are in the folder of its first worker, whose space is watched.
+                process = self._starter.start(folder, cpus, None if processes else folder)
+                processes.append(WorkerProcess(folder, process, memory_limit(self._worker_memory_bytes), self._tree))
+        except OSError as error:
+            raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
         finally:  # `close` ends those that were started
-            workers = LocalWorkers(layout, folder, processes, self._worker_memory_bytes)
+            workers = LocalWorkers(layout, launch_folder, processes, self._worker_memory_bytes)
             self._started.append(workers)
         return workers
 
@@ -129,16 +135,6 @@ class LocalLauncher:
         if self._starter.forks is False:
             return FRESH_IMPORT_S * max(1.0, workers / self._cpu_budget)
         return (0.0 if self._starter.forks else FRESH_IMPORT_S) + FORK_S * workers
-
-    def _process(self, folder: Path, cpus: Sequence[int], *, is_first: bool) -> WorkerProcess:
-        """Start a worker. The files of the launch are in the folder of its first worker, whose space is watched."""
-        try:
-            folder.mkdir(parents=True)
-        except OSError as error:
-            raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
-        self._starter.wait(self._start_timeout_s)
-        process = self._starter.start(folder, cpus, folder if is_first else None)
-        return WorkerProcess(folder, process, memory_limit(self._worker_memory_bytes), self._tree)
 
     def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
         assert isinstance(handle, LocalWorkers)

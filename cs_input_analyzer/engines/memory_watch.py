@@ -1,4 +1,4 @@
-"""Measures the memory of a worker and its descendants from another process, at next to no cost for the host that is measured."""
+"""Measure the memory of a worker and its descendants from another process, at next to no cost for the host that is measured."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class MemoryWatch:
         self._weigh_again_s = float("-inf")
 
     def is_above(self, limit_bytes: int) -> bool:
-        """Cheap while what is resident, added up, is below the limit.
+        """Return whether the worker and its descendants hold more than the limit.
 
-        Above it that proves nothing: pages that children share with the worker they were forked from are counted for each. What is
-        held then is the sum of proportional shares (PSS).
+        The sum of resident memory is cheap, but counts a page that a child shares with its worker for each of them. Only above the
+        limit are the proportional shares (PSS) summed.
         """
         began_s = time.monotonic()
         family = (self._pid, *self._tree.descendants(self._pid))
@@ -37,12 +37,12 @@ class MemoryWatch:
 
 
 def rss_bytes(pid: int) -> int:
-    """Resident memory of a process, shared or not; 0 for one that is gone."""
+    """Return the resident memory of a process, shared or not; 0 for one that is gone."""
     fields = read_start(f"/proc/{pid}/statm").split()
     return int(fields[1]) * resource.getpagesize() if len(fields) > 1 else 0
 
 
 def pss_bytes(pid: int) -> int:
-    """Proportional resident memory: each page divided by the processes that map it; all of it where that is not reported."""
+    """Return the proportional resident memory, each page divided by the processes that map it; else all resident."""
     found = re.search(rb"^Pss:\s+(\d+) kB", read_start(f"/proc/{pid}/smaps_rollup"), re.MULTILINE)
     return int(found[1]) * 1024 if found else rss_bytes(pid)

@@ -1,4 +1,4 @@
-"""A private folder for one command, and a guard that tidies up after a command that is killed.
+"""Make a private folder for one command, and a guard that tidies up after a command that is killed.
 
 Processes that are started for the command carry the folder's name in their environment, and so does what user code starts, also in
 other sessions. The guard is a shell that waits for the end of a pipe: whether the command closes the folder or is killed, the guard
@@ -84,8 +84,10 @@ class Scratch:
             raise
 
     def close(self, *, has_job: bool = False) -> None:
-        """Ends what still runs, and removes the folder. `has_job`: Slurm may still have the job, so the guard goes on to cancel it
-        after this returns."""
+        """End what still runs, and remove the folder.
+
+        With `has_job` Slurm may still have the job: the guard goes on to cancel it after this returns.
+        """
         assert self._guard.stdin is not None
         with suppress(OSError, ValueError):  # somebody ended the guard, or this was closed before
             self._guard.stdin.write(b"unsure\n" if has_job else b"over\n")
@@ -128,7 +130,7 @@ def _guard(folder: Path, job_name: str, stdin: int) -> subprocess.Popen[bytes]:
 
 
 def _locked(folder: Path) -> int | None:
-    """A descriptor that locks the folder for as long as this process lives; None where its file system has no locks.
+    """Return a descriptor that locks the folder while this process lives; None if its file system has no locks.
 
     The file gets its name once it is locked, so that nobody finds it without an owner.
     """
@@ -144,7 +146,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _sweep(parent: Path, prefix: str) -> None:
-    """Removes the folders of the same user, in `parent`, whose owner was killed on this host, with all that still runs for them."""
+    """Remove the folders of the same user, in `parent`, whose owner was killed on this host, with all that still runs for them."""
     for folder in parent.glob(f"{prefix}*"):
         try:
             found = folder.lstat()

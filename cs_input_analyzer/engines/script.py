@@ -1,4 +1,4 @@
-"""Finds where a user's script takes its data, by running it once beside us, and chooses the place that is analyzed."""
+"""Find where a user's script takes its data, by running it once beside us, and choose the place to analyze."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find_captures(
     isolates: bool = True,
     has_network: bool = True,
 ) -> tuple[Capture, float]:
-    """Every place where the script would take data, the preferred one picked; and the seconds that it took to find them.
+    """Return every place where the script would take data, the preferred one picked, and the seconds that the search took.
 
     Runs the script in a process of its own, on private copies of all files, accelerators hidden; ends it, and all that it started,
     after `seconds`. On the user's own files it ends at the first place that is no mere look at the data.
@@ -86,7 +86,7 @@ def find_captures(
 
 
 def pick(found: Capture, number: int | None) -> Capture:
-    """With the candidate that `--capture` names; the preferred one where it names none. Raises UsageError."""
+    """Return the search with the candidate that `--capture` names; the preferred one without a name. Raise UsageError."""
     if number is None:
         return found
     if not any(candidate.number == number for candidate in found.candidates):
@@ -103,7 +103,7 @@ def _run(
     more: Sequence[str],
     isolated: Wanted | None,
 ) -> tuple[Ending, Journal, str]:
-    """How the process ended, what it wrote down, and where it hung. `more`: further arguments."""
+    """Run the script; return how it ended, its journal, and where it hung. `more`: further arguments."""
     arguments = (str(folder), str(os.getpid()), str(seconds), script.target, *more)
     line = command("cs_input_analyzer.worker.script_run", *arguments, isolated=isolated)
     process = WorkerProcess(folder, started(line, folder, folder), memory_limit(worker_memory_bytes))
@@ -128,7 +128,7 @@ def _run(
 
 
 def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
-    """What kept the script from its end, so that there may be more candidates."""
+    """Return a note of what kept the script from its end, if there may be more candidates."""
     failed, ended = journal.last("failed"), journal.last("ended")
     if failed is not None:
         why = f"{failed['kind']}: {failed['message']}".splitlines()[0] + " (there its loops and its training got no data)"
@@ -140,7 +140,7 @@ def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
 
 
 def _on_its_files(journal: Journal) -> tuple[str, ...]:
-    """What became of the user's files, where that is not "nothing"."""
+    """Return notes of what became of the user's files; none on private copies."""
     wrote = journal.last("wrote")
     if journal.last("own_files") is None:
         return ()
@@ -181,12 +181,8 @@ def _nothing_found(
         return InputFunctionError(f"{what} ended without taking any data{why}{about}; looked for: {LOOKED_FOR}", printed)
     if ending.killed_for == "deadline":
         message = f"{what} hung: it had taken no data after {seconds:.0f} s; --start-timeout gives it more"
-        return InputFunctionError(f"{message}{about}", _users_frames(hung) or printed)
+        # Of the stacks that were written, innermost frame first, those that are the user's, outermost first.
+        frames = re.findall(r'^  File "([^"]+)", line (\d+) in (.+)$', hung, re.MULTILINE)
+        lines = [f'  File "{path}", line {line}, in {name}' for path, line, name in reversed(frames) if is_users_own(path)]
+        return InputFunctionError(f"{message}{about}", "\n".join(["It was at:", *lines]) if lines else printed)
     return InputFunctionError(f"{what} was lost before it took any data: {how_it_ended(ending)}{about}", printed)
-
-
-def _users_frames(stacks: str) -> str:
-    """Of the stacks that were written, innermost frame first, those lines that are the user's, outermost first."""
-    frames = re.findall(r'^  File "([^"]+)", line (\d+) in (.+)$', stacks, re.MULTILINE)
-    lines = [f'  File "{path}", line {line}, in {name}' for path, line, name in reversed(frames) if is_users_own(path)]
-    return "\n".join(["It was at:", *lines]) if lines else ""

@@ -55,8 +55,13 @@ def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = 
     with mistakes:
         this_host = machine.read_host(options.cpus)
         this_host = this_host if options.fresh else history.known(this_host)
-    with mistakes:
-        _check_probes(options, this_host)
+    for layout in options.probe_layouts:
+        with mistakes:  # more tasks than CPUs share them; a task of more CPUs than there are is none
+            if layout.cpus_per_task > this_host.cpu_budget:
+                raise UsageError(
+                    f"--probe-layouts {layout}: needs {layout.cpus_per_task} CPUs for a task, and {this_host.cpu_budget} may be "
+                    f"used here ({this_host.cpu_budget_source})"
+                )
     if mistakes and options.cluster == cluster.SLURM:
         return None
     nodes = None
@@ -97,16 +102,6 @@ def open_engine(
 
 def _kind(options: Options, is_script: bool) -> WorkerKind:
     return WorkerKind(isolates=not options.on_own_files, has_network=not options.no_network, is_script=is_script)
-
-
-def _check_probes(options: Options, this_host: Host) -> None:
-    """Raise UsageError for a task of more CPUs than there are. More tasks than CPUs share them."""
-    for layout in options.probe_layouts:
-        if layout.cpus_per_task > this_host.cpu_budget:
-            raise UsageError(
-                f"--probe-layouts {layout}: needs {layout.cpus_per_task} CPUs for a task, and {this_host.cpu_budget} may be used "
-                f"here ({this_host.cpu_budget_source})"
-            )
 
 
 def _on_slurm(

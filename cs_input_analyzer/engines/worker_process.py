@@ -1,4 +1,4 @@
-"""Controls one worker process: for the launcher on this host, and for the agent of a node of Slurm."""
+"""Control one worker process: for the launcher on this host, and for the agent of a node of Slurm."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import IO
 
 import psutil
 
-from cs_input_analyzer.engines.forking import ForkedProcess
 from cs_input_analyzer.engines.memory_watch import MemoryWatch
+from cs_input_analyzer.engines.starting import ForkedProcess
 from cs_input_analyzer.host.counters import ProcessTree
 from cs_input_analyzer.host.machine import memory_here
 from cs_input_analyzer.worker.isolation import AWAY
@@ -60,18 +60,18 @@ class WorkerProcess:
         self._drain.start()
 
     def send(self, line: str) -> None:
-        """Sends one line; a worker that is gone already is found out by `poll`."""
+        """Send one line. A worker that is gone already is found out by `is_over`."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
 
     def news(self) -> list[str]:
-        """Kinds of the events that were written since the last look."""
+        """Return the kinds of the events that were written since the last look."""
         return self._events.new()
 
     def has_said(self, *kinds: str) -> bool:
-        """Whether any of these events has been written."""
+        """Return whether any of these events has been written."""
         self.news()
         return not self._events.kinds.isdisjoint(kinds)
 
@@ -81,15 +81,17 @@ class WorkerProcess:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended; what it forked and left behind then ends, too."""
+        """Return whether it has ended. The processes that it left behind are ended then, too."""
         if self._process.poll() is None:
             return False
         self._clear_away()
         return True
 
     def watch(self) -> None:
-        """Ends the worker when it and its children hold more memory than their limit, before the kernel ends something else, and
-        when the files in its folders (caches and snapshots are redirected there) take more than what they leave free."""
+        """End the worker if it holds more memory than its limit, or if its files take more than they leave free.
+
+        So the kernel ends nothing else for its memory. Caches and snapshots are redirected to its folders.
+        """
         if self.is_over:
             return
         if self.memory_limit_bytes is not None and self._memory.is_above(self.memory_limit_bytes):
@@ -107,7 +109,7 @@ class WorkerProcess:
         return any(_is_filled_by(folder, free_bytes) for folder, free_bytes in self._free_bytes.items())
 
     def kill(self, reason: Killed) -> None:
-        """Ends the worker and everything it started."""
+        """End the worker and everything it started."""
         if self.is_over:
             return
         self.killed_for = reason
@@ -143,7 +145,7 @@ class WorkerProcess:
         return self._ending
 
     def _clear_away(self) -> None:
-        """Once, when the end is first seen: later the number may be another's."""
+        """End its group once, when the end is first seen: later the number may be another's."""
         if not self._is_cleared:
             self._is_cleared = True
             self._end_group()
@@ -159,7 +161,7 @@ class WorkerProcess:
                 stray.kill()
 
     def _keep_tail(self, stream: IO[bytes] | None) -> None:
-        """Drains what the worker prints, so that it never blocks, and keeps the end of it, so that we never drown."""
+        """Read all that the worker prints, so that it never blocks, and keep the end of it."""
         if stream is None:
             return
         while block := os.read(stream.fileno(), 1 << 16):
@@ -167,14 +169,16 @@ class WorkerProcess:
 
 
 def memory_limit(asked_bytes: int | None, workers: int = 1) -> int:
-    """Of each of so many workers: the user's limit, else an equal part of nearly all that is free now. The host must survive a
-    pipeline that eats memory."""
+    """Return the limit of each worker: the user's, at most an equal part of nearly all that is free now.
+
+    The host must survive a pipeline that eats memory.
+    """
     free_bytes = int(memory_here().free_bytes * MEMORY_RATIO / workers)
     return min(asked_bytes or free_bytes, free_bytes)
 
 
 def _free_bytes(folder: Path) -> int | None:
-    """Of the file system, for this user; None where that is not known."""
+    """Return the bytes that this user has free on the file system; None if that is not known."""
     try:
         return int(psutil.disk_usage(str(folder)).free)
     except OSError:
@@ -182,18 +186,13 @@ def _free_bytes(folder: Path) -> int | None:
 
 
 def _is_filled_by(folder: Path, first_free_bytes: int | None) -> bool:
-    """Whether the files in a folder take more than they leave free, of the space that was free before them."""
+    """Return whether the files in a folder take more than they leave free, of the space that was free before them."""
     free_bytes = _free_bytes(folder)
     if free_bytes is None or first_free_bytes is None or free_bytes > first_free_bytes / 2:
         return False  # whatever its files take, they leave more
-    return _bytes_below(folder) > max(free_bytes, LEAST_FILLING_BYTES)
-
-
-def _bytes_below(folder: Path) -> int:
-    """Space on the disk that the files of a folder take."""
-    total = 0
+    taken_bytes = 0
     for place, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
-                total += os.lstat(os.path.join(place, name)).st_blocks * 512
-    return total
+                taken_bytes += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return taken_bytes > max(free_bytes, LEAST_FILLING_BYTES)

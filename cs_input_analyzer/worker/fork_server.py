@@ -30,8 +30,11 @@ MESSAGE_BYTES = 1 << 16
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`DESCRIPTOR PARENT_PID NAME,…`: a connected socket of whole messages (SOCK_SEQPACKET), who started us, and variables that
-    hold libraries to one thread while they are loaded and that a worker is not to see. Never returns."""
+    """Be the server of `DESCRIPTOR PARENT_PID NAME,…`. Never return.
+
+    DESCRIPTOR is a connected socket of whole messages (SOCK_SEQPACKET). The variables NAME hold libraries to one thread while they
+    are loaded; a worker is not to see them.
+    """
     began_s = time.monotonic()
     parent = socket.socket(fileno=int(arguments[0]))
     worker.die_with(int(arguments[1]))
@@ -54,7 +57,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def _serve(parent: socket.socket, inherited: worker.Inherited) -> None:
-    """Forks a worker for every message, tells of each that ends, until the parent hangs up."""
+    """Fork a worker for every message, tell of each that ends, until the parent hangs up."""
     wake_reader, wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
@@ -98,7 +101,7 @@ def _reap(parent: socket.socket) -> None:
 def _become_worker(
     parent: socket.socket, wanted: dict[str, Any], descriptors: Sequence[int], inherited: worker.Inherited, server_pid: int
 ) -> NoReturn:
-    """Sheds what is the server's: its socket, signals, session, random numbers and CPUs."""
+    """Shed what is the server's, its socket, signals, session, random numbers and CPUs, and live as a worker."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     parent.close()

@@ -20,7 +20,7 @@ EXIT_FAILED = 70
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER CPU,CPU,… PARENT_PID IS_SCRIPT`: be a worker. IS_SCRIPT is 1 where it runs a user's script."""
+    """Be a worker: `FOLDER CPU,CPU,… PARENT_PID IS_SCRIPT`. IS_SCRIPT is 1 if it runs a user's script."""
     cpus = [int(cpu) for cpu in arguments[1].split(",")]
     run(arguments[0], cpus, int(arguments[2]), is_script=arguments[3] == "1")
 
@@ -39,7 +39,8 @@ def run(
     began_s = time.monotonic()
     os.sched_setaffinity(0, cpus)  # before TensorFlow makes its thread pools: it sizes them by what it may run on
     die_with(parent_pid)
-    orders = _private_stdin()
+    orders = os.fdopen(os.dup(0), "r", encoding="utf-8")  # a descriptor of our own
+    hide_stdin()
     own_pid = os.getpid()
 
     def life() -> NoReturn:
@@ -59,7 +60,7 @@ def run(
 
 
 def _work(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, inherited: Inherited | None) -> int:
-    """Imports TensorFlow and does what is ordered; gives the status to leave with. Raises JournalError only."""
+    """Import TensorFlow and do what is ordered; return the status to leave with. Raise JournalError only."""
     own_pid = os.getpid()
     try:
         import tensorflow as tf
@@ -87,13 +88,13 @@ def _work(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, 
 
 
 def end_forked_child(own_pid: int) -> None:
-    """Ends this process where user code forked it: it must not go on as a second worker, or run a second script."""
+    """End this process if user code forked it: it must not go on as a second worker, or run a second script."""
     if os.getpid() != own_pid:
         os._exit(0)
 
 
 def end_children() -> None:
-    """Ends what this process and its descendants have started, and waits for that: who waits for us finds nothing left."""
+    """End all that this process and its descendants have started, and wait for that: who waits for us finds nothing left."""
     import psutil
 
     try:
@@ -106,20 +107,12 @@ def end_children() -> None:
     psutil.wait_procs(children, timeout=CHILDREN_S)
 
 
-def _private_stdin() -> TextIO:
-    """The parent's orders on a descriptor of our own; user code that reads stdin finds it empty."""
-    private = os.dup(0)
-    os.set_inheritable(private, False)
-    hide_stdin()
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
-    return os.fdopen(private, "r", encoding="utf-8")
-
-
 def hide_stdin() -> None:
-    """Makes standard input empty: the parent's end of the pipe is not the user code's to read."""
+    """Make standard input empty: the parent's end of the pipe is not the user code's to read."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
 
 
 def die_with(parent_pid: int) -> None:
@@ -133,7 +126,7 @@ def die_with(parent_pid: int) -> None:
 
 
 def leave(status: int, own_pid: int) -> NoReturn:
-    """Ends this process without what user code has registered for its end; what user code has started is ended with it."""
+    """End this process, and what user code has started, without the handlers that user code has registered for its end."""
     if os.getpid() == own_pid:
         end_children()
         for stream in (sys.stdout, sys.stderr):

@@ -1,228 +1,35 @@
-"""The parts of the Slurm engine that need no Slurm: words, command lines, CPUs, and results in a shared folder."""
+"""Launches on Slurm where one fake plays its programs and agents: jobs, steps of many tasks, journals in the shared folder."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cs_input_analyzer.engines import scratch
-from cs_input_analyzer.engines.slurm import allocation, jobs, results
-from cs_input_analyzer.engines.slurm.agent import Settings, variables_of_task
-from cs_input_analyzer.engines.slurm.jobs import (
-    UNANSWERED,
-    JobState,
-    cause_in,
-    is_hopeless,
-    parse_job,
-    srun_complaint,
-)
-from cs_input_analyzer.engines.slurm.launcher import srun_words
+from cs_input_analyzer.engines import LaunchResult, scratch
+from cs_input_analyzer.engines.slurm import SlurmLauncher, allocation, jobs, results
+from cs_input_analyzer.engines.slurm import step as job_step
+from cs_input_analyzer.engines.slurm.jobs import JobState
 from cs_input_analyzer.engines.slurm.node_worker import OUTPUT
 from cs_input_analyzer.engines.slurm.step import Task
-from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.host.cluster import slurm_commands
 from cs_input_analyzer.host.cluster.slurm_commands import Unanswered
 from cs_input_analyzer.host.counters import CounterReader
-from cs_input_analyzer.host.machine import oom_kills, task_cpus
-from cs_input_analyzer.model.tf_config import announced_addresses, of_worker
-from cs_input_analyzer.records import Options, WorkerResult
+from cs_input_analyzer.records import Layout, Options, WorkerResult
 from cs_input_analyzer.worker.journal import EVENTS
 from tests.builders import make_cluster, make_work_plan
-from tests.engines.stub_slurm import write_journal
-from tests.waiting import comes
+from tests.engines.fake_slurm import FAULTS, FakeSlurm, fates, rate, write_journal
 
-# --- words -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("line", "nodes", "waits", "over"),
-    [
-        ("RUNNING|None|n[1-2]|24|2\n", "n[1-2]", False, False),
-        ("PENDING|Resources||24|2", "", True, False),
-        ("NODE_FAIL|NodeDown|n1|24|2", "n1", False, True),
-    ],
-)
-def test_states_of_a_job(line: str, nodes: str, waits: bool, over: bool) -> None:
-    job = parse_job(line)
-    assert (job.nodes, job.is_waiting, job.is_over, job.reason == "None") == (nodes, waits, over, False)
-    assert job.cpus_per_node == 12
-    assert parse_job("") is parse_job("slurm_load_jobs error: Invalid job id specified") is None  # it has been forgotten
-
-
-CURED = ("", "Resources", "Priority", "Dependency", "ReqNodeNotAvail, UnavailableNodes:n1", "QOSGrpCpuLimit", "AssocGrpNodeLimit")
-HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AssocMaxNodePerJobLimit", "QOSMaxCpuPerJobLimit")
-
-
-@pytest.mark.parametrize("reason", CURED + HOPELESS)
-def test_reasons_that_waiting_cures_and_does_not(reason: str) -> None:
-    assert (is_hopeless(reason) is None) is (reason in CURED)
-
-
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ("slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "time limit"),
-        ("srun: error: Node failure on n2", "node failed (n2)"),
-        ("srun: error: Task launch for StepId=2.0 failed on node n2: Communication connection failure", "does not answer (n2)"),
-        ("srun: error: Task launch for StepId=2.0 failed on node n2: Socket timed out on send/recv operation", "not answer (n2)"),
-        ("slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE LOG ***", "node failed"),
-        ("slurmstepd: error: Detected 1 oom_kill event in StepId=5.0. Some of the step tasks have been OOM Killed.", "memory"),
-        ("slurmstepd: error: StepId=5.0 exceeded memory limit (2000 > 1500), being killed", "memory"),
-        ("slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***", "cancelled"),
-        ("srun: error: Unable to confirm allocation for job 5: Invalid job id specified", "is over"),
-        ("srun: error: Unable to create step for job 5: Job/step already completing or completed", "is over"),
-    ],
-)  # fmt: skip
-def test_what_srun_prints_is_understood(line: str, word: str) -> None:
-    cause = cause_in(["srun: Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)", line])
-    assert word in cause
-
-
-def test_what_is_not_understood_is_quoted_without_chatter() -> None:
-    lines = [
-        "srun: launching StepId=1.0 on host n1, 1 tasks: 0",
-        "srun: error: invalid partition specified: x",
-        "srun: error: invalid partition specified: x",
-    ]
-    assert cause_in(lines) is None
-    assert srun_complaint(lines) == "invalid partition specified: x"
-    assert srun_complaint([]) == ""
-
-
-@pytest.mark.parametrize(
-    ("line", "is_refusal"),
-    [
-        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", False),
-        ("squeue: error: slurm_load_jobs error: Unable to contact slurm controller (connect failure)", False),
-        ("slurm_load_jobs error: Zero Bytes were transmitted or received", False),
-        ("", True),
-        ("sbatch: error: invalid partition specified: x", True),
-        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified", True),
-        ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)", True),
-        ("slurm_load_jobs error: Invalid job id specified", True),
-    ],
-)
-def test_a_controller_that_does_not_answer_has_not_refused(line: str, is_refusal: bool) -> None:
-    assert bool(UNANSWERED.search(line)) is not is_refusal
-
-
-# --- command lines -----------------------------------------------------------------------------------------------------------
-
-
-def job_words(extra: str = "", **of_cluster: Any) -> list[str]:
-    return allocation.sbatch_words(Options(sbatch_args=extra, max_seconds=60.0), make_cluster(**of_cluster), 3, "x")
-
-
-def test_what_we_cannot_do_without_comes_after_the_users_words() -> None:
-    words = job_words("--nodes=9 --account=me", partition="p", excluded_nodes=("a", "b"))
-    assert words.index("--nodes=9") < words.index("--nodes=3")
-    wanted = {"--exclusive", "--no-requeue", "--no-kill", "--partition=p", "--exclude=a,b", "--account=me", "--job-name=x"}
-    assert wanted <= set(words)
-    assert "--time=10" in words  # 300 s to start, 60 to measure and a quarter more, 180 to spare
-    assert not any(word.startswith(("--partition", "--exclude=")) for word in job_words())
-    for timed in ("-t 5", "--time=5", "-t5"):
-        assert "--time=10" not in job_words(timed)
-
-
-@pytest.mark.parametrize(("extra", "expected"), [("", 1), ("--mem-per-cpu=2G", 0), ("--mem 64G", 0), ("--account=me", 1)])
-def test_a_job_has_all_memory_unless_the_user_asks_for_some(extra: str, expected: int) -> None:
-    assert job_words(extra).count("--mem=0") == expected
-
-
-def test_a_step_says_everything_that_a_default_could_change() -> None:
-    words = srun_words("12", 2, 12, "/work", ["python", "-c", "pass"])
-    wanted = "--jobid=12 --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=12 --overlap --kill-on-bad-exit=0 --wait=0"
-    assert {*wanted.split(), "--chdir=/work"} <= set(words)
-    assert words[-3:] == ["python", "-c", "pass"]
-
-
-# --- a worker's place --------------------------------------------------------------------------------------------------------
-
-
-def cores(folder: Path, *threads: str) -> Path:
-    """The kernel's folder of CPUs, whose n-th one has these threads on its core."""
-    for cpu, siblings in enumerate(threads):
-        place = folder / f"cpu{cpu}" / "topology"
-        place.mkdir(parents=True)
-        (place / "thread_siblings_list").write_text(siblings + "\n")
-    return folder
-
-
-TWO_THREADS = ("0,4", "1,5", "2,6", "3,7") * 2
-
-
-@pytest.mark.parametrize(
-    ("allowed", "tasks", "cpus", "expected"),
-    [
-        (range(8), 4, 2, [(0, 4), (1, 5), (2, 6), (3, 7)]),  # core by core
-        (range(8), 4, 1, [(0, 4), (1, 5), (2, 6), (3, 7)]),  # whole cores, while there are enough
-        (range(8), 8, 1, [(0,), (4,), (1,), (5,), (2,), (6,), (3,), (7,)]),
-        (range(8), 2, 3, [(0, 1, 4, 5), (2, 3, 6, 7)]),
-        ((1, 5), 1, 4, [(1, 5)]),  # fewer than were asked for
-        ((1, 5), 3, 1, [(1,), (5,), (1,)]),  # shared in turn
-        (range(4), 2, 2, [(0, 1), (2, 3)]),  # one thread of each core is ours
-    ],
-)
-def test_the_cpus_of_the_workers_of_a_node(
-    allowed: Sequence[int], tasks: int, cpus: int, expected: list[tuple[int, ...]], tmp_path: Path
-) -> None:
-    assert list(task_cpus(allowed, tasks, cpus, cores(tmp_path, *TWO_THREADS))) == expected
-
-
-@given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 8))
-def test_workers_share_no_cpu_while_there_are_enough(count: int, tasks: int, cpus: int) -> None:
-    sets = task_cpus(range(count), tasks, cpus, Path("/nowhere"))
-    assert all(1 <= len(found) <= cpus and set(found) <= set(range(count)) for found in sets)
-    if tasks * cpus <= count:
-        everything = [cpu for found in sets for cpu in found]
-        assert len(everything) == len(set(everything)) == tasks * cpus
-
-
-def test_a_worker_has_the_variables_of_a_task_of_its_own() -> None:
-    settings = Settings(tasks_per_node=3, cpus_per_task=2, memory_limit_bytes=None, kind=WorkerKind())
-    found = variables_of_task({"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, settings, 2)
-    assert found["SLURM_PROCID"] == "5"
-    assert (found["SLURM_NODEID"], found["SLURM_LOCALID"], found["SLURM_GTIDS"]) == ("1", "2", "3,4,5")
-    assert found["SLURM_NTASKS"] == found["SLURM_NPROCS"] == found["SLURM_STEP_NUM_TASKS"] == "6"
-    assert found["SLURM_TASKS_PER_NODE"] == found["SLURM_STEP_TASKS_PER_NODE"] == "3(x2)"
-    assert (found["SLURM_NTASKS_PER_NODE"], found["SLURM_CPUS_PER_TASK"]) == ("3", "2")
-
-
-def test_kills_of_a_control_group_are_counted_in_either_version(tmp_path: Path) -> None:
-    groups = tmp_path / "cgroup"
-    groups.write_text("9:memory:/job/step\n3:cpu,cpuacct:/job\n0::/job2\n")
-    assert oom_kills(groups, tmp_path) == 0
-    old, new = tmp_path / "memory/job/step", tmp_path / "job2"
-    for folder in (old, new):
-        folder.mkdir(parents=True)
-    (old / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
-    assert oom_kills(groups, tmp_path) == 1
-    (new / "memory.events").write_text("low 0\nhigh 0\nmax 7\noom 2\noom_kill 2\n")
-    assert oom_kills(groups, tmp_path) == 2
-    assert oom_kills(tmp_path / "missing", tmp_path) == 0
-
-
-def test_addresses_of_workers_that_run_and_that_are_announced() -> None:
-    addresses = announced_addresses(["a", "a", "b", "b"], 6)
-    assert len(set(addresses)) == 7
-    assert [address.split(":")[0] for address in addresses] == ["a", "a", "a", "b", "b", "a", "a"]
-    config = json.loads(of_worker(addresses, 5))
-    assert config["task"] == {"type": "worker", "index": 5}
-    assert config["cluster"] == {"chief": addresses[:1], "worker": addresses[1:]}
-
-
-# --- results in the shared folder --------------------------------------------------------------------------------------------
+# --- journals in the shared folder --------------------------------------------------------------------------------------------
 
 
 STAMPS_S = 10.0 + np.arange(200) / 100
@@ -277,43 +84,15 @@ def test_a_lost_task_keeps_what_it_measured_and_names_the_cause(
     assert (second.samples_per_s is not None) is has_journal
 
 
-# --- a job of ours, with programs that only look like Slurm's -----------------------------------------------------------------
+# --- a job of ours -----------------------------------------------------------------
 
 CLUSTER = make_cluster(nodes=4)
 NO_ANSWER = "Socket timed out on send/recv operation"
 
 
-class Slurm:
-    """Programs by Slurm's names on PATH. Each notes its words in `log`, then does what its script says."""
-
-    def __init__(self, folder: Path) -> None:
-        self.log = folder / "log"
-        self.shared = folder / "shared"
-        self.programs = folder / "bin"
-        for made in (self.shared, self.programs):
-            made.mkdir()
-        for name in jobs.PROGRAMS:
-            self.does(name, "exit 0")
-
-    def does(self, name: str, script: str) -> None:
-        program = self.programs / name
-        program.write_text(f'#!/bin/sh\necho {name} "$@" >> {self.log}\n{script}\n')
-        program.chmod(0o755)
-
-    def calls(self, name: str) -> list[str]:
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
-
-    def cancelled_by_name(self, times: int) -> bool:
-        """Whether the job was cancelled so often by the name that it was submitted with; waits for it."""
-        (name,) = [word for word in self.calls("sbatch")[0].split() if word.startswith("--job-name=")]
-        wanted = name.replace("--job-name", "--name")
-        return comes(lambda: sum(wanted in call.split() for call in self.calls("scancel")) >= times)
-
-
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
-    made = Slurm(tmp_path)
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSlurm]:
+    made = FakeSlurm(tmp_path)
     monkeypatch.setenv("PATH", f"{made.programs}:{os.environ['PATH']}")
     monkeypatch.setattr(scratch, "CANCEL_S", "0 0")
     monkeypatch.setattr(scratch, "CANCEL_LATE_S", "0.1")
@@ -321,7 +100,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
     assert list(made.shared.iterdir()) == []
 
 
-def opened(slurm: Slurm) -> allocation.Allocation:
+def opened(slurm: FakeSlurm) -> allocation.Allocation:
     return allocation.open_allocation(Options(slurm_nodes=2, shared_dir=str(slurm.shared)), CLUSTER, {}, lambda what: None)
 
 
@@ -334,7 +113,7 @@ def opened(slurm: Slurm) -> allocation.Allocation:
     ],
 )
 def test_a_submission_without_an_answer_leaves_no_job(
-    slurm: Slurm, monkeypatch: pytest.MonkeyPatch, script: str, error: type[BaseException], words: str | None
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, script: str, error: type[BaseException], words: str | None
 ) -> None:
     """Slurm may queue it all the same, also when we are gone."""
     monkeypatch.setattr(slurm_commands, "PATIENCE_S", 0.5)
@@ -352,7 +131,7 @@ def test_a_submission_without_an_answer_leaves_no_job(
     assert slurm.cancelled_by_name(3)
 
 
-def test_of_a_job_that_was_refused_nothing_is_cancelled(slurm: Slurm) -> None:
+def test_of_a_job_that_was_refused_nothing_is_cancelled(slurm: FakeSlurm) -> None:
     slurm.does("sbatch", "echo 'sbatch: error: invalid partition specified: x' >&2; exit 1")
     before = psutil.Process().children()
     with pytest.raises(LaunchError, match="refused the job: invalid partition"):
@@ -361,8 +140,21 @@ def test_of_a_job_that_was_refused_nothing_is_cancelled(slurm: Slurm) -> None:
     assert slurm.calls("scancel") == []
 
 
+def test_a_job_that_slurm_has_forgotten_is_gone_and_one_that_cannot_be_asked_for_is_not(slurm: FakeSlurm) -> None:
+    slurm.does("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+    assert jobs.job_state("7") is None
+    slurm.does("squeue", f"echo 'squeue: error: {NO_ANSWER}' >&2; exit 1")
+    with pytest.raises(LaunchError, match=r"squeue does not answer: .*timed out"):
+        jobs.job_state("7")
+
+
+def test_the_states_of_nodes_are_those_that_slurm_prints(slurm: FakeSlurm) -> None:
+    slurm.does("scontrol", "echo 'NodeName=n1 Arch=x State=DOWN+NOT_RESPONDING '; echo 'NodeName=n2 State=IDLE Owner=N/A'")
+    assert jobs.node_states(["n1", "n2"]) == {"n1": "DOWN+NOT_RESPONDING", "n2": "IDLE"}
+
+
 @pytest.mark.parametrize(("script", "is_answered"), [("exit 0", True), (f"echo 'scancel: error: {NO_ANSWER}' >&2; exit 1", False)])
-def test_a_job_that_could_not_be_cancelled_is_cancelled_by_its_guard(slurm: Slurm, script: str, is_answered: bool) -> None:
+def test_a_job_that_could_not_be_cancelled_is_cancelled_by_its_guard(slurm: FakeSlurm, script: str, is_answered: bool) -> None:
     slurm.does("sbatch", "echo 7")
     slurm.does("squeue", "echo 'RUNNING|None|n[1-2]|4|2'")
     slurm.does("scancel", script)
@@ -378,7 +170,7 @@ PENDING = JobState(state="PENDING", reason="Resources", nodes="", cpus_per_node=
 RUNNING = JobState(state="RUNNING", reason="", nodes="n[1-2]", cpus_per_node=1)
 
 
-def waited(answers: list[JobState | None], slurm: Slurm, monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
+def waited(answers: list[JobState | None], slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, told: list[str]) -> None:
     """Opens an allocation while squeue gives these answers, one by one, in three seconds each; none is a LaunchError."""
     now_s = itertools.count(0.0, 1.5)
 
@@ -397,14 +189,91 @@ def waited(answers: list[JobState | None], slurm: Slurm, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("silent", [1, 25])
-def test_a_queue_that_is_silent_for_a_while_keeps_the_place(silent: int, slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_that_is_silent_for_a_while_keeps_the_place(silent: int, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     waited([PENDING, *[None] * silent, PENDING, *[None] * silent, RUNNING], slurm, monkeypatch, told)
     assert [line.startswith("job 7 keeps its place") and NO_ANSWER in line for line in told] == [False, True, False, True, False]
     assert "has n[1-2]" in told[-1]
 
 
-def test_one_that_stays_silent_is_given_up(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_stays_silent_is_given_up(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LaunchError, match=r"Socket timed out.*90 s.*cancelled"):
         waited([PENDING, *[None] * 100], slurm, monkeypatch, [])
     assert slurm.calls("scancel") == ["--quiet 7"]
+
+
+# --- steps of many tasks whose nodes delay, fall silent and die at random ----------------------------------------------------
+
+CPUS = 64
+WRITTEN = ("fine", "late")
+Launch = Callable[..., LaunchResult]
+
+
+@pytest.fixture
+def launched(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> Launch:
+    """Launches on an allocation of the fake, and looks that nothing of it is left."""
+    slurm.does("srun", f'exec {sys.executable} -m tests.engines.fake_slurm "$@"')
+    slurm.does("squeue", f"echo 'RUNNING|None|n[0-9]|{CPUS}|1'")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(results, "VISIBLE_S", 2.0)
+
+    def launch(layout: str, silence_s: float = 4.0, **chosen: Any) -> LaunchResult:
+        shape = Layout.parse(layout)
+        monkeypatch.setattr(job_step, "SILENCE_S", silence_s)
+        if "never" in chosen.get("faults", ()):  # all that such tasks cost is waiting
+            monkeypatch.setattr(job_step, "BEGIN_PATIENCE_S", 10.0)
+        monkeypatch.setenv("SLURM_JOB_NUM_NODES", str(shape.nodes))
+        monkeypatch.setenv("FAKE_SLURM", json.dumps({"seed": 0, "faults": {}, "step": "whole", **chosen}))
+        launcher = SlurmLauncher(Options(shared_dir=str(slurm.shared)), make_cluster())
+        try:
+            assert launcher.host.cpu_budget == CPUS  # what Slurm gave, whatever this host has
+            handle = launcher.start(shape)
+            return launcher.run(handle, make_work_plan("data.py:f", shape.tasks, deadline_s=launcher.now_s() + 60.0))
+        finally:
+            launcher.close()
+            assert [process for process in psutil.Process().children(recursive=True) if "srun" in process.cmdline()] == []
+
+    return launch
+
+
+def check(result: LaunchResult, tasks: int, **chosen: Any) -> None:
+    workers = result.measurement.workers
+    found = fates(tasks, {"seed": 0, **chosen})
+    assert [worker.index for worker in workers] == list(range(tasks))
+    for worker, fate in zip(workers, found, strict=True):
+        assert (worker.status == "done") is (fate in WRITTEN), (fate, worker.message)
+        if fate in WRITTEN:
+            # Seconds since the epoch are exact to 0.24 us, 6e-5 of the 4 ms between two batches.
+            assert worker.samples_per_s.estimate == pytest.approx(rate(worker.index), rel=1e-3)
+        else:
+            assert worker.message
+            assert (worker.samples_per_s is not None) is (fate in ("killed", "cut")) or fate == "silent"
+
+
+def test_each_task_is_whole_or_says_what_became_of_it(launched: Launch) -> None:
+    chosen = {"faults": dict.fromkeys(FAULTS, 0.08)}
+    check(launched("40x5x1", **chosen), 200, **chosen)
+
+
+def test_of_a_step_whose_srun_dies_the_journals_are_kept(launched: Launch) -> None:
+    workers = launched("20x5x1", step="dies", faults={"killed": 0.5}).measurement.workers
+    assert len(workers) == 100
+    assert all(worker.status != "done" and worker.message for worker in workers)
+    assert any(worker.samples_per_s is not None for worker in workers)
+
+
+def test_an_srun_that_ignores_everything_is_ended(launched: Launch) -> None:
+    check(launched("2x2x1", step="hangs"), 4, faults={})
+
+
+def test_a_step_that_slurm_refuses_is_said(launched: Launch) -> None:
+    with pytest.raises(LaunchError, match="Memory required by task is not available"):
+        launched("2x2x1", step="refused")
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_more_workers_than_a_process_may_have_files_open(launched: Launch) -> None:
+    """How long their journals take to collect is the question of `benchmarks.slurm`."""
+    chosen = {"seed": 1, "faults": dict.fromkeys(FAULTS, 0.01)}
+    check(launched("250x10x1", silence_s=15.0, **chosen), 2_500, **chosen)

@@ -156,8 +156,9 @@ RECORDS = 20_000
 LUMP_BYTES = 8 << 20
 
 
-@pytest.mark.parametrize("want_costs", [True, False])
-@pytest.mark.parametrize("kind", ["plain", "packed", "lines", "fields"])
+@pytest.mark.parametrize(
+    ("kind", "want_costs"), [("plain", True), ("plain", False), ("packed", True), ("lines", True), ("fields", True)]
+)
 def test_bytes_are_those_of_the_records_however_large_the_read_buffer(tmp_path: Path, kind: str, want_costs: bool) -> None:
     """All of the file fits into one read buffer."""
     import tensorflow as tf

@@ -15,13 +15,13 @@ import psutil
 import pytest
 from builders import make_work_plan
 
-from cs_input_analyzer.engines import LocalLauncher, forking, memory_watch, starting, worker_process
+from cs_input_analyzer.engines import LocalLauncher, memory_watch, starting, worker_process
 from cs_input_analyzer.engines.collecting import how_it_ended
-from cs_input_analyzer.engines.forking import ForkServer, NewWorker
 from cs_input_analyzer.engines.memory_watch import MemoryWatch, pss_bytes, rss_bytes
 from cs_input_analyzer.engines.scratch import remove
-from cs_input_analyzer.engines.starting import WorkerKind
+from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import WorkerProcess
+from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.host import counters
 from cs_input_analyzer.host.counters import ProcessTree
 from cs_input_analyzer.records import Candidate, Layout
@@ -72,14 +72,6 @@ def test_news_are_told_once_and_a_half_written_line_waits(tmp_path: Path) -> Non
 # --- what it holds -----------------------------------------------------------------------------------------------------------
 
 TREE = "sleep 60 & (sleep 60 & wait) & echo up; wait"
-
-
-def test_children_and_theirs_are_found(tmp_path: Path) -> None:
-    with worker_of(TREE, tmp_path) as worker:
-        assert comes(lambda: len(psutil.Process(worker.pid).children(recursive=True)) == 3)
-        expected = {child.pid for child in psutil.Process(worker.pid).children(recursive=True)}
-        assert set(ProcessTree().descendants(worker.pid)) == expected
-    assert ProcessTree().descendants(worker.pid) == ()
 
 
 def test_all_processes_are_looked_at_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +232,13 @@ def test_workers_of_a_launch_share_what_is_free(
     assert [process.memory_limit_bytes for process in handle.processes] == [each * MEGABYTE] * 2
 
 
+def test_an_import_that_is_slower_than_its_patience(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(starting, "command", lambda *_: ["sleep", "60"])
+    words = r"TensorFlow was not imported within 0\.2 s; --start-timeout"
+    with closing(LocalLauncher(cpu_budget=1, start_timeout_s=0.2)) as launcher, pytest.raises(LaunchError, match=words):
+        launcher.start(Layout.parse("1x1x1"))
+
+
 @pytest.mark.parametrize(("left_s", "tried_s"), [(100.0, 20.0), (7.5, 7.5), (-1.0, 0.0)])
 def test_a_worker_that_was_slow_to_start_tries_fixes_for_a_shorter_time(left_s: float, tried_s: float) -> None:
     """It would be ended amid them, and what it found be lost."""
@@ -279,12 +278,13 @@ def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It may go between telling of a worker and being asked for its end, and then nobody tells of that."""
-    monkeypatch.setattr(forking, "command", lambda *_: ["sleep", "60"])
-    with closing(ForkServer(tmp_path)) as server:
-        server._take({"ready": True})
-        server._take({"folder": str(tmp_path / "w"), "pid": 2**22 + 1})
-        server._take(None)
-        worker = server.start(NewWorker(folder=tmp_path / "w", cpus=(0,)))
+    monkeypatch.setattr(starting, "command", lambda *_: ["sleep", "60"])
+    with closing(WorkerStarter(tmp_path, WorkerKind())) as starter:
+        assert not starter.is_ready()
+        starter._take({"ready": True})
+        starter._take({"folder": str(tmp_path / "w"), "pid": 2**22 + 1})
+        worker = starter.start(tmp_path / "w", (0,), None)
+        starter._take(None)
         assert worker.poll() == -signal.SIGKILL
         assert worker.wait() == -signal.SIGKILL
         worker.stdin.close()

@@ -45,34 +45,11 @@ def shrinks(params: dict[str, Any]) -> Any:
     return records.repeat().batch(2, drop_remainder=True)
 
 
-def one_element_repeated() -> Any:
-    return Dataset.from_tensors(tf.zeros([4])).batch(1, drop_remainder=True).repeat()
-
-
 def huge_elements(params: dict[str, Any]) -> Any:
     """Elements of `megabytes` each, prefetched."""
     count = params["megabytes"] * 250_000
     dataset = Dataset.range(1 << 40).map(lambda x: tf.fill([count], tf.cast(x, tf.float32)))
     return dataset.batch(1, drop_remainder=True).prefetch(tf.data.AUTOTUNE)
-
-
-def clock_is_set(params: dict[str, Any]) -> Any:
-    """Somebody sets the clock by `jump_s` while batches come, one in 10 ms: that of this process, as the host serves others."""
-    counted, real, set_by_s = _counter(), time.time, [0.0]
-    time.time = lambda: real() + set_by_s[0]
-
-    def timestamp(name: str | None = None) -> Any:
-        return tf.ensure_shape(tf.numpy_function(lambda: np.float64(time.time()), [], tf.float64), [])
-
-    tf.timestamp = timestamp
-
-    def wait(x: Any) -> Any:
-        time.sleep(0.01)
-        if counted() == 150:
-            set_by_s[0] = params["jump_s"]
-        return x
-
-    return _numbers().map(lambda x: tf.ensure_shape(tf.numpy_function(wait, [x], tf.int64), [8]))
 
 
 def without_proc() -> Any:

@@ -94,27 +94,3 @@ def test_reports_are_rendered_without_tensorflow(first: tuple[Outcome, Path], so
     assert f"tasks_per_node: {outcome.run['recommendation']['tasks_per_node']}" in done.stdout
     assert "csrun_wse" in done.stdout
     assert json.loads((tmp_path / "again.json").read_text())["measurements"] == outcome.run["measurements"]
-
-
-SLOW_IMPORT = """
-import sys, time
-
-class SlowDisk:
-    def find_spec(self, name, path=None, target=None):
-        if name == "tensorflow":
-            time.sleep(60)
-
-sys.meta_path.insert(0, SlowDisk())
-"""
-
-
-@pytest.mark.long
-def test_an_import_that_is_slower_than_its_patience(sample: Path, tmp_path: Path) -> None:
-    modules = tmp_path / "modules"
-    modules.mkdir()
-    (modules / "sitecustomize.py").write_text(SLOW_IMPORT)
-    arguments = ["analyze", TARGET, "--params", str(sample), *SHORT, "--start-timeout", "5"]
-    outcome = run_cli(arguments, tmp_path / "case", modules=modules)
-    assert outcome.code == 4, outcome.err
-    assert "TensorFlow was not imported within 5 s; --start-timeout" in outcome.err
-    assert outcome.left_files == outcome.left_processes == ()

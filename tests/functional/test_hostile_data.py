@@ -50,16 +50,10 @@ if os.geteuid() == 0:
             sys.exit("these capabilities cannot be dropped")
 os.execv(sys.argv[1], sys.argv[1:])
 """
-# A file system of our own under $TMPDIR, in which two pages are free: enough to begin with.
-FULL_TMPDIR = 'mount -t tmpfs -o size=64k none "$TMPDIR" && head -c 61440 /dev/zero >"$TMPDIR/data" && exec "$@"'
 
 
 def obeying_modes() -> tuple[str, ...]:
     return (sys.executable, "-c", OBEYING_MODES)
-
-
-def with_full_tmpdir() -> tuple[str, ...]:
-    return ("unshare", "--mount", "sh", "-c", FULL_TMPDIR, "sh")
 
 
 # --- what must hold of the outcome -------------------------------------------------------------------------------------------
@@ -87,13 +81,6 @@ def only_its_end_lost(outcome: Outcome) -> None:
     assert has_rate(worker)
     assert re.match("what a worker measured could not be written down: file too large in .*set TMPDIR", worker["message"])
     assert finding(outcome, "CSI502")["severity"] == "warning"
-
-
-def printed_and_saved(outcome: Outcome) -> None:
-    assert re.search("(samples|elements)/s", outcome.out)
-    assert has_rate(first_worker(outcome))  # the other file was written
-    assert not re.search("html written to", outcome.err)
-    assert re.search("json written to", outcome.err)
 
 
 def big_but_bounded(outcome: Outcome) -> None:
@@ -127,16 +114,6 @@ CASES = (
     hostile("a file shrinks", "shrinks", 0, *DATA, "--on-own-files", prepare=records(5000), holds=shrunk),
     hostile("no /proc", "without_proc", 0, holds=without_what_proc_shows),
     hostile("the disk fills", "fills_the_disk", 0, holds=only_its_end_lost),
-    hostile(
-        *("temporary files on a full disk", "one_element_repeated", 4),
-        within=with_full_tmpdir,
-        says=(r"no space left on device in \S+temporary; free some space there, or set TMPDIR",),
-    ),
-    hostile(
-        *("results on a full disk", "one_element_repeated", 4, "--html", "/dev/full"),
-        says=("cannot write /dev/full: no space left on device; .*free some space or give another path",),
-        holds=printed_and_saved,
-    ),
     hostile("elements of 300 MB", "huge_elements", 0, *("--set", "megabytes=300"), holds=big_but_bounded),
     hostile("the second worker is killed", "killed_as_second_worker", 0, *TWO_WORKERS, holds=second_killed),
 )
@@ -157,20 +134,18 @@ def test_hostile_data(case: Case, outcomes: dict[str, Outcome]) -> None:
     outcome = outcomes[case.name]
     judge(case, outcome)
     assert "Traceback" not in outcome.out + outcome.err
-    if case.code:  # one line says it, after those of the progress
-        assert re.match("cs_input_analyzer: ", outcome.err.rstrip().splitlines()[-1])
 
 
 # --- without measuring -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [(), ("--format", "json"), ("--format", "html")])
-def test_a_full_disk_behind_standard_output(arguments: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", ["console", "json"])
+def test_a_full_disk_behind_standard_output(format: str, tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(to_json(make_analysis()))
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "cs_input_analyzer", "report", str(path), *arguments],
+            [sys.executable, "-m", "cs_input_analyzer", "report", str(path), "--format", format],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.functional.running import BRIEF, FUNCTIONS, run_cli
+from tests.functional.running import BRIEF, FUNCTIONS, Outcome, run_cli
 
 pytestmark = [pytest.mark.long, pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -18,14 +18,20 @@ TWO = ("--probe-layouts", "1x1x2", "--cpus", "2", "--target-error", "0.5", "--ma
 SHORT = ("--probe-layouts", "1x1x1", "--cpus", "1", "--target-error", "0.5", "--max-seconds", "90")
 
 
-def test_the_fix_is_proven_and_gains_as_a_patch(root: Path, tmp_path: Path) -> None:
+def tuned(function: str, tmp_path: Path, *options: str) -> Outcome:
+    """Run `tune` on a copy of the tunable function."""
     from tests.functional.tunable import write_records
 
     (tmp_path / "users").mkdir()
     shutil.copy(FUNCTIONS.with_name("tunable.py"), tmp_path / "users" / "pipeline.py")
     files = write_records(tmp_path)
-    outcome = run_cli(["tune", "pipeline.py:train_input_fn", "--set", f"files={files}", *SHORT], tmp_path, program=BRIEF)
+    outcome = run_cli(["tune", f"pipeline.py:{function}", "--set", f"files={files}", *options], tmp_path, program=BRIEF)
     assert outcome.code == 0, outcome.err
+    return outcome
+
+
+def test_the_fix_is_proven_and_gains_as_a_patch(root: Path, tmp_path: Path) -> None:
+    outcome = tuned("train_input_fn", tmp_path, *SHORT)
     assert outcome.left_files == outcome.left_processes == ()
     assert outcome.is_tree_untouched
     jsonschema.validate(outcome.run, json.loads((root / "docs" / "run-schema.json").read_text(encoding="utf-8")))
@@ -44,16 +50,9 @@ def test_the_fix_is_proven_and_gains_as_a_patch(root: Path, tmp_path: Path) -> N
     assert all("cache()" in line or "num_parallel_calls" in line or "prefetch" in line for line in added), added
 
 
-def test_a_serial_map_ends_as_a_patch_in_a_worker_of_two_cpus(root: Path, tmp_path: Path) -> None:
+def test_a_serial_map_ends_as_a_patch_in_a_worker_of_two_cpus(tmp_path: Path) -> None:
     """Random ops, Python that draws and a shuffle of all stand in no way."""
-    from tests.functional.tunable import write_records
-
-    (tmp_path / "users").mkdir()
-    shutil.copy(FUNCTIONS.with_name("tunable.py"), tmp_path / "users" / "pipeline.py")
-    files = write_records(tmp_path)
-    target = ["tune", "pipeline.py:serial_input_fn", "--set", f"files={files}", "--select", "CSI101"]
-    outcome = run_cli([*target, *TWO], tmp_path, program=BRIEF)
-    assert outcome.code == 0, outcome.err
+    outcome = tuned("serial_input_fn", tmp_path, "--select", "CSI101", *TWO)
     (finding,) = outcome.run["findings"]
     assert finding["proven"], finding
     assert finding["source_check"] == "", finding  # the changed source is what was proven

@@ -129,6 +129,9 @@ def _listen(server: socket.socket, told: list[list[str]]) -> None:
             told.extend(json.loads(line) for line in lines)
 
 
+TARGET, SCRIPT = ("analyze", "data.py:input_fn", *SHORT), (*SHORT, "python", "data.py")
+
+
 @pytest.fixture(params=[pytest.param(None, id="root"), pytest.param(USER, id="user", marks=needs_root)])
 def users(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
     import tempfile
@@ -149,12 +152,20 @@ def check(users: Users, before: dict[str, object], *, things: int = 40) -> None:
 
 
 @needs_namespaces
-@pytest.mark.parametrize("form", [("analyze", "data.py:input_fn", *SHORT), (*SHORT, "python", "data.py")], ids=["target", "script"])
+@pytest.mark.parametrize(
+    ("users", "form"),
+    [
+        pytest.param(None, SCRIPT, id="root, script"),
+        pytest.param(USER, TARGET, id="user, target", marks=needs_root),
+        pytest.param(None, TARGET, id="root, target", marks=pytest.mark.long),
+        pytest.param(USER, SCRIPT, id="user, script", marks=[needs_root, pytest.mark.long]),
+    ],
+    indirect=["users"],
+)
 def test_analyze_leaves_the_users_own_as_it_was(users: Users, form: tuple[str, ...]) -> None:
     before = users.state()
-    found = users.run(*form, "--json", str(users.home / ".cache.json")) if form[0] == "analyze" else users.run(*form)
+    found = users.run(*form)
     assert found.returncode == 0, found.stderr
-    (users.home / ".cache.json").unlink(missing_ok=True)
     check(users, before)
 
 
@@ -195,7 +206,7 @@ def test_every_command_leaves_the_users_own_as_it_was(users: Users) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("form", [("analyze", "data.py:input_fn", *SHORT), (*SHORT, "python", "data.py")], ids=["target", "script"])
+@pytest.mark.parametrize("form", [TARGET, SCRIPT], ids=["target", "script"])
 def test_where_nothing_can_be_had_nothing_is_run(tmp_path: Path, form: tuple[str, ...]) -> None:
     with users_of(tmp_path, None) as users:
         before = users.state()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from tests.functional.running import Outcome, Stop, run_cli
+from tests.functional.running import Outcome, run_cli
 
 pytestmark = [pytest.mark.long, pytest.mark.tf, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -63,17 +62,3 @@ def test_the_plan_is_launched_and_compared(analyzed: Outcome, folder: Path, root
     assert "median error" in outcome.out
     assert "largest part of it that fits here" in " ".join(outcome.out.split())
     assert (folder / "run.html").read_bytes() == before
-
-
-def test_an_interrupt_ends_it_at_once(analyzed: Outcome, folder: Path, tmp_path: Path) -> None:
-    run = json.loads((folder / "run.json").read_text())
-    run["options"]["target_error_ratio"] = 1e-6  # a window that is as long as it may be, and the signal falls into it
-    (tmp_path / "patient.json").write_text(json.dumps(run))
-    stop = Stop(number=signal.SIGINT, text="measuring 1x1x1", wait_s=7.0)
-    arguments = ["validate", str(tmp_path / "patient.json"), "--yes", "--layouts", "1x1x1", "--rounds", "2", "--max-seconds", "300"]
-    outcome = run_cli(arguments, tmp_path / "case", stop=stop)
-    check(outcome, 130)
-    assert "interrupted" in outcome.err
-    if outcome.run is not None:  # else nothing had been measured by then
-        assert outcome.run["validation"]["interrupted"]
-        assert outcome.run["validation"]["rows"]

@@ -1,7 +1,6 @@
 """The agent of a node whose workers only keep a journal, without TensorFlow: for tests of how tasks, nodes and jobs end.
 
-What it is ordered to run may be named `hangs` or `eats_memory`: that is what it does after half a second then. Its
-environment says how many seconds it takes to import and to build.
+What it is ordered to run may be named `hangs` or `eats_memory`: that is what it does after some batches then.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.process import die_with
 
-IMPORTING_S, BUILDING_S = "CSIA_TEST_IMPORTING_S", "CSIA_TEST_BUILDING_S"
 BATCHES = 10  # of a chunk
 CHUNK_S = 0.1
 
@@ -56,12 +54,10 @@ def _work(folder: Path) -> None:
     """A worker that delivers a batch of 4 samples every 10 ms, for as long as it is told to."""
     die_with(os.getppid())
     journal, counters = JournalWriter(folder), CounterReader()
-    time.sleep(float(os.environ.get(IMPORTING_S, "0")))
     journal.event("imported", import_s=0.1)
     order = sys.stdin.readline()
     if not order:
         return
-    time.sleep(float(os.environ.get(BUILDING_S, "0")))
     journal.event("built", build_s=0.1, pipeline=None, file_count=None, files=[])
     journal.event("first_batch", first_batch_s=0.1, bytes=64, samples=4)
     window_s, began_s = float(sys.stdin.readline()), time.time()
@@ -69,9 +65,9 @@ def _work(folder: Path) -> None:
     journal.event("sampling", counters=asdict(counters.read()), at_s=began_s)
     for chunk in range(int(window_s / CHUNK_S)):
         time.sleep(CHUNK_S)
-        if chunk == 5 and "hangs" in order:
+        if chunk == 12 and "hangs" in order:
             time.sleep(600)
-        if chunk == 5 and "eats_memory" in order:
+        if chunk == 12 and "eats_memory" in order:
             held = bytearray(b"x") * (2 << 30)
             time.sleep(len(held))
         stamps_s = began_s + CHUNK_S * (chunk + np.arange(1, BATCHES + 1) / BATCHES)

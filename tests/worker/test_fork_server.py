@@ -12,9 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from cs_input_analyzer.engines.forking import ForkServer
 from cs_input_analyzer.engines.local import LocalLauncher
-from cs_input_analyzer.engines.starting import WorkerKind
+from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.records import Layout
 from tests.engines.launching import launched, plan_for
 
@@ -90,8 +89,9 @@ def test_workers_come_up_by_themselves_when_the_server_was_killed() -> None:
 def test_a_server_that_cannot_import_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "tensorflow.py").write_text("raise ImportError('broken on purpose')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with closing(ForkServer(tmp_path)) as server:
-        assert not server.is_usable(60.0)
+    with closing(WorkerStarter(tmp_path, WorkerKind())) as starter:
+        starter.wait(60.0)
+        assert starter.forks is False
 
 
 def test_a_server_with_threads_of_an_import_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs on each node of a job step: starts the node's workers, forwards orders to them, and reports what becomes of each.
+"""Run on each node of a job step: start the node's workers, forward orders to them, and report what becomes of each.
 
     srun's stdin  ── order, go, end, leave ──▶ agent ── stdin ──▶ workers, journals in the shared folder
     srun's stdout ◀── here, heard, alive, ended ── agent
@@ -93,7 +93,7 @@ class _Orders:
 
 
 def _show_life(ranks: Sequence[int]) -> None:
-    """From a thread of its own: a file system that lets everything else wait is not a node that died."""
+    """Tell of life from a thread of its own: a file system that lets everything else wait is not a node that died."""
     try:
         while True:
             time.sleep(ALIVE_S)
@@ -104,7 +104,7 @@ def _show_life(ranks: Sequence[int]) -> None:
 
 
 def _cannot_use(folder: Path, error: OSError) -> str:
-    """Says why this node cannot use the shared folder, and what to do."""
+    """Return why this node cannot use the shared folder, and what to do."""
     return (
         f"node {node()} cannot use {folder.parent}: {(error.strerror or str(error)).lower()}; workers report through a folder "
         "that all nodes share: --shared-dir FOLDER names one"
@@ -112,7 +112,7 @@ def _cannot_use(folder: Path, error: OSError) -> str:
 
 
 def _look(folder: Path, current: str, orders: _Orders) -> None:
-    """Before any worker is started: what this node is, and whether it sees the shared folder and the current one."""
+    """Report what this node is, and whether it sees the shared folder and the current one, before any worker starts."""
     problem = ""
     if os.getcwd() != current:
         problem = f"node {node()} has no {current} (its tasks start in {os.getcwd()}): run this in a folder that all nodes see"

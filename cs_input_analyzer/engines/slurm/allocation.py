@@ -45,7 +45,7 @@ class Allocation:
     is_ours: bool
 
     def close(self) -> None:
-        """Gives the nodes back and removes the folder."""
+        """Give the nodes back and remove the folder."""
         is_sure = jobs.cancel(self.job_id) if self.is_ours else True
         self.scratch.close(has_job=not is_sure)
 
@@ -57,9 +57,9 @@ def open_allocation(
     on_status: OnStatus,
     clock: Callable[[], float] = time.monotonic,
 ) -> Allocation:
-    """As many nodes of this cluster as the options ask for.
+    """Return as many nodes of this cluster as the options ask for.
 
-    Raises LaunchError where there are no such nodes, not in time, or no folder that can be shared.
+    Raise LaunchError if there are no such nodes, not in time, or no folder that can be shared.
     """
     check_installed(jobs.PROGRAMS, "--launcher slurm")
     outer = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")
@@ -88,8 +88,9 @@ def open_allocation(
 
 
 def sbatch_words(options: Options, cluster: Cluster, nodes: int, name: str) -> list[str]:
-    """A job that holds whole nodes until it is cancelled. The user's own words come first, so that what we cannot do without wins;
-    how much memory it needs they know better.
+    """Return the words that submit a job that holds whole nodes until it is cancelled.
+
+    The user's own words come first, so that what we cannot do without wins. Only the memory is the user's to choose.
 
     One node that fails must not take the others along (`--no-kill`), and nothing is to be started anew (`--no-requeue`).
     """
@@ -109,7 +110,7 @@ def sbatch_words(options: Options, cluster: Cluster, nodes: int, name: str) -> l
 
 
 def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Callable[[], float]) -> None:
-    """Until the job has its nodes. Raises LaunchError where it will not have them, not in time, or Slurm stays silent."""
+    """Wait until the job has its nodes. Raise LaunchError if it will not have them, not in time, or Slurm stays silent."""
     began_s = answered_s = clock()
     shown, poll_s = "", POLL_S
     while True:

@@ -1,4 +1,4 @@
-"""Submits jobs to Slurm, reads their states, cancels them; and interprets what Slurm's programs print."""
+"""Submit jobs to Slurm, read their states, cancel them; and interpret what Slurm's programs print."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _CHATTER = re.compile(
 
 
 def submit(words: Sequence[str]) -> str:
-    """Runs sbatch; gives the number of the job.
+    """Run sbatch; return the number of the job.
 
     Raises:
         LaunchError: Slurm would not have it, with what sbatch says.
@@ -81,7 +81,7 @@ def submit(words: Sequence[str]) -> str:
 
 
 def job_state(job_id: str) -> JobState | None:
-    """None for a job that Slurm has forgotten. Raises LaunchError when Slurm does not answer."""
+    """Return the state of a job; None if Slurm has forgotten it. Raise LaunchError if Slurm does not answer."""
     done = slurm_commands.run(["squeue", "--noheader", f"--jobs={job_id}", "--states=all", "--format=%T|%r|%N|%C|%D"])
     if done.returncode != 0:
         said = done.stderr.strip()
@@ -92,7 +92,7 @@ def job_state(job_id: str) -> JobState | None:
 
 
 def node_states(nodes: Sequence[str]) -> dict[str, str]:
-    """What Slurm says of these nodes now, as `DOWN+NOT_RESPONDING`; empty where it does not answer."""
+    """Return Slurm's state of each of these nodes, as `DOWN+NOT_RESPONDING`; none if it does not answer."""
     try:
         done = slurm_commands.run(["scontrol", "--oneliner", "show", "node", ",".join(nodes)])
     except LaunchError:
@@ -101,7 +101,7 @@ def node_states(nodes: Sequence[str]) -> dict[str, str]:
 
 
 def cancel(job_id: str) -> bool:
-    """Ends a job and all of its steps; False where Slurm did not answer. A job that is over is no error."""
+    """End a job and all of its steps; return False if Slurm did not answer. A job that is over is no error."""
     try:
         done = slurm_commands.run(["scancel", "--quiet", job_id])
     except LaunchError:
@@ -131,7 +131,7 @@ class JobState:
 
 
 def parse_job(text: str) -> JobState | None:
-    """`squeue -h -o '%T|%r|%N|%C|%D'` of one job; None where it names none (it is over and forgotten)."""
+    """Read `squeue -h -o '%T|%r|%N|%C|%D'` of one job; return None if it names none (it is over and forgotten)."""
     for line in text.splitlines():
         match = re.fullmatch(r"([A-Z_]+)\|(?:None|(.*?))\|([^|]*)\|(\d+)\|(\d+)", line.strip())
         if match is not None:
@@ -141,7 +141,7 @@ def parse_job(text: str) -> JobState | None:
 
 
 def is_hopeless(reason: str) -> str | None:
-    """Why a job with this reason will never start, as a clause; None where waiting may help."""
+    """Return why a job with this reason will never start, as a clause; None if waiting may help."""
     name = re.split(r"[,\s]", reason.strip(), maxsplit=1)[0]
     if name in HOPELESS:
         return HOPELESS[name]
@@ -149,7 +149,7 @@ def is_hopeless(reason: str) -> str | None:
 
 
 def cause_in(lines: Sequence[str]) -> str | None:
-    """What ended a step, as far as its srun said; None where it did not."""
+    """Return the cause of the end of a step, from the lines of its srun; None if they name none."""
     for pattern, cause in _CAUSES:
         for line in lines:
             match = re.search(pattern, line)
@@ -160,7 +160,7 @@ def cause_in(lines: Sequence[str]) -> str | None:
 
 
 def srun_complaint(lines: Sequence[str]) -> str:
-    """The lines in which srun or sbatch say what is wrong, without their prefixes, as one line; empty where there are none."""
+    """Return the complaints of srun or sbatch, without their prefixes, as one line; empty if there are none."""
     printed = [
         re.sub(r"^(srun|sbatch|slurmstepd)(-[^:]*)?: (error: )?", "", line).strip() for line in lines if not _CHATTER.match(line)
     ]

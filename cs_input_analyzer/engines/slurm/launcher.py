@@ -13,15 +13,14 @@ from pathlib import Path
 
 from cs_input_analyzer.engines import launch
 from cs_input_analyzer.engines.bootstrap import command
-from cs_input_analyzer.engines.collecting import Collected
-from cs_input_analyzer.engines.interface import LaunchHandle, LaunchResult
-from cs_input_analyzer.engines.launch import LaunchOrder
+from cs_input_analyzer.engines.collecting import Collected, LaunchResult
+from cs_input_analyzer.engines.launch import LaunchHandle, LaunchOrder
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.agent import LOOK, WORK, Settings
 from cs_input_analyzer.engines.slurm.allocation import OnStatus, open_allocation
 from cs_input_analyzer.engines.slurm.results import collect
-from cs_input_analyzer.engines.slurm.step import SILENCE_S, JobStep, Task
+from cs_input_analyzer.engines.slurm.step import JobStep, Task
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.host.machine import whole_cores
@@ -54,7 +53,7 @@ class SlurmWorkers:
 
     @property
     def starting_s(self) -> float | None:
-        """Seconds until all workers that came up had imported TensorFlow."""
+        """Return the seconds until all workers that came up had imported TensorFlow; None if none has."""
         imported_s = [task.imported_s for task in self.step.tasks if task.imported_s is not None]
         return max(imported_s) - self.step.began_s if imported_s else None
 
@@ -112,11 +111,9 @@ class SlurmLauncher:
         cluster: Cluster,
         *,
         on_status: OnStatus = lambda what: None,
-        silence_s: float = SILENCE_S,
         kind: WorkerKind = WorkerKind(),  # noqa: B008 - frozen
     ) -> None:
         self._kind = kind
-        self._silence_s = silence_s
         self._start_timeout_s = options.start_timeout_s
         self._worker_memory_bytes = options.worker_memory_bytes
         self._started: list[SlurmWorkers] = []
@@ -141,7 +138,7 @@ class SlurmLauncher:
         return min(seen_s, default=STARTING_S)  # launches that import side by side take longer than one
 
     def _look(self, cpus: int | None) -> Host:
-        """The first of the nodes, after each has said what it is, and that it can be used."""
+        """Return the first of the nodes, once each has said what it is, and that it can be used."""
         step = self._step(self.nodes, 1, self.nodes, LOOK, str(self.folder), os.getcwd())
         try:
             step.wait(lambda task: task.here is not None, math.inf)
@@ -149,7 +146,9 @@ class SlurmLauncher:
             step.close()
         why = next((task.lost for task in step.tasks if task.lost), None)
         if why is not None:
-            raise LaunchError(f"the nodes of Slurm job {self.job_id} cannot be used: {why}{_advice(step.complaint)}")
+            is_missing = "No such file or directory" in step.complaint and "execve" in step.complaint
+            advice = f"; the nodes do not see {sys.executable}: install the environment in a folder that all nodes share"
+            raise LaunchError(f"the nodes of Slurm job {self.job_id} cannot be used: {why}{advice if is_missing else ''}")
         hosts = [Host(**task.here["host"]) for task in step.tasks if task.here is not None]
         if not all(task.here["is_bound"] for task in step.tasks if task.here is not None):
             self._notes = (UNBOUND,)
@@ -190,7 +189,7 @@ class SlurmLauncher:
     def _step(self, nodes: int, cpus: int, workers: int, *arguments: str) -> JobStep:
         """Start an agent on each of these nodes, for so many workers in all."""
         words = srun_words(self.job_id, nodes, cpus, os.getcwd(), command(AGENT, *arguments))
-        return JobStep(words, workers, silence_s=self._silence_s)
+        return JobStep(words, workers)
 
     def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
         assert isinstance(handle, SlurmWorkers)
@@ -234,16 +233,10 @@ def srun_words(job_id: str, nodes: int, cpus: int, folder: str, program: Sequenc
 
 
 def _add_states(tasks: Sequence[Task]) -> None:
-    """Adds what Slurm knows of the nodes of tasks that were lost."""
+    """Add Slurm's state of the nodes of tasks that were lost."""
     lost = [task for task in tasks if task.lost]
     states = jobs.node_states(sorted({task.node for task in lost if task.node})) if lost else {}
     for task in lost:
         state = states.get(task.node, "")
         if any(word in state for word in ("DOWN", "FAIL", "NOT_RESPONDING", "DRAIN")) or state.endswith("*"):
             task.lost += f"; Slurm has {task.node} as {state}"
-
-
-def _advice(complaint: str) -> str:
-    if "No such file or directory" in complaint and "execve" in complaint:
-        return f"; the nodes do not see {sys.executable}: install the environment in a folder that all nodes share"
-    return ""

@@ -47,11 +47,20 @@ class NodeWorker:
 
     def watch(self, *, is_leaving: bool) -> None:
         """Report its news and its end."""
-        if self.process is not None and self.ending is None:
-            self._tell_news(self.process)
-            self.process.watch()
-        if is_leaving or (self.process is not None and self.process.is_over):
-            self.finish()
+        process = self.process
+        if self.ending is not None:
+            return
+        if process is None:
+            if is_leaving:
+                self.end("interrupt")
+            return
+        process.watch()
+        ending = process.finish() if is_leaving or process.is_over else None
+        heard = process.news()
+        if heard:
+            say(self.rank, "heard", kinds=heard)
+        if ending is not None:
+            self._tell_end(ending)
 
     def end(self, why: Killed) -> None:
         """End it. One that was not started yet never is."""
@@ -59,22 +68,6 @@ class NodeWorker:
             self.process.kill(why)
         elif self.ending is None:
             self._tell_end(Ending(returncode=None, killed_for=why, output_tail=""))
-
-    def finish(self) -> None:
-        """Wait for its end, and report it."""
-        if self.ending is not None:
-            return
-        if self.process is None:
-            self.end("interrupt")
-            return
-        ending = self.process.finish()
-        self._tell_news(self.process)
-        self._tell_end(ending)
-
-    def _tell_news(self, process: WorkerProcess) -> None:
-        heard = process.news()
-        if heard:
-            say(self.rank, "heard", kinds=heard)
 
     def _tell_end(self, ending: Ending) -> None:
         self.ending = ending

@@ -1,4 +1,4 @@
-"""Runs one job step: srun as a child process, and the messages of its agents."""
+"""Run one job step: srun as a child process, and the messages of its agents."""
 
 from __future__ import annotations
 
@@ -45,9 +45,8 @@ class Task:
 class JobStep:
     """Started at once; `wait` for its tasks, `tell` them what to do, `close` it. Times are those of a monotonic clock."""
 
-    def __init__(self, words: Sequence[str], tasks: int, *, silence_s: float = SILENCE_S) -> None:
+    def __init__(self, words: Sequence[str], tasks: int) -> None:
         self.tasks = tuple(Task(rank=rank) for rank in range(tasks))
-        self._silence_s = silence_s
         self.began_s = time.monotonic()
         self._changed = threading.Condition()
         self._errors: collections.deque[bytes] = collections.deque(maxlen=ERROR_LINES)
@@ -96,7 +95,7 @@ class JobStep:
 
     @property
     def complaint(self) -> str:
-        """Why srun gave up, in its own words, or ours where they are known; empty where it said nothing."""
+        """Return why srun gave up, in its own words, or in ours if the cause is known; empty if it said nothing."""
         lines = [line.decode(errors="replace").rstrip() for line in self._errors]
         return cause_in(lines) or srun_complaint(lines)
 
@@ -110,13 +109,13 @@ class JobStep:
 
     @property
     def number(self) -> str | None:
-        """Slurm's number of the step within its job; None until a task has reported it."""
+        """Return Slurm's number of the step within its job; None until a task has reported it."""
         return next((task.here["step"] for task in self.tasks if task.here and task.here.get("step")), None)
 
     # --- waiting ---
 
     def wait(self, is_ready: Callable[[Task], bool], deadline_s: float, tasks: Sequence[Task] | None = None) -> tuple[Task, ...]:
-        """Until each task is ready or lost; those that were neither when the deadline came. Silent tasks are given up meanwhile."""
+        """Wait until each task is ready or lost; return those that are neither at the deadline. Give up silent tasks meanwhile."""
         watched = self.tasks if tasks is None else tasks
         with self._changed:
             while late := tuple(task for task in watched if not is_ready(task) and not task.lost):
@@ -138,13 +137,13 @@ class JobStep:
             if task.here is None:
                 if now_s - self.began_s > BEGIN_PATIENCE_S:
                     task.lost = self._with_complaint(f"Slurm did not start it within {BEGIN_PATIENCE_S:g} s")
-            elif now_s - task.last_word_s > self._silence_s:
+            elif now_s - task.last_word_s > SILENCE_S:
                 task.lost = self._with_complaint(f"node {task.node} fell silent")
 
     # --- messages to the tasks ---
 
     def tell(self, do: str, **fields: object) -> None:
-        """A message for all tasks. A step that is gone already is found out by `wait`."""
+        """Send a message to all tasks. A step that is gone already is found out by `wait`."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, **fields}).encode() + b"\n")
@@ -153,7 +152,7 @@ class JobStep:
             return
 
     def close(self) -> None:
-        """Ends the tasks, by the end of their input, else by force; and srun. Nothing of the step is left where Slurm obeys."""
+        """End the tasks, by the end of their input, else by force; and srun. Nothing of the step is left if Slurm obeys."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()

@@ -1,8 +1,8 @@
-"""Slurm's programs, as far as an engine inside an allocation calls them: one process plays srun and all agents of its step.
+"""The one fake of Slurm: its programs as scripts of one line, and a process that plays srun and all agents of its step.
 
-    stub_slurm.py PROGRAM ARGUMENT…
+    python -m tests.engines.fake_slurm ARGUMENT…    as srun is called
 
-STUB_SLURM is JSON: the seed, the shares of workers that meet each fault, and what becomes of srun itself. Agents speak the protocol
+FAKE_SLURM is JSON: the seed, the shares of workers that meet each fault, and what becomes of srun itself. Agents speak the protocol
 of `engines/slurm/agent.py`, delayed at random, and leave the journals of workers that deliver `rate(rank)`.
 """
 
@@ -24,10 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.agent import LOOK
 from cs_input_analyzer.host.counters import CounterReader, Counters
 from cs_input_analyzer.host.machine import read_host
 from cs_input_analyzer.worker.journal import EVENTS, JournalWriter
+from tests.waiting import comes
 
 FAULTS = ("never", "silent", "killed", "missing", "cut", "late")
 ALIVE_S = 1.0
@@ -56,11 +58,39 @@ def write_journal(folder: Path, counters: Counters, began_s: float, stamps_s: An
         journal.event("done", stopped_by="budget", epochs=0)
 
 
+class FakeSlurm:
+    """Programs by Slurm's names on PATH. Each notes its words in `log`, then does what its script says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log"
+        self.shared = folder / "shared"
+        self.programs = folder / "bin"
+        for made in (self.shared, self.programs):
+            made.mkdir()
+        for name in jobs.PROGRAMS:
+            self.does(name, "exit 0")
+
+    def does(self, name: str, script: str) -> None:
+        program = self.programs / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@" >> {self.log}\n{script}\n')
+        program.chmod(0o755)
+
+    def calls(self, name: str) -> list[str]:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+
+    def cancelled_by_name(self, times: int) -> bool:
+        """Whether the job was cancelled so often by the name that it was submitted with; waits for it."""
+        (name,) = [word for word in self.calls("sbatch")[0].split() if word.startswith("--job-name=")]
+        wanted = name.replace("--job-name", "--name")
+        return comes(lambda: sum(wanted in call.split() for call in self.calls("scancel")) >= times)
+
+
 class Step:
     """One job step. Everything that its agents are to say has a time; the loop says it then."""
 
     def __init__(self, options: dict[str, str], program: list[str]) -> None:
-        chosen = json.loads(os.environ["STUB_SLURM"])
+        chosen = json.loads(os.environ["FAKE_SLURM"])
         self.is_look, self.folder = program[0] == LOOK, Path(program[1])
         self.per_node = 1 if self.is_look else json.loads(program[2])["tasks_per_node"]
         tasks = int(options["--ntasks"]) * self.per_node
@@ -173,13 +203,6 @@ class Step:
         self.on_leave()
 
 
-def main(program: str, arguments: list[str]) -> None:
-    if program == "srun":
-        options = dict(word.split("=", 1) for word in arguments if word.startswith("--") and "=" in word)
-        Step(options, arguments[arguments.index("cs_input_analyzer.engines.slurm.agent") + 1 :]).run()
-    elif program == "squeue":
-        sys.stdout.write(f"RUNNING|None|n[0-9]|{os.environ['STUB_CPUS']}|1\n")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    given = dict(word.split("=", 1) for word in sys.argv if word.startswith("--") and "=" in word)
+    Step(given, sys.argv[sys.argv.index("cs_input_analyzer.engines.slurm.agent") + 1 :]).run()
