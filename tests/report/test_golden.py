@@ -52,6 +52,7 @@ from cs_input_analyzer.workflows.compare import compare
 from wafer_model.ask import ask
 
 TOOL = Tool(name="cs_input_analyzer", version="0")
+SLOW = (make_measurement("1x1x2", (500.0,)),)
 SECRET = '{"api_key": "hunter2", "batch_size": 8}'
 
 
@@ -153,6 +154,7 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "hidden_secrets": (lambda: usual_run(options=replace(usual_run().options, params_json=SECRET)), "full"),
     "two_currencies": (lambda: make_analysis(**ELSEWHERE), "console full md html"),
     "comparison": (comparison, "console full md html"),
+    "comparison_slower": (lambda: compare(make_analysis(), make_analysis(measurements=SLOW), tool=TOOL), "console"),
     "comparison_alike": (lambda: compare(usual_run(), usual_run(), tool=TOOL), "full"),
     "comparison_of_currencies": (lambda: compare(make_analysis(**ELSEWHERE), make_analysis(**HERE), tool=TOOL), "full"),
     "inspection": (inspection, "console full md html"),
