@@ -47,11 +47,9 @@ def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
         near = [each for each in whole if each == int(each) and (rough is None or abs(each / rough - 1) < FIT_ERROR_RATIO)]
         if len(near) == 1:
             return near[0]
-    return _whole(rough) if rough is not None else None
-
-
-def _whole(rough: float) -> float:
-    return float(round(rough)) if round(rough) >= 1 and abs(rough - round(rough)) <= WHOLE_RATIO * rough else rough
+    if rough is None or round(rough) < 1 or abs(rough - round(rough)) > WHOLE_RATIO * rough:
+        return rough
+    return float(round(rough))
 
 
 def _stated_batch_size(table: StepTable, finished: Line | None) -> float | None:

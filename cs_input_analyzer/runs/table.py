@@ -184,7 +184,9 @@ def kinds_of(table: Intervals, usual_s: float, shortest_s: float = 0.0) -> Integ
         if not is_gap[place]:
             place += 1
             continue
-        end = _run_end(table.follows, is_gap, place)
+        end = place + 1
+        while end < len(late) and table.follows[end] and is_gap[end]:
+            end += 1
         after, left_s = _burst_end(table.follows, is_gap, is_quick, late, place, end)
         lost_s = float(late[place:end].sum())
         # If the log ends within a burst, nobody saw whether it makes up for the rest.
@@ -198,13 +200,6 @@ def kinds_of(table: Intervals, usual_s: float, shortest_s: float = 0.0) -> Integ
             kinds[place:end] = Kind.LEFT_OUT  # the table ends with its first gap: nobody saw what came after it
         place = max(end, after)
     return kinds
-
-
-def _run_end(follows: Booleans, is_gap: Booleans, place: int) -> int:
-    end = place + 1
-    while end < len(is_gap) and follows[end] and is_gap[end]:
-        end += 1
-    return end
 
 
 def _burst_end(follows: Booleans, is_gap: Booleans, is_quick: Booleans, late: Floats, place: int, end: int) -> tuple[int, float]:

@@ -198,10 +198,8 @@ def from_estimate(rate: float | None, expected_per_s: float | None, source: str)
     return _clue(odds, f"{numbers}{effect}", reached_ratio=reached)
 
 
-def from_pace(pace: Pace | None, checkpoints: int) -> tuple[Clue, ...]:
+def from_pace(pace: Pace, checkpoints: int) -> tuple[Clue, ...]:
     """Return the clues in the times of steps: bursts, lost gaps, and gaps that something explains."""
-    if pace is None:
-        return ()
     return (*_from_bursts(pace), *_from_stalls(pace), *_from_explained(pace, checkpoints))
 
 

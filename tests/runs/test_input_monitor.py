@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gc
 import logging
 import math
 import os
@@ -356,61 +355,7 @@ def test_it_can_be_closed_twice_and_used_after() -> None:
     assert monitor.summary().steps == 0
 
 
-# --- what it writes --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_run_leaves_its_record(tmp_path: Path) -> None:
-    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
-    loop.clock.now_s = 1000.0
-    with monitor_of(loop, log_dir=tmp_path) as monitor:
-        train(loop, monitor, log_every=10)
-    assert {path.name for path in tmp_path.iterdir()} == {"steps.jsonl"}
-    steps = events(tmp_path, "step")
-    assert [event["step"] for event in steps] == list(range(1, 51))
-    assert all(event["wait_s"] == pytest.approx(0.02) for event in steps)
-    assert events(tmp_path)[0]["event"] == "start"
-    assert [event["step"] for event in events(tmp_path, "log")] == [10, 20, 30, 40, 50]
-    assert [event["at_s"] for event in events(tmp_path, "log")] == pytest.approx([0.21, 0.42, 0.63, 0.84, 1.05])
-    assert [event["verdict"] for event in events(tmp_path, "verdict")] == ["input_bound"]
-    assert events(tmp_path, "end")[-1]["verdict"] == "input_bound"
-    end = events(tmp_path, "end")[-1]
-    assert (end["steps"], end["samples"], end["global_rate"]) == (50, 400, pytest.approx(monitor.summary().global_per_s))
-
-
 @pytest.mark.parametrize("keyword", ["est_samples_per_sec", "analysis"])
 def test_a_keyword_that_is_gone_says_what_to_do(keyword: str) -> None:
     with pytest.raises(csia.UsageError, match=f"`{keyword}` is gone: .*inspect-run"):
         csia.InputMonitor([1], 8, **{keyword: 800.0})
-
-
-def test_several_workers_write_into_folders_of_their_own(tmp_path: Path) -> None:
-    for rank in range(2):
-        loop = loop_of(batches=10)
-        with monitor_of(loop, log_dir=tmp_path, environ={"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2"}) as monitor:
-            train(loop, monitor, log_every=5)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank-0", "rank-1"]
-    assert [events(tmp_path / f"rank-{rank}", "start")[0]["rank"] for rank in range(2)] == [0, 1]
-
-
-def test_a_run_that_goes_on_adds_to_its_record(tmp_path: Path) -> None:
-    for _ in range(2):
-        loop = loop_of(batches=10)
-        with monitor_of(loop, log_dir=tmp_path) as monitor:
-            train(loop, monitor, log_every=5)
-        with open(tmp_path / STEPS, "a", encoding="utf-8") as cut:
-            cut.write('{"event": "st')
-    lines = (tmp_path / STEPS).read_text(encoding="utf-8").splitlines()
-    assert sum('"start"' in line for line in lines) == 2
-    assert sum(line == '{"event": "st' for line in lines) == 2
-
-
-def test_a_monitor_that_nobody_closes_writes_when_it_goes(tmp_path: Path) -> None:
-    loop = loop_of(batches=30)
-    monitor = monitor_of(loop, log_dir=tmp_path)
-    for step, _ in enumerate(monitor):
-        loop.train()
-        if step == 20:
-            break
-    del monitor
-    gc.collect()
-    assert events(tmp_path, "end")[-1]["steps"] == 21

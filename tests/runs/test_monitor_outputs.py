@@ -1,8 +1,9 @@
-"""The record of a monitor on file systems that stall or are full, in forked and copied processes, and over a week."""
+"""The record of a monitor: its lines, file systems that stall or are full, forked and copied processes, and a week."""
 
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import logging
 import multiprocessing
@@ -21,7 +22,7 @@ import pytest
 import cs_input_analyzer as csia
 from cs_input_analyzer.runs import outputs, rates
 from cs_input_analyzer.runs.outputs import STEPS, Outputs, TrainingTask
-from tests.runs.loops import Batch, FakeClock, events
+from tests.runs.loops import MS, Batch, FakeClock, events, loop_of, monitor_of, train
 
 
 @pytest.fixture
@@ -179,3 +180,54 @@ def test_a_long_run_takes_no_more_memory(tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / STEPS).stat().st_size < 1e6
     assert monitor.verdict.name == "input_bound"
     assert monitor.summary().samples == 8 * 16_000
+
+
+def test_a_run_leaves_its_record(tmp_path: Path) -> None:
+    loop = loop_of(wait=20 * MS, compute=10 * MS, batches=50)
+    loop.clock.now_s = 1000.0
+    with monitor_of(loop, log_dir=tmp_path) as monitor:
+        train(loop, monitor, log_every=10)
+    assert {path.name for path in tmp_path.iterdir()} == {"steps.jsonl"}
+    steps = events(tmp_path, "step")
+    assert [event["step"] for event in steps] == list(range(1, 51))
+    assert all(event["wait_s"] == pytest.approx(0.02) for event in steps)
+    assert events(tmp_path)[0]["event"] == "start"
+    assert [event["step"] for event in events(tmp_path, "log")] == [10, 20, 30, 40, 50]
+    assert [event["at_s"] for event in events(tmp_path, "log")] == pytest.approx([0.21, 0.42, 0.63, 0.84, 1.05])
+    assert [event["verdict"] for event in events(tmp_path, "verdict")] == ["input_bound"]
+    assert events(tmp_path, "end")[-1]["verdict"] == "input_bound"
+    end = events(tmp_path, "end")[-1]
+    assert (end["steps"], end["samples"], end["global_rate"]) == (50, 400, pytest.approx(monitor.summary().global_per_s))
+
+
+def test_several_workers_write_into_folders_of_their_own(tmp_path: Path) -> None:
+    for rank in range(2):
+        loop = loop_of(batches=10)
+        with monitor_of(loop, log_dir=tmp_path, environ={"SLURM_PROCID": str(rank), "SLURM_STEP_NUM_TASKS": "2"}) as monitor:
+            train(loop, monitor, log_every=5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank-0", "rank-1"]
+    assert [events(tmp_path / f"rank-{rank}", "start")[0]["rank"] for rank in range(2)] == [0, 1]
+
+
+def test_a_run_that_goes_on_adds_to_its_record(tmp_path: Path) -> None:
+    for _ in range(2):
+        loop = loop_of(batches=10)
+        with monitor_of(loop, log_dir=tmp_path) as monitor:
+            train(loop, monitor, log_every=5)
+        with open(tmp_path / STEPS, "a", encoding="utf-8") as cut:
+            cut.write('{"event": "st')
+    lines = (tmp_path / STEPS).read_text(encoding="utf-8").splitlines()
+    assert sum('"start"' in line for line in lines) == 2
+    assert sum(line == '{"event": "st' for line in lines) == 2
+
+
+def test_a_monitor_that_nobody_closes_writes_when_it_goes(tmp_path: Path) -> None:
+    loop = loop_of(batches=30)
+    monitor = monitor_of(loop, log_dir=tmp_path)
+    for step, _ in enumerate(monitor):
+        loop.train()
+        if step == 20:
+            break
+    del monitor
+    gc.collect()
+    assert events(tmp_path, "end")[-1]["steps"] == 21
