@@ -112,17 +112,19 @@ class LocalLauncher:
         sets = cpu_sets(layout.tasks_per_node, layout.cpus_per_task, self._cpu_budget, self._next_cpu)
         self._next_cpu += layout.cpus_per_node
         launch_folder = self.folder / f"launch-{len(self._started)}"
+        folders = [launch_folder / f"worker-{rank}" for rank in range(layout.tasks)]
+        try:
+            for folder in folders:
+                folder.mkdir(parents=True)
+        except OSError as error:
+            raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
         processes: list[WorkerProcess] = []
         try:
-            for cpus in sets:
-                folder = launch_folder / f"worker-{len(processes)}"
-                folder.mkdir(parents=True)
+            for folder, cpus in zip(folders, sets, strict=True):
                 self._starter.wait(self._start_timeout_s)
                 # The files of the launch are in the folder of its first worker, whose space is watched.
                 process = self._starter.start(folder, cpus, None if processes else folder)
                 processes.append(WorkerProcess(folder, process, memory_limit(self._worker_memory_bytes), self._tree))
-        except OSError as error:
-            raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
         finally:  # `close` ends those that were started
             workers = LocalWorkers(layout, launch_folder, processes, self._worker_memory_bytes)
             self._started.append(workers)
