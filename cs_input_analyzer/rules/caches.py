@@ -10,6 +10,7 @@ from cs_input_analyzer.model import evidence as measured
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.tfdata import op_traits as traits
 from cs_input_analyzer.tfdata.edits.kinds import moved_up
+from cs_input_analyzer.tfdata.function_ops import calls, draws_by_seed
 from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, reads_names_only, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS, kinds_with
 from cs_input_analyzer.tfdata.samples import samples_reaching
@@ -138,8 +139,8 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
         if cache.kind not in ("Cache", "Snapshot"):
             continue
         frozen = upstream(cache, ops)
-        drawn = next((op for op in frozen if traits.draws_random_numbers(op)), None)
-        by_seed = next((op for op in frozen if traits.draws_by_seed(op) and traits.draws_anew(op, ops)), None)
+        drawn = next((op for op in frozen if calls(op, "draws")), None)
+        by_seed = next((op for op in frozen if draws_by_seed(op) and traits.draws_anew(op, ops)), None)
         shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)
         random = drawn or by_seed or shuffle
         if random is None or (random is shuffle and any(op.kind in SHUFFLES and cache in upstream(op, ops) for op in ops)):
@@ -150,7 +151,7 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
             what = "draws" if drawn is not None else "draws by seed, if its seeds differ between passes,"
             message = f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly"
         fix = f"put the cache before {random.name}" + (
-            " and split the decoding from what is random" if random is not shuffle and traits.decodes(random) else ""
+            " and split the decoding from what is random" if random is not shuffle and calls(random, "decodes") else ""
         )
         # Where nothing else lies between.
         after = moved_up(cache, ops) if traits.chain_before(cache, ops)[:1] == (random,) else None
@@ -214,7 +215,7 @@ def _is_drained(cache: Op, take: Op, case: Case) -> bool:
 def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
     for op in downstream(cache, case.pipeline.ops):
         is_random = traits.draws_anew(op, case.pipeline.ops)
-        if not traits.is_map(op) or op.within is not None or (is_random and not traits.decodes(op)):
+        if not traits.is_map(op) or op.within is not None or (is_random and not calls(op, "decodes")):
             continue
         share, need = measured.share_of(case, (op,)), measured.cache_bytes_per_node(case, op)
         is_cheap = share < measured.COSTLY_RATIO if share is not None else not traits.is_costly(op)

@@ -21,8 +21,9 @@ from cs_input_analyzer.model.evidence import (
 from cs_input_analyzer.records import BUSY_RATIO, Case, Edit, Finding, Op
 from cs_input_analyzer.tfdata import op_traits as traits
 from cs_input_analyzer.tfdata.folding import call_of
+from cs_input_analyzer.tfdata.function_ops import PARSER, calls, does
 from cs_input_analyzer.tfdata.lineage import freeing_shuffle, reads_names_only
-from cs_input_analyzer.tfdata.op_kinds import RANDOM_STATE, THREADED, TRANSFORMS
+from cs_input_analyzer.tfdata.op_kinds import THREADED, TRANSFORMS
 from cs_input_analyzer.tfdata.source.code import AUTOTUNE
 from cs_input_analyzer.tfdata.threads import is_serial
 from cs_input_analyzer.units import counted
@@ -100,12 +101,12 @@ def _is_worth_a_thread(op: Op, case: Case, share: float | None) -> bool:
         return False
     if cost is None:
         is_of_names = op.within is None and reads_names_only(op, ops) and not (traits.is_costly(op) or traits.draws(op))
-        return not (traits.calls_python(op) or is_of_names)
+        return not (calls(op, "python") or is_of_names)
     if cost.parallelism is not None and cost.parallelism > 1:  # made parallel after all
         return False
     own_s, wait_s = cost.self_cpu_s_per_sample or 0.0, cost.wait_s_per_sample or 0.0
     is_waiting = waits(case, op) and (own_s + wait_s) * (rate_of_worker(case) or 0.0) >= SMALL_RATIO
-    if traits.calls_python(op):
+    if calls(op, "python"):
         return is_waiting
     if cost.share_ratio is None:  # what it costs stands in another row, or it never ran
         return cost.merged_into is not None and cost.elements_per_sample != 0
@@ -205,7 +206,7 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         if share is None or share < SMALL_RATIO or is_idle(case, op):
             continue
         is_bad = share >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
-        how = "parse whole batches with tf.io.parse_example" if traits.PARSER in op.function_ops else "do it once for a whole batch"
+        how = "parse whole batches with tf.io.parse_example" if PARSER in op.function_ops else "do it once for a whole batch"
         message = f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch"
         # The places of a function that have to count the dimension of the batch.
         places = [
@@ -240,7 +241,7 @@ def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
         is_parallel = op.kind in THREADED and op.parameters.get("num_parallel_calls") != 1
         if not is_parallel or not op.is_seeded or op.name in holders:
             continue
-        drawing = sorted(name for name in op.function_ops if name.startswith(RANDOM_STATE))
+        drawing = sorted(name for name in op.function_ops if does(name, "draws"))
         message = f"{op.name} draws random numbers by a seed in parallel calls: which sample gets which differs from run to run"
         fix = "use tf.random.stateless_… with a counter that comes with each sample as its seed"
         if op.draws_alike:

@@ -17,9 +17,10 @@ from cs_input_analyzer.model.evidence import (
 )
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.tfdata.edits.kinds import argument_set, moved_up
+from cs_input_analyzer.tfdata.function_ops import calls
 from cs_input_analyzer.tfdata.lineage import reads_names_only, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
-from cs_input_analyzer.tfdata.op_traits import chain_before, cost_of, decodes, is_map, sample_bytes
+from cs_input_analyzer.tfdata.op_traits import chain_before, cost_of, is_map, sample_bytes
 from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.tfdata.source.code import with_calls_swapped
 from cs_input_analyzer.tfdata.threads import reader_ops
@@ -48,7 +49,7 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         if shuffle.kind not in SHUFFLES or not isinstance(count, int) or samples_reaching(shuffle, ops) != 1:
             continue
         maps = list(takewhile(is_map, chain_before(shuffle, ops)))  # the last one first
-        decoder = next((op for op in maps if decodes(op) or _growth(op, case) >= GROWTH_RATIO), None)
+        decoder = next((op for op in maps if calls(op, "decodes") or _growth(op, case) >= GROWTH_RATIO), None)
         if decoder is None:
             continue
         each, there = element_bytes(maps[0], case), elements_of_worker(case, maps[0])

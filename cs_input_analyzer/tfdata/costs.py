@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from cs_input_analyzer.records import CACHED_RATIO, RESTART, RUNTIME, UNATTRIBUTED, Layout, Op, OpCost, Profile, TunedParameter
 from cs_input_analyzer.tfdata.folding import costliest, joint_of
+from cs_input_analyzer.tfdata.function_ops import calls
 from cs_input_analyzer.tfdata.lineage import upstream
 from cs_input_analyzer.tfdata.op_kinds import IDLE, LIGHT, OPENS, READERS, TRANSFORMS
-from cs_input_analyzer.tfdata.op_traits import calls_python
-from cs_input_analyzer.tfdata.threads import READ_WHOLE_FILE, as_run, inside, is_serial
+from cs_input_analyzer.tfdata.threads import as_run, inside, is_serial
 from cs_input_analyzer.tfdata.visits import PerSample
 
 # Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
@@ -94,8 +94,8 @@ def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
     on_cpu_ratio = 1 / (1 + (given.preempted_ratio or 0.0)) if given.layout.cpus_per_task > 1 else 1.0
     walls = {name: wall * on_cpu_ratio for name, wall in walls.items()}
     is_on_disk = given.cached_ratio is None or given.cached_ratio < CACHED_RATIO
-    reads = {op.name for op in given.ops if op.kind in READERS or READ_WHOLE_FILE in op.function_ops}
-    can_block = (reads if is_on_disk else set()) | {op.name for op in given.ops if calls_python(op)}
+    reads = {op.name for op in given.ops if op.kind in READERS or calls(op, "reads")}
+    can_block = (reads if is_on_disk else set()) | {op.name for op in given.ops if calls(op, "python")}
     blocked = sum(wall for name, wall in walls.items() if name in can_block)
     cpu_s = given.cpu_s_per_sample - given.restart_cpu_s
     excess = sum(walls.values()) - cpu_s

@@ -126,11 +126,6 @@ OPENS = kinds_with("opens")
 HOLDS = OPENS | {"GroupByWindow"}
 INTERLEAVES = kinds_with("interleave")
 BATCHING = kinds_with("batch")
-# Random ops that keep a state, so that each pass draws other numbers; the `Stateless…` ones draw what their seed says.
-RANDOM_STATE = (
-    *("Random", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "SampleDistortedBoundingBox"),
-    *("RngReadAndSkip", "RngSkip", "StatefulUniform", "StatefulStandardNormal", "StatefulTruncatedNormal", "StatefulRandom"),
-)
 # What puts neighbours together.
 GROUPING = BATCHING | kinds_with("groups")
 SHUFFLES = kinds_with("shuffle")

@@ -1,4 +1,4 @@
-"""What an op does with its elements, by the TensorFlow ops that its function calls: draws, decodes, keeps state. Pure."""
+"""Tell what an op does with its elements, and which call of the user made it. Pure."""
 
 from __future__ import annotations
 
@@ -7,50 +7,14 @@ import re
 from collections.abc import Collection, Sequence
 
 from cs_input_analyzer.records import Op, OpCost, PipelineGraph, Profile, Scalar
+from cs_input_analyzer.tfdata.function_ops import calls, does, draws_by_seed
 from cs_input_analyzer.tfdata.lineage import downstream, may_reorder, upstream
-from cs_input_analyzer.tfdata.op_kinds import BATCHES, BLIND, HANDS_ON, MAPS, OPENS, RANDOM_STATE, SHUFFLES, kinds_with, method_of
+from cs_input_analyzer.tfdata.op_kinds import BATCHES, BLIND, HANDS_ON, MAPS, OPENS, SHUFFLES, kinds_with, method_of
 from cs_input_analyzer.tfdata.source.code import argument_of, count_calls
-from cs_input_analyzer.tfdata.threads import PYTHON_OPS, inside
+from cs_input_analyzer.tfdata.threads import inside
 
-# But for reads of a seed, without which none of them works, and what only calls functions.
-_DRAW_BY_SEED = re.compile(r"Stateless(?!RandomGet|While|If|Case)")
-_STATE = ("Lookup", "ReadVariable", "Assign", "Resource", "VarHandle", "Print", "TensorArray", "Queue", "Barrier")
-_DECODERS = frozenset(
-    [
-        *("DecodeJpeg", "DecodeAndCropJpeg", "DecodePng", "DecodeBmp", "DecodeGif", "DecodeImage", "DecodeWebP", "DecodeWav"),
-        *("DecodeVideo", "DecodeCompressed", "DecodeZlib"),
-    ]
-)
-_COSTLY = (
-    *("Resize", "CropAndResize", "ImageProjectiveTransform", "AdjustContrast", "AdjustHue", "AdjustSaturation", "RGBToHSV"),
-    *("MatMul", "BatchMatMul", "Conv", "Einsum", "FFT", "RFFT", "IRFFT", "Mfcc", "AudioSpectrogram", "RegexReplace"),
-    *("ReadFile", "StringSplit", "UnicodeTranscode", "Sort", "TopK", "Unique", "While", "StatelessWhile"),
-)
-# Of a batch these give, number by number, what they give of one sample.
-ELEMENTWISE_OF_ONE = frozenset(
-    [
-        *("Abs", "AsString", "BitwiseNot", "Cast", "Ceil", "Cos", "Exp", "Expm1", "Floor", "Identity", "Invert", "IsFinite"),
-        *("IsInf", "IsNan", "Log", "Log1p", "LogicalNot", "Neg", "OnesLike", "Reciprocal", "Relu", "Rint", "Round", "Rsqrt"),
-        *("Sigmoid", "Sign", "Sin", "Sqrt", "Square", "StaticRegexFullMatch", "StaticRegexReplace", "StringLength"),
-        *("StringLower", "StringStrip", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToNumber", "StringUpper"),
-        *("Tan", "Tanh", "ZerosLike"),
-    ]
-)
-# The same of two tensors of one rank (a batch dimension before both keeps them aligned), or of one tensor and a single number.
-ELEMENTWISE_OF_SEVERAL = frozenset(
-    [
-        *("Add", "AddV2", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "ClipByValue", "Div", "DivNoNan", "Equal", "FloorDiv"),
-        *("FloorMod", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalOr", "Maximum", "Minimum", "Mul"),
-        *("MulNoNan", "NotEqual", "Pow", "RealDiv", "SelectV2", "SquaredDifference", "Sub", "TruncateDiv", "TruncateMod"),
-    ]
-)
-# The same of one sample's string, table key or shape; a parser takes one serialized example, or a vector of them.
-PARSER = "ParseExampleV2"
-_ELEMENTWISE = ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"DecodeCSV", "DecodeRaw", "LookupTableFindV2"}
-# These take a batch once their shapes, dimensions and indices count one dimension more.
-_WITH_ONE_MORE_DIMENSION = frozenset(
-    ["ConcatV2", "EnsureShape", "ExpandDims", "OneHot", "Pack", PARSER, "Reshape", "SerializeSparse", "StridedSlice"]
-)
+# Of a batch, it does number by number what it does of one sample.
+_ELEMENTWISE = ("each", "each of several", "each text")
 
 
 def first_of(ops: Sequence[Op], kinds: Collection[str]) -> Op | None:
@@ -62,25 +26,15 @@ def is_map(op: Op) -> bool:
     return op.kind in MAPS
 
 
-def draws_random_numbers(op: Op) -> bool:
-    """Return whether its function draws numbers that are others in each pass."""
-    return any(name.startswith(RANDOM_STATE) for name in op.function_ops)
-
-
-def draws_by_seed(op: Op) -> bool:
-    """Return whether its function draws numbers that a seed decides: others in each pass only where the seed is."""
-    return any(map(_DRAW_BY_SEED.match, op.function_ops))
-
-
 def draws(op: Op) -> bool:
     """Return whether its function draws random numbers, of either kind."""
-    return draws_random_numbers(op) or draws_by_seed(op)
+    return calls(op, "draws") or draws_by_seed(op)
 
 
 def draws_anew(op: Op, ops: Sequence[Op]) -> bool:
     """Return whether its function may draw other numbers for an element in another pass. A draw by seed does not where the
     elements are the same in each pass, as the seed is then, too."""
-    return draws_random_numbers(op) or (draws_by_seed(op) and not is_same_each_pass(op, ops))
+    return calls(op, "draws") or (draws_by_seed(op) and not is_same_each_pass(op, ops))
 
 
 def is_same_each_pass(op: Op, ops: Sequence[Op]) -> bool:
@@ -88,8 +42,8 @@ def is_same_each_pass(op: Op, ops: Sequence[Op]) -> bool:
     call no Python and see no shuffle."""
     up_to_here = [one for top in (*upstream(op, ops), op) for one in (top, *inside(top, ops))]
     sources = [one for one in up_to_here if not one.inputs]
-    has_state = any(name.startswith((*_STATE, *RANDOM_STATE)) for one in up_to_here for name in one.function_ops)
-    is_mixed = any(one.kind in SHUFFLES or calls_python(one) for one in up_to_here)
+    has_state = any(calls(one, "state", "draws") for one in up_to_here)
+    is_mixed = any(one.kind in SHUFFLES or calls(one, "python") for one in up_to_here)
     return bool(sources) and all(length_of(one) is not None for one in sources) and not has_state and not is_mixed
 
 
@@ -103,30 +57,19 @@ def length_of(source: Op) -> int | None:
     return len(range(start, stop, step))
 
 
-def decodes(op: Op) -> bool:
-    """Return whether its function makes pixels or sound of an encoded record, which takes time and many times the memory."""
-    return not _DECODERS.isdisjoint(op.function_ops)
-
-
 def is_costly(op: Op, besides: Collection[str] = ()) -> bool:
     """Guess, without a measurement, whether the function calls something, other than these ops, that takes long."""
-    others = [name for name in op.function_ops if name not in besides]
-    return any(name in _DECODERS or name in PYTHON_OPS or name.startswith(_COSTLY) for name in others)
-
-
-def calls_python(op: Op) -> bool:
-    """Return whether Python runs in it, of which the graph says nothing."""
-    return not PYTHON_OPS.isdisjoint(op.function_ops)
+    return any(does(name, "costly", "decodes", "python") for name in op.function_ops if name not in besides)
 
 
 def is_elementwise(op: Op) -> bool:
     """Return whether its function, as it is written, does with a batch what it does with each sample."""
-    return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE
+    return bool(op.function_ops) and all(does(name, *_ELEMENTWISE) for name in op.function_ops)
 
 
 def takes_batches(op: Op) -> bool:
     """Return whether its function can do with a batch what it does with each sample, by the ops that it calls."""
-    return bool(op.function_ops) and set(op.function_ops) <= _ELEMENTWISE | _WITH_ONE_MORE_DIMENSION
+    return bool(op.function_ops) and all(does(name, *_ELEMENTWISE, "one more dimension") for name in op.function_ops)
 
 
 def to_batch(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
@@ -168,11 +111,11 @@ def why_not_parallelized(op: Op, ops: Sequence[Op]) -> str | None:
     for name in ("map_parallelization", "apply_default_optimizations"):
         if option(ops, f"optimization.{name}") is False:
             return f"`{name}` is switched off"
-    if draws_random_numbers(op):
+    if calls(op, "draws"):
         return "it draws random numbers"
-    if calls_python(op):
+    if calls(op, "python"):
         return "it calls Python"
-    return "its function has state" if any(name.startswith(_STATE) for name in op.function_ops) else None
+    return "its function has state" if calls(op, "state") else None
 
 
 def prefetches_by_itself(ops: Sequence[Op]) -> bool:

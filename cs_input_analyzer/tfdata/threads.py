@@ -7,10 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.records import Op
+from cs_input_analyzer.tfdata.function_ops import calls
 from cs_input_analyzer.tfdata.op_kinds import IDLE, THREADED, kinds_with
-
-PYTHON_OPS = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
-READ_WHOLE_FILE = "ReadFile"
 
 
 def as_run(ops: Sequence[Op], tuned: Collection[str]) -> tuple[Op, ...]:
@@ -56,16 +54,14 @@ def results_of(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
 def python_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
     """Return ops that run Python functions. An interleave "calls" what its nested map calls: only the innermost one counts."""
     holders = {op.within for op in ops}
-    python = [op for op in ops if op.kind in kinds_with("python") or not PYTHON_OPS.isdisjoint(op.function_ops)]
+    python = [op for op in ops if op.kind in kinds_with("python") or calls(op, "python")]
     return tuple(op for op in python if op.name not in holders)
 
 
 def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
     """Return ops that read files: the readers, and maps whose function reads whole files."""
     holders = {op.within for op in ops}
-    return tuple(
-        op for op in ops if op.kind in kinds_with("reads") or (READ_WHOLE_FILE in op.function_ops and op.name not in holders)
-    )
+    return tuple(op for op in ops if op.kind in kinds_with("reads") or (calls(op, "reads") and op.name not in holders))
 
 
 def _thread_of(op: Op, asked_by: Mapping[str, Op]) -> str:

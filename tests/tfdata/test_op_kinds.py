@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from cs_input_analyzer.tfdata.function_ops import STATELESS_TWINS, TABLE, names_of
 from cs_input_analyzer.tfdata.op_kinds import (
     BATCHING,
     KINDS,
@@ -19,13 +22,31 @@ from cs_input_analyzer.tfdata.op_kinds import (
 )
 
 
-@pytest.mark.tf
-def test_no_dataset_op_of_tensorflow_is_missing_and_sources_are_what_it_gives_no_dataset_to() -> None:
-    from tensorflow.core.framework import op_def_pb2, types_pb2
+def registered() -> dict[str, Any]:
+    """Return the ops of TensorFlow's own registry, by name."""
+    from tensorflow.core.framework import op_def_pb2
     from tensorflow.python.client import pywrap_tf_session
 
-    registered = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
-    ops = {op.name: op for op in registered.op if is_dataset_op(op.name)}
+    found = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
+    return {op.name: op for op in found.op}
+
+
+@pytest.mark.tf
+def test_the_ops_of_functions_are_named_as_tensorflow_names_them() -> None:
+    ops = registered()
+    for trait in TABLE:
+        names, beginnings = names_of(trait)
+        assert names - ops.keys() == set()
+        assert [begin for begin in beginnings if not any(name.startswith(begin) for name in ops)] == []
+    twins = {*STATELESS_TWINS, *STATELESS_TWINS.values()}
+    assert twins - ops.keys() == set()
+
+
+@pytest.mark.tf
+def test_no_dataset_op_of_tensorflow_is_missing_and_sources_are_what_it_gives_no_dataset_to() -> None:
+    from tensorflow.core.framework import types_pb2
+
+    ops = {name: op for name, op in registered().items() if is_dataset_op(name)}
     assert {"MapDataset", "ExperimentalMapAndBatchDataset", "LegacyParallelInterleaveDatasetV2", "CSVDatasetV2"} <= ops.keys()
     assert {name: kind_of(name) for name in ops if kind_of(name) not in KINDS} == {}
     for name, op in ops.items():

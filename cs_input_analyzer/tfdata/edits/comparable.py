@@ -8,6 +8,7 @@ from typing import Any
 
 from cs_input_analyzer.tfdata.edits import traits
 from cs_input_analyzer.tfdata.edits.graph_text import Body, GraphText, dataset_of, elements_of, set_elements, spec_of
+from cs_input_analyzer.tfdata.function_ops import STATELESS_TWINS
 from cs_input_analyzer.tfdata.graph import graph_def_of, named_inputs
 from cs_input_analyzer.tfdata.op_kinds import REPEATS, SHUFFLES, is_dataset_op, kind_of
 
@@ -29,7 +30,7 @@ def deterministic(
     for body, node in nodes:
         if is_dataset_op(node.op):
             _fix_order(body, node, one_pass=one_pass)
-        elif node.op in traits.DRAWS:
+        elif node.op in STATELESS_TWINS:
             _fix_draw(body, node)
     spec = dataset.element_spec
     if cut is not None:
@@ -96,7 +97,7 @@ def _fix_draw(body: Body, node: Any) -> None:
     import tensorflow as tf
     from tensorflow.core.framework import node_def_pb2
 
-    new = node_def_pb2.NodeDef(name=node.name, op=traits.DRAWS[node.op], device=node.device)
+    new = node_def_pb2.NodeDef(name=node.name, op=STATELESS_TWINS[node.op], device=node.device)
     data = [name for name in node.input if not name.startswith("^")]
     controls = [name for name in node.input if name.startswith("^")]
     kept = [key for key in node.attr if key not in ("seed", "seed2", "Tout") and not key.startswith("_")]

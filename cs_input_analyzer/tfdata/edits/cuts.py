@@ -16,9 +16,9 @@ from cs_input_analyzer.tfdata.edits.graph_text import (
     set_values,
     spec_of,
 )
+from cs_input_analyzer.tfdata.function_ops import does
 from cs_input_analyzer.tfdata.graph import functions_of, graph_def_of, node_name, reader_of
 from cs_input_analyzer.tfdata.op_kinds import FILE_READERS, KEEPERS, MAPS, OPENS, WRITERS, is_dataset_op, kind_of
-from cs_input_analyzer.tfdata.threads import READ_WHOLE_FILE
 
 # Joins of datasets of one type; the second's first input only chooses.
 _MERGES = ("Concatenate", "DirectedInterleave")
@@ -91,14 +91,14 @@ def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
     sources = [source for source in node.input if not source.startswith("^")]
     cuts = {index: cut for index, source in enumerate(sources) if (cut := _cut(text, body, source)) is not None}
     if not cuts:
-        is_read = any(one.op == READ_WHOLE_FILE for one in body.needed([node.name]))
+        is_read = any(does(one.op, "reads") for one in body.needed([node.name]))
         return _Cut(tensor, elements_of(node)) if is_read else None
     return next(iter(cuts.values())) if len(cuts) == 1 else _cut_join(node, tensor, sources, cuts)
 
 
 def _reads(text: GraphText, functions: Iterable[str]) -> bool:
     """Return whether functions, or those that they call, read files, whole or by a reader."""
-    return any(node.op == READ_WHOLE_FILE or kind_of(node.op) in FILE_READERS for node in text.called_by(functions))
+    return any(does(node.op, "reads") or kind_of(node.op) in FILE_READERS for node in text.called_by(functions))
 
 
 def _cut_inside(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
@@ -117,7 +117,7 @@ def _cut_map(text: GraphText, node: Any, tensor: str, function: str) -> _Cut:
     import tensorflow as tf
 
     inner = text.own_copy(function)
-    names = [one.name for one in inner.nodes.values() if one.op == READ_WHOLE_FILE]
+    names = [one.name for one in inner.nodes.values() if does(one.op, "reads")]
     if not names or any(_reads(text, functions_of(one)) for one in inner.nodes.values()):
         raise _CannotCutError
     results = {f"contents_{index}": f"{name}:contents:0" for index, name in enumerate(names)}

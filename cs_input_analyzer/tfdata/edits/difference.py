@@ -11,6 +11,7 @@ from typing import Any
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.tfdata.edits import traits
 from cs_input_analyzer.tfdata.edits.graph_text import GraphText
+from cs_input_analyzer.tfdata.function_ops import STATELESS_TWINS, calls, does
 from cs_input_analyzer.tfdata.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reached_from, reader_of, sources_of
 from cs_input_analyzer.tfdata.lineage import downstream, is_random_order, may_reorder, upstream
 from cs_input_analyzer.tfdata.op_kinds import (
@@ -26,8 +27,6 @@ from cs_input_analyzer.tfdata.op_kinds import (
     kind_of,
     kinds_with,
 )
-from cs_input_analyzer.tfdata.op_traits import calls_python
-from cs_input_analyzer.tfdata.threads import PYTHON_OPS
 
 _HAND_ON = ("Prefetch", "Options", "Model")
 # Of a few inputs these give what they give of them among all.
@@ -50,7 +49,7 @@ class Pipeline:
 
     @property
     def calls_python(self) -> bool:
-        return any(map(calls_python, self.ops))
+        return any(calls(op, "python") for op in self.ops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +91,7 @@ def incomparable(pipeline: Pipeline) -> str | None:
         if op_def_registry.get(node.op) is None:
             return f"it has a custom op, {node.op}, that TensorFlow does not describe"
     for node in pipeline.text.called_by(pipeline.text.functions):
-        state = traits.state_in([node]) if node.op not in PYTHON_OPS and node.op not in traits.DRAWS else None
+        state = traits.state_in([node]) if not does(node.op, "python") and node.op not in STATELESS_TWINS else None
         if state is not None:
             return f"one of its functions calls {state}, which two runs would share"
     return None
@@ -181,7 +180,7 @@ def _chain(text: GraphText, node: Any) -> list[Any]:
 
 
 def _runs_python(text: GraphText, node: Any) -> bool:
-    return any(other.op in PYTHON_OPS for other in traits.user_nodes(text, node))
+    return any(does(other.op, "python") for other in traits.user_nodes(text, node))
 
 
 def _plain(op: Op) -> str:
@@ -210,7 +209,7 @@ def _chances(ops: tuple[Op, ...]) -> list[tuple[str, int]]:
     """Return each op at the top that brings chance, with the caches behind it: those keep its draws of the first pass."""
     found = []
     for op in ops:
-        drawn = next((name for name in op.function_ops if name in traits.DRAWS), None)
+        drawn = next((name for name in op.function_ops if name in STATELESS_TWINS), None)
         if drawn is None and any(is_dataset_op(name) and kind_of(name) in SHUFFLES for name in op.function_ops):
             drawn = "shuffle inside"
         if drawn is None and op.kind in SHUFFLES | traits.NONDETERMINISTIC_SOURCES:

@@ -34,7 +34,7 @@ def elements_of(node: Any) -> Elements:
 
 
 def says_elements(node: Any) -> bool:
-    """Return whether the types of an op's elements are known; readers give strings and need not say it."""
+    """Return whether the types of an op's elements are known. Readers give strings and need not say it."""
     return bool({"output_types", "Toutput_types"} & set(node.attr)) or kind_of(node.op) in FILE_READERS
 
 

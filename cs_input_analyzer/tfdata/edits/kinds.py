@@ -6,30 +6,26 @@ statement, or None if it is not sure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from cs_input_analyzer.records import Edit, Op
-from cs_input_analyzer.tfdata.edits.graph_text import elements_of, set_elements
+from cs_input_analyzer.tfdata.edits.graph_text import Body, elements_of, set_elements
+from cs_input_analyzer.tfdata.edits.traits import state_of
 from cs_input_analyzer.tfdata.edits.work import (
-    FUNCTION_KEPT,
-    ORDER_IS_PROMISED,
     EditError,
     Work,
-    become,
     elements_before,
+    elements_given,
     exchange,
-    inputs_with,
-    insert_after,
-    number_of,
     refuse_cycle,
     refuse_several_readers,
     refuse_state,
-    refuse_unrepeatable,
-    set_number,
 )
+from cs_input_analyzer.tfdata.function_ops import STATELESS_TWINS
 from cs_input_analyzer.tfdata.graph import AUTOTUNE
-from cs_input_analyzer.tfdata.lineage import downstream, freeing_shuffle, upstream
-from cs_input_analyzer.tfdata.op_kinds import INTERLEAVES, KEEPERS, MAPS, REPEATS, kind_of, method_of
+from cs_input_analyzer.tfdata.lineage import downstream, freeing_shuffle, is_random_order, upstream
+from cs_input_analyzer.tfdata.op_kinds import INTERLEAVES, KEEPERS, MAPS, REPEATS, SHUFFLES, kind_of, method_of
 from cs_input_analyzer.tfdata.op_traits import (
     call_number,
     chain_before,
@@ -41,6 +37,11 @@ from cs_input_analyzer.tfdata.op_traits import (
 from cs_input_analyzer.tfdata.source import code as source_code
 from cs_input_analyzer.tfdata.threads import inside
 
+_ORDER_IS_PROMISED = (
+    "the order after {} is promised: no shuffle without a seed comes after it, with nothing that shows the order around it"
+)
+# Attributes of an op with a function that it keeps when it becomes another such op.
+_FUNCTION_KEPT = ("f", "Targuments", "output_types", "output_shapes", "metadata")
 # An op, and the one after it that can go before it.
 _SWAPS = (("Map", "Shuffle"), ("Repeat", "Cache"), ("Cache", "Take"), ("Cache", "Map"))
 
@@ -55,7 +56,7 @@ def set_parallelism(work: Work, edit: Edit) -> None:
         refuse_state(work, edit.op, node, "run in parallel")
     if kind_of(node.op) in INTERLEAVES:
         _refuse_calls(work, edit, body.argument(node, "cycle_length"))
-    set_number(body, node, "num_parallel_calls", number_of(edit))
+    _set_number(body, node, "num_parallel_calls", _number_of(edit))
 
 
 def _refuse_calls(work: Work, edit: Edit, cycle: int | None) -> None:
@@ -70,21 +71,21 @@ def parallelize(work: Work, edit: Edit) -> None:
     """Make the same op run several calls at a time."""
     body, node = work.find(edit.op)
     kind = kind_of(node.op)
-    calls = body.constant(number_of(edit))
+    calls = body.constant(_number_of(edit))
     if kind == "Map":
         refuse_state(work, edit.op, node, "run in parallel")
         if node.attr["force_synchronous"].b:
             raise EditError(f"{edit.op} has to stay serial")
-        kept = (*FUNCTION_KEPT, "use_inter_op_parallelism", "preserve_cardinality")
-        become(body, node, "ParallelMapDatasetV2", inputs_with(node, calls), kept)
+        kept = (*_FUNCTION_KEPT, "use_inter_op_parallelism", "preserve_cardinality")
+        _become(body, node, "ParallelMapDatasetV2", _inputs_with(node, calls), kept)
     elif kind == "Batch":
         own = ("parallel_copy", "output_types", "output_shapes", "metadata")
-        become(body, node, "ParallelBatchDataset", [*node.input[:2], calls, *node.input[2:]], own)
+        _become(body, node, "ParallelBatchDataset", [*node.input[:2], calls, *node.input[2:]], own)
     elif kind == "Interleave":
         refuse_state(work, edit.op, node, "run in parallel")
         _refuse_calls(work, edit, body.argument(node, "cycle_length"))
         tuned = [body.constant(AUTOTUNE), body.constant(AUTOTUNE), calls]
-        become(body, node, "ParallelInterleaveDatasetV4", inputs_with(node, *tuned), FUNCTION_KEPT)
+        _become(body, node, "ParallelInterleaveDatasetV4", _inputs_with(node, *tuned), _FUNCTION_KEPT)
     else:
         raise EditError(f"{edit.op} is no serial map, batch or interleave")
 
@@ -104,14 +105,14 @@ def set_cycle_length(work: Work, edit: Edit) -> None:
     if kind_of(node.op) not in INTERLEAVES:
         raise EditError(f"{edit.op} has no cycle length")
     if not work.order_is_moot(edit.op):
-        raise EditError(ORDER_IS_PROMISED.format(edit.op))
+        raise EditError(_ORDER_IS_PROMISED.format(edit.op))
     if edit.value is None and node.op.startswith("Legacy"):
         raise EditError(f"{edit.op} reads a given number of files at once, which TensorFlow cannot tune")
     refuse_state(work, edit.op, node, "run for other inputs at a time")
     parallel = body.argument(node, "num_parallel_calls")
     if parallel is not None and edit.value is not None and parallel > edit.value:
         raise EditError(f"{edit.op} makes {parallel} calls at once: it must open as many inputs")
-    set_number(body, node, "cycle_length", number_of(edit))
+    _set_number(body, node, "cycle_length", _number_of(edit))
 
 
 def set_cycle_length_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
@@ -127,7 +128,7 @@ def set_buffer(work: Work, edit: Edit) -> None:
         raise EditError(f"{edit.op} is no prefetch; the buffer of a shuffle decides the order")
     if body.argument(node, "buffer_size") is None:
         raise EditError(f"{edit.op} has no constant buffer size")
-    set_number(body, node, "buffer_size", number_of(edit))
+    _set_number(body, node, "buffer_size", _number_of(edit))
 
 
 def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
@@ -142,10 +143,10 @@ def interleave(work: Work, edit: Edit) -> None:
     refuse_state(work, edit.op, node, "run side by side")
     is_moot = work.order_is_moot(edit.op)
     if edit.value is not None and edit.value > 1 and not is_moot:
-        raise EditError(ORDER_IS_PROMISED.format(edit.op))
-    cycle = number_of(edit) if is_moot else 1
-    own = [cycle, 1, AUTOTUNE, AUTOTUNE, number_of(edit)]  # cycle, block, two buffers, calls at once
-    become(body, node, "ParallelInterleaveDatasetV4", inputs_with(node, *map(body.constant, own)), FUNCTION_KEPT)
+        raise EditError(_ORDER_IS_PROMISED.format(edit.op))
+    cycle = _number_of(edit) if is_moot else 1
+    own = [cycle, 1, AUTOTUNE, AUTOTUNE, _number_of(edit)]  # cycle, block, two buffers, calls at once
+    _become(body, node, "ParallelInterleaveDatasetV4", _inputs_with(node, *map(body.constant, own)), _FUNCTION_KEPT)
 
 
 def interleave_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
@@ -165,7 +166,7 @@ def insert_prefetch(work: Work, edit: Edit) -> None:
     body, node = work.find(edit.op)
     if any(kind_of(other.op) == "Prefetch" for other in (node, *body.readers_of(node.name))):
         raise EditError(f"there is a prefetch after {edit.op} already")
-    insert_after(body, node, "PrefetchDataset", [body.constant(number_of(edit))])
+    _insert_after(body, node, "PrefetchDataset", [body.constant(_number_of(edit))])
 
 
 def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
@@ -186,11 +187,11 @@ def insert_cache(work: Work, edit: Edit) -> None:
         if count != 1 and not (other.within and isinstance(count, int) and count > 0):
             where = f"{other.name} inside a function" if other.within else other.name
             raise EditError(f"what reaches a cache after {edit.op} is repeated by {where}: it would be kept many times or for ever")
-    refuse_unrepeatable(edit.op, before)
+    _refuse_unrepeatable(edit.op, before)
     if any(other.kind == "Cache" for other in downstream(op, work.ops)):
         raise EditError(f"there is a cache after {edit.op} already")
     memory = body.tensor(body.add("DummyMemoryCache", ()).name)
-    insert_after(body, node, "CacheDatasetV2", [body.constant("", "string"), memory])
+    _insert_after(body, node, "CacheDatasetV2", [body.constant("", "string"), memory])
 
 
 def insert_cache_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
@@ -213,12 +214,12 @@ def swap(work: Work, edit: Edit) -> None:
         if body.argument(source if pair[0] == "Cache" else node, "filename") != b"":
             raise EditError(f"{edit.op} or its neighbour keeps elements in a file, which holds them as they are now")
         # The cache becomes complete where it was not before: all that reaches it must be the same in each pass.
-        refuse_unrepeatable(edit.op, upstream(work.op(edit.op), work.ops))
+        _refuse_unrepeatable(edit.op, upstream(work.op(edit.op), work.ops))
     if "Map" in pair:
         map_, name = (source, f"the map before {edit.op}") if pair[0] == "Map" else (node, edit.op)
         refuse_state(work, name, map_, "change places")
     if pair == ("Cache", "Map"):
-        refuse_unrepeatable(edit.op, [work.op(edit.op)])
+        _refuse_unrepeatable(edit.op, [work.op(edit.op)])
     try:
         given, made = elements_before(body, source), elements_of(node)
         exchange(body, source, node)
@@ -243,7 +244,7 @@ def use_private_threads(work: Work, edit: Edit) -> None:
     """Give the dataset a thread pool of its own, with that many threads."""
     if edit.value is None:
         raise EditError("a private thread pool needs a number of threads")
-    work.private_threads = number_of(edit)
+    work.private_threads = _number_of(edit)
 
 
 def _number_text(edit: Edit) -> str:
@@ -267,3 +268,56 @@ def _with_reads(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
     """Set the parallel reads of the reader that made the op."""
     reader = reader_call(op, ops)
     return source_code.with_argument(code, reader, "num_parallel_reads", _number_text(edit)) if reader is not None else None
+
+
+def _number_of(edit: Edit) -> int:
+    if edit.value is not None and edit.value < 1:
+        raise EditError(f"{edit.kind} needs 1 or more, not {edit.value}")
+    return AUTOTUNE if edit.value is None else edit.value
+
+
+def _set_number(body: Body, node: Any, argument: str, value: int) -> None:
+    """Keep the type: old versions of some ops take 32 bits."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import op_def_registry
+
+    types = {given.name: given.type for given in op_def_registry.get(node.op).input_arg}
+    body.set_argument(node, argument, body.constant(value, types[argument] or types_pb2.DT_INT64))
+
+
+def _become(body: Body, node: Any, op: str, inputs: Sequence[str], kept: Sequence[str]) -> None:
+    """Turn the node into another op, which keeps the order, under its name."""
+    from tensorflow.core.framework import node_def_pb2
+
+    new = node_def_pb2.NodeDef(name=node.name, op=op, input=list(inputs), device=node.device)
+    for key in kept:
+        if key in node.attr:
+            new.attr[key].CopyFrom(node.attr[key])
+    new.attr["deterministic"].s = b"true"
+    body.nodes[node.name] = new
+
+
+def _inputs_with(node: Any, *more: str) -> list[str]:
+    """Return inputs with more of them behind, and what only orders stays last, as TensorFlow wants it."""
+    given = list(node.input)
+    return [*(name for name in given if not name.startswith("^")), *more, *(name for name in given if name.startswith("^"))]
+
+
+def _insert_after(body: Body, node: Any, op: str, inputs: Sequence[str]) -> None:
+    """Add an op that hands on the elements of `node` to all who read from it."""
+    given = elements_given(node)
+    new = body.add(op, [body.tensor(node.name), *inputs])
+    set_elements(new, given)
+    body.redirect(node.name, body.tensor(new.name), keep=[new.name])
+
+
+def _refuse_unrepeatable(op: str, others: Iterable[Op]) -> None:
+    """Refuse a cache behind ops that may give something else in another pass: it keeps the first one."""
+    for other in others:
+        if other.kind.startswith(("DataService", "Random", "Generator")):
+            raise EditError(f"a cache after {op} would keep what {other.kind} gave in the first pass; the next may give another")
+        drawn = next((name for name in other.function_ops if name in STATELESS_TWINS), None) or state_of(other.function_ops)
+        if drawn is not None:
+            raise EditError(f"a cache after {op} would freeze what {drawn} gave in the first pass")
+        if other.kind in SHUFFLES and (other.within or is_random_order(other) or other.parameters.get("reshuffle_each_iteration")):
+            raise EditError(f"a cache after {op} would freeze the order of the shuffle before it")

@@ -6,27 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cs_input_analyzer.tfdata.edits.graph_text import GraphText
+from cs_input_analyzer.tfdata.function_ops import STATELESS_TWINS, does
 from cs_input_analyzer.tfdata.graph import functions_of, named_inputs
 from cs_input_analyzer.tfdata.op_kinds import is_dataset_op, kinds_with
-from cs_input_analyzer.tfdata.threads import PYTHON_OPS
 
-# Random ops whose draws follow from attributes `seed` and `seed2`, both 0 where nobody chose a seed -> the same draw without state.
-DRAWS = {
-    "RandomUniform": "StatelessRandomUniform",
-    "RandomUniformInt": "StatelessRandomUniformInt",
-    "RandomStandardNormal": "StatelessRandomNormal",
-    "TruncatedNormal": "StatelessTruncatedNormal",
-    "Multinomial": "StatelessMultinomial",
-    "SampleDistortedBoundingBoxV2": "StatelessSampleDistortedBoundingBox",
-    "RandomShuffle": "Identity",
-}
-# Stateful in TensorFlow's registry for what they call or hold, but the same whoever runs first.
-_HARMLESS = (
-    *("Assert", "LookupTableFindV2", "LookupTableSizeV2", "DummyMemoryCache", "DummySeedGenerator", "HashTableV2"),
-    *("PartitionedCall", "StatefulPartitionedCall", "If", "Case", "While", "NoOp", "CheckNumerics", "CheckNumericsV2"),
-    *("StatelessRandomGetAlg", "GuaranteeConst", "DeepCopy", "Empty", "IsTensorFloat32Enabled", "DeviceIndex"),
-)
-_VARIABLES = ("VarHandleOp", "AssignVariableOp", "ReadVariableOp")
 NONDETERMINISTIC_SOURCES = kinds_with("python") | {"Random"}
 
 
@@ -34,7 +17,7 @@ def state_in(nodes: Iterable[Any]) -> str | None:
     """Return the first op with state, named; None if each element gets what it would get alone, in whatever order. Reads of tables
     that cannot change are no state, nor are draws that nobody gave a seed."""
     for node in nodes:
-        if node.op in DRAWS and (node.attr["seed"].i or node.attr["seed2"].i):
+        if node.op in STATELESS_TWINS and (node.attr["seed"].i or node.attr["seed2"].i):
             return f"a random op with a seed ({node.op}), whose draws follow each other in order"
         if (state := state_of([node.op])) is not None:
             return state
@@ -49,9 +32,9 @@ def state_of(names: Iterable[str]) -> str | None:
         definition = op_def_registry.get(name)
         if definition is None:
             return f"a custom op ({name})"
-        if name in PYTHON_OPS:
+        if does(name, "python"):
             return f"Python ({name})"
-        if definition.is_stateful and name not in DRAWS and name not in _HARMLESS and not is_dataset_op(name):
+        if definition.is_stateful and name not in STATELESS_TWINS and not does(name, "harmless") and not is_dataset_op(name):
             return f"a stateful op ({name})"
     return None
 
@@ -59,7 +42,7 @@ def state_of(names: Iterable[str]) -> str | None:
 def held_state(text: GraphText) -> str | None:
     """Return state that a graph's functions captured and that may change later: the graph holds a copy of its value of now."""
     for node in text.top.nodes.values():
-        if node.op in _VARIABLES:
+        if node.op in ("VarHandleOp", "AssignVariableOp", "ReadVariableOp"):
             return "a variable"
         if node.op.startswith(("MutableHashTable", "MutableDenseHashTable")):
             return f"a table that can change ({node.op})"

@@ -20,10 +20,11 @@ from cs_input_analyzer.tfdata.edits.work import (
     refuse_several_readers,
     refuse_state,
 )
+from cs_input_analyzer.tfdata.function_ops import PARSER, STATELESS_TWINS, does
 from cs_input_analyzer.tfdata.graph import functions_of, named_inputs, node_name
 from cs_input_analyzer.tfdata.lineage import upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHES, BLIND, HANDS_ON, MAPS, OPENS, kind_of
-from cs_input_analyzer.tfdata.op_traits import ELEMENTWISE_OF_ONE, ELEMENTWISE_OF_SEVERAL, PARSER, is_elementwise, to_batch
+from cs_input_analyzer.tfdata.op_traits import is_elementwise, to_batch
 from cs_input_analyzer.tfdata.source.code import takes_any_shape
 from cs_input_analyzer.tfdata.threads import inside
 
@@ -39,7 +40,7 @@ def graph(work: Work, edit: Edit) -> None:
     map_, between, batch = _path_of(body, node)
     if map_ is None or batch is None:
         raise EditError(f"{edit.op} is no map right before a batch")
-    drawn = next((one.op for one in traits.user_nodes(work.text, map_) if one.op in traits.DRAWS), None)
+    drawn = next((one.op for one in traits.user_nodes(work.text, map_) if one.op in STATELESS_TWINS), None)
     if drawn is not None:
         raise EditError(f"the function of {edit.op} draws random numbers ({drawn}), one draw for each sample")
     refuse_state(work, edit.op, map_, "take a whole batch")
@@ -163,7 +164,7 @@ def _lengths_shown(node: Any, inputs: list[set[str]]) -> set[str]:
     """Return the decoded records that a tensor is as long as; what several tensors of other lengths make may hide a length."""
     if node.op == "DecodeRaw":
         return {node.name}
-    is_as_long = node.op in ELEMENTWISE_OF_ONE | ELEMENTWISE_OF_SEVERAL | {"EnsureShape"}
+    is_as_long = node.op == "EnsureShape" or does(node.op, "each", "each of several")
     return inputs[0] if is_as_long and inputs and all(one == inputs[0] for one in inputs) else set()
 
 
@@ -207,7 +208,7 @@ def _rank_of(node: Any, inputs: list[int | None], function: Any, nodes: Mapping[
         return _ONE_MORE[node.op](node, inputs, _Constants(function, nodes))
     if None in inputs or _ARRAY in inputs:
         raise EditError(f"{refused} with an array that it made or captured")
-    if _SPARSE in inputs and not (node.op in ELEMENTWISE_OF_ONE and len(inputs) == 1):
+    if _SPARSE in inputs and not (does(node.op, "each") and len(inputs) == 1):
         raise EditError(f"{refused} with sparse features")
     batched = {rank for rank in inputs if rank is not None and rank != _SINGLE}
     if node.op == "DecodeRaw" and inputs == [0]:
@@ -218,11 +219,11 @@ def _rank_of(node: Any, inputs: list[int | None], function: Any, nodes: Mapping[
         return first
     if node.op == "LookupTableFindV2" and inputs[0] == inputs[2] == _SINGLE and batched:
         return batched.pop()
-    if node.op in ELEMENTWISE_OF_SEVERAL:
+    if does(node.op, "each of several"):
         if len(batched) > 1:
             raise EditError(f"{refused} with tensors of different ranks")
         return batched.pop() if batched else _SINGLE
-    if node.op in ELEMENTWISE_OF_ONE and len(inputs) == 1:
+    if does(node.op, "each") and len(inputs) == 1:
         return first
     raise refused
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from cs_input_analyzer.records import Edit, Op
+from cs_input_analyzer.records import Op
 from cs_input_analyzer.tfdata.edits import graph_text, traits
-from cs_input_analyzer.tfdata.graph import AUTOTUNE, OpPlace, functions_of, node_name
-from cs_input_analyzer.tfdata.lineage import is_random_order, order_is_free
-from cs_input_analyzer.tfdata.op_kinds import SHUFFLES, kind_of
-
-ORDER_IS_PROMISED = (
-    "the order after {} is promised: no shuffle without a seed comes after it, with nothing that shows the order around it"
-)
-# Attributes of an op with a function that it keeps when it becomes another such op.
-FUNCTION_KEPT = ("f", "Targuments", "output_types", "output_shapes", "metadata")
+from cs_input_analyzer.tfdata.graph import OpPlace, functions_of, node_name
+from cs_input_analyzer.tfdata.lineage import order_is_free
+from cs_input_analyzer.tfdata.op_kinds import kind_of
 
 
 class EditError(Exception):
@@ -61,47 +55,6 @@ class Work:
         return order_is_free(self.op(op), self.ops, self.unordered)
 
 
-def number_of(edit: Edit) -> int:
-    if edit.value is not None and edit.value < 1:
-        raise EditError(f"{edit.kind} needs 1 or more, not {edit.value}")
-    return AUTOTUNE if edit.value is None else edit.value
-
-
-def set_number(body: graph_text.Body, node: Any, argument: str, value: int) -> None:
-    """Keep the type: old versions of some ops take 32 bits."""
-    from tensorflow.core.framework import types_pb2
-    from tensorflow.python.framework import op_def_registry
-
-    types = {given.name: given.type for given in op_def_registry.get(node.op).input_arg}
-    body.set_argument(node, argument, body.constant(value, types[argument] or types_pb2.DT_INT64))
-
-
-def become(body: graph_text.Body, node: Any, op: str, inputs: Sequence[str], kept: Sequence[str]) -> None:
-    """Turn the node into another op, which keeps the order, under its name."""
-    from tensorflow.core.framework import node_def_pb2
-
-    new = node_def_pb2.NodeDef(name=node.name, op=op, input=list(inputs), device=node.device)
-    for key in kept:
-        if key in node.attr:
-            new.attr[key].CopyFrom(node.attr[key])
-    new.attr["deterministic"].s = b"true"
-    body.nodes[node.name] = new
-
-
-def inputs_with(node: Any, *more: str) -> list[str]:
-    """Return inputs with more of them behind, and what only orders stays last, as TensorFlow wants it."""
-    given = list(node.input)
-    return [*(name for name in given if not name.startswith("^")), *more, *(name for name in given if name.startswith("^"))]
-
-
-def insert_after(body: graph_text.Body, node: Any, op: str, inputs: Sequence[str]) -> None:
-    """Add an op that hands on the elements of `node` to all who read from it."""
-    given = elements_given(node)
-    new = body.add(op, [body.tensor(node.name), *inputs])
-    graph_text.set_elements(new, given)
-    body.redirect(node.name, body.tensor(new.name), keep=[new.name])
-
-
 def elements_given(node: Any) -> graph_text.Elements:
     if not graph_text.says_elements(node):
         raise EditError(f"TensorFlow does not say what elements {kind_of(node.op)} gives")
@@ -129,18 +82,6 @@ def refuse_state(work: Work, op: str, node: Any, what: str) -> None:
     state = traits.state_in(traits.user_nodes(work.text, node))
     if state is not None:
         raise EditError(f"the function of {op} calls {state}, so it cannot {what}")
-
-
-def refuse_unrepeatable(op: str, others: Iterable[Op]) -> None:
-    """Refuse a cache behind ops that may give something else in another pass: it keeps the first one."""
-    for other in others:
-        if other.kind.startswith(("DataService", "Random", "Generator")):
-            raise EditError(f"a cache after {op} would keep what {other.kind} gave in the first pass; the next may give another")
-        drawn = next((name for name in other.function_ops if name in traits.DRAWS), None) or traits.state_of(other.function_ops)
-        if drawn is not None:
-            raise EditError(f"a cache after {op} would freeze what {drawn} gave in the first pass")
-        if other.kind in SHUFFLES and (other.within or is_random_order(other) or other.parameters.get("reshuffle_each_iteration")):
-            raise EditError(f"a cache after {op} would freeze the order of the shuffle before it")
 
 
 def refuse_several_readers(body: graph_text.Body, node: Any) -> None:

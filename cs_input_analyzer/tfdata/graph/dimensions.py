@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from cs_input_analyzer.records import Op
+from cs_input_analyzer.tfdata.function_ops import does
 from cs_input_analyzer.tfdata.graph.nodes import functions_of, named_inputs, node_name, reached_from, sources_of, with_called
 from cs_input_analyzer.tfdata.graph.ops import Reader
 from cs_input_analyzer.tfdata.layers import (
@@ -32,14 +33,6 @@ from cs_input_analyzer.tfdata.op_kinds import MAPS
 _PRIMES = (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079)
 # Real length of a layer whose length the graph does not tell: most numbers by which one splits a batch divide it.
 _OPEN_LENGTH = 5040
-# Their results have the shapes that they had when the function was traced.
-_OPAQUE = frozenset(
-    [
-        *("While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase", "TensorListStack", "TensorListConcatV2"),
-        *("PyFunc", "PyFuncStateless", "EagerPyFunc", "RemoteCall", "SymbolicGradient"),
-    ]
-)
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Each gives what a function makes of each element.
 _WITH_FUNCTION = MAPS | {"MapAndBatch", "Scan", "ParseExample"}
 # A function with more nodes than these is not looked through.
@@ -259,7 +252,7 @@ def _inferred(
         _Inferred(
             None if tensor.shape.rank is None else tuple(tensor.shape.as_list()),
             tensor.dtype == tf.variant,
-            any(nodes[name].op in _OPAQUE or nodes[name].op in _CALLS for name in behind),
+            any(does(nodes[name].op, "opaque", "calls") for name in behind),
         )
         for tensor, behind in zip(tensors, needed, strict=True)
     ]
@@ -281,7 +274,7 @@ def _inlined(
     flat = {own: prefix + tensor for own, tensor in flat.items()}
     moved: dict[str, str] = {}
     for name, node in list(nodes.items()):
-        called = functions.get(node.attr["f"].func.name) if node.op in _CALLS else None
+        called = functions.get(node.attr["f"].func.name) if does(node.op, "calls") else None
         if called is None or depth > 16 or len(nodes) > _MOST_NODES:
             continue
         inner, results = _inlined(called, functions, f"{name}/", depth + 1)

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.records import Op, Scalar
+from cs_input_analyzer.tfdata.function_ops import does
 from cs_input_analyzer.tfdata.graph.lines import SOURCE_NUMBER, Source, number_in_metadata
 from cs_input_analyzer.tfdata.graph.nodes import (
     constant_of,
@@ -19,7 +20,7 @@ from cs_input_analyzer.tfdata.graph.nodes import (
     sources_of,
     with_called,
 )
-from cs_input_analyzer.tfdata.op_kinds import RANDOM_STATE, is_dataset_op, kind_of, method_of
+from cs_input_analyzer.tfdata.op_kinds import is_dataset_op, kind_of, method_of
 from cs_input_analyzer.tfdata.source.statements import code_at
 
 AUTOTUNE = -1
@@ -31,9 +32,6 @@ _ATTRIBUTES_OF_INTEREST = (
     *("preserve_cardinality", "use_inter_op_parallelism", "parallel_copy"),
 )
 _WRAPPERS = ("Identity", "_Retval", "WrapDatasetVariant", "UnwrapDatasetVariant")
-# What only asks for the shape of a tensor, and what gives one of the same size, pixel by pixel.
-_ASKS_SHAPE = frozenset({"Shape", "ShapeN", "Rank", "Size"})
-_SAME_SIZE = frozenset({"Cast", "Mul", "Sub", "AddV2", "RealDiv", "Div", "EnsureShape", "Maximum", "Minimum", "Identity"})
 
 
 def ops_of(graph_def: Any) -> tuple[Op, ...]:
@@ -188,7 +186,7 @@ class Reader:
 
 def _seed_of(node: Any) -> tuple[str, int, int] | None:
     """Return the kind and the seed of a draw that keeps a state; None if it is no such draw, or was given no seed."""
-    if not node.op.startswith(RANDOM_STATE) or not {"seed", "seed2"} <= set(node.attr):  # asking for one would add it
+    if not does(node.op, "draws") or not {"seed", "seed2"} <= set(node.attr):  # asking for one would add it
         return None
     seeds = node.attr["seed"].i, node.attr["seed2"].i
     return (node.op, *seeds) if any(seeds) else None
@@ -221,14 +219,16 @@ def _shared(functions: list[Any]) -> tuple[str, ...]:
         kinds = {node.name: node.op for node in function.node_def} | {one.name: "argument" for one in function.signature.input_arg}
         takers: dict[str, list[str]] = {name: [] for name in kinds}
         for node in function.node_def:
-            if node.op not in _ASKS_SHAPE:
+            if not does(node.op, "asks shape"):
                 for name in set(sources_of(node)) & takers.keys():
                     takers[name].append(node.name)
         for tensor in function.ret.values():
             takers.setdefault(node_name(tensor), []).append("")
         for name, kind in kinds.items():
             last, seen = name, {name}
-            while len(takers[last]) == 1 and (follower := takers[last][0]) not in seen and kinds.get(follower) in _SAME_SIZE:
+            while (
+                len(takers[last]) == 1 and (follower := takers[last][0]) not in seen and does(kinds.get(follower, ""), "same size")
+            ):
                 last = follower
                 seen.add(last)
             if len(takers[last]) > 1:
