@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -124,10 +125,8 @@ class WorkerStarter:
             variables=variables or {},
         )
         if self.forks:
-            try:
+            with suppress(OSError):  # killed from outside, or stuck: this worker does without it, and those that run go on
                 return self._fork(worker)
-            except OSError:  # killed from outside, or stuck: the workers that come can do without it
-                self.close()
         return fresh_process(worker, self._scratch)
 
     def _fork(self, worker: NewWorker) -> ForkedProcess:
