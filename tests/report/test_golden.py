@@ -157,6 +157,7 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
     "comparison_slower": (lambda: compare(make_analysis(), make_analysis(measurements=SLOW), tool=TOOL), "console"),
     "comparison_alike": (lambda: compare(usual_run(), usual_run(), tool=TOOL), "full"),
     "comparison_of_currencies": (lambda: compare(make_analysis(**ELSEWHERE), make_analysis(**HERE), tool=TOOL), "full"),
+    "validation": (lambda: make_analysis().validation, "full"),
     "inspection": (inspection, "console full md html"),
     "wafer": (lambda: ask("bert_large", batch_size=1024), "full md"),
     "wafer_streamed": (lambda: ask("gpt2_small", batch_size=1024, mode="weight_streaming"), "full"),
