@@ -52,7 +52,7 @@ def report(
     from dataclasses import replace
 
     from cs_input_analyzer import report as reports
-    from cs_input_analyzer.report.run_document import launch_notes
+    from cs_input_analyzer.report.first_screen import launch_notes
     from cs_input_analyzer.rules import is_wanted
 
     (file,) = given_or_newest(run_file)

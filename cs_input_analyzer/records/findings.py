@@ -72,7 +72,7 @@ class Finding:
     """Something the user should know or change.
 
     Attributes:
-        code: of the rule; filled in where the rules are run.
+        code: of the rule; filled in, with its name `rule`, where the rules are run.
         fix: what to do, one sentence.
         before: the user's code that the fix changes; None where it is not known.
         after: that code, changed.
@@ -87,6 +87,7 @@ class Finding:
     """
 
     code: str = ""
+    rule: str = ""
     severity: Severity
     message: str
     op: str | None = None

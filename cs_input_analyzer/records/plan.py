@@ -16,7 +16,7 @@ StorageBasis = Literal["measured", "declared", "unverified"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """Another layout, for comparison with the recommended one. `is_current`: it is the launch in use today; `probability`: that it
-    reaches the demand with headroom."""
+    reaches the demand with headroom; `problem`: why it cannot run at all, None if it can."""
 
     layout: Layout
     input_workers: int
@@ -27,6 +27,7 @@ class Alternative:
     note: str = ""
     is_current: bool = False
     probability: float | None = None
+    problem: str | None = None
 
     @classmethod
     def of(cls, plan: LaunchPlan | WhatIf | Prediction, **given: Any) -> Alternative:

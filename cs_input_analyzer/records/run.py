@@ -250,6 +250,28 @@ class Analysis:
     functions: tuple[FunctionUse, ...] = ()
 
     @property
+    def cannot_run(self) -> str:
+        """Return why the judged launch cannot run; empty if it can."""
+        rows = () if self.recommendation is None else self.recommendation.alternatives
+        return next((row.problem for row in rows if row.is_current and row.problem and row.layout == self.verdict_layout), "")
+
+    @property
+    def judged_samples_per_s(self) -> Estimate | None:
+        """Return the rate that the verdict judged; that of the plan in runs that do not hold it, or if no launch was judged."""
+        plan = self.recommendation
+        if plan is not None and (self.verdict_layout is None or (self.supply is None and self.verdict_layout == plan.layout)):
+            return plan.predicted_samples_per_s
+        return self.supply
+
+    @property
+    def covered_ratio(self) -> float | None:
+        """Return the supply of the judged launch over the demand; None if one of them is not known."""
+        supply, demand = self.judged_samples_per_s, self.consumption
+        if supply is None or demand is None or demand.samples_per_s.estimate <= 0:
+            return None
+        return supply.estimate / demand.samples_per_s.estimate
+
+    @property
     def is_planned_as_measured(self) -> bool:
         """Return whether the rates of the plan are as measured, on this host as busy as it was. Others are on an idle node."""
         return self.cluster.source == THIS_HOST

@@ -17,9 +17,10 @@ from cs_input_analyzer.report import to_console, to_csv, to_html, to_json, to_ma
 from cs_input_analyzer.report.comparison import comparison_document
 from cs_input_analyzer.report.document import Chart, Document, shortened
 from cs_input_analyzer.report.findings import tuning_document
+from cs_input_analyzer.report.first_screen import NEWEST
 from cs_input_analyzer.report.inspection import inspection_document
 from cs_input_analyzer.report.masked import masked, secrets_of
-from cs_input_analyzer.report.run_document import NEWEST, run_document, validation_document
+from cs_input_analyzer.report.run_document import run_document, validation_document
 from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction

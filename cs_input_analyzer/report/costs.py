@@ -55,6 +55,25 @@ def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
     return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"
 
 
+def station_sentence(station: Station) -> str:
+    """Say which station of a worker is at its limit, on which line, and what it allows at most."""
+    if station.kind == "CPU":
+        return f"the CPUs of a worker are {format_ratio(station.utilization_ratio)} busy"
+    op = f" {one_line(station.op)}" if station.op else ""
+    at = f" at {short_source(station.source)}" if station.source else ""
+    most = f"at most {format_rate(station.samples_per_s)} a worker, {format_ratio(station.utilization_ratio)} used"
+    return f"{station.kind}{op}{at}: {most} ({STATION_MEANINGS[station.kind]})"
+
+
+def costliest_brief(profile: Profile) -> str:
+    """Say which op has most of the CPU, and on which line; else which ops could not be told apart."""
+    costliest = costliest_op(profile)
+    if costliest is None:
+        return _not_told_apart(profile)
+    at = f" at {short_source(costliest.source)}" if costliest.source else ""
+    return f"{one_line(costliest.name)}{at} has {format_ratio(costliest.share_ratio)} of the CPU"
+
+
 def _share(op: OpCost) -> str:
     if op.share_ratio is None and op.merged_into is not None:
         return f"in {op.merged_into}"

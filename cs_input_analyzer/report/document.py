@@ -24,7 +24,7 @@ class Text:
     """One paragraph."""
 
     text: str
-    tone: Literal["", "notice", "note"] = ""
+    tone: Literal["", "notice", "note", "danger"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,24 @@ class Copyable:
     label: str
     text: str
     instead: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A rate: its length, as a ratio of the longest bar's, and in words."""
+
+    label: str
+    ratio: float
+    rate: str
+    text: str = ""
+    tone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """Rates on one scale, one below the other."""
+
+    rows: tuple[Bar, ...]
 
 
 YES_OR_NO = {True: "yes", False: "no", None: MISSING}
@@ -98,7 +116,7 @@ class Chart:
 class Card:
     """One finding. `code_change`: lines of code, each with its mark: `-` before, `+` after, blank where both have it.
 
-    `change`: `new` or `gone` in a comparison. `is_brief`: its place, what to change and the gain, cut to size.
+    `name`: of the rule. `change`: `new` or `gone` in a comparison. `is_brief`: its place, what to change and the gain, cut to size.
     """
 
     code: str
@@ -112,28 +130,33 @@ class Card:
     at: str = ""
     fix: str = ""
     change: str = ""
+    name: str = ""
     is_brief: bool = False
     is_folded: bool = False
 
 
-Part: TypeAlias = Text | Facts | Table | Chart | Copyable | Card
+Part: TypeAlias = Text | Facts | Bars | Table | Chart | Copyable | Card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Parts under a title. `anchor` names it on the page. `is_folded`: the page opens it on demand."""
+    """Parts under a title. `anchor` names it on the page. `is_folded`: the page opens it on demand.
+
+    `label`: a word for the margin of a short console, in place of the title.
+    """
 
     anchor: str
     title: str
     parts: tuple[Part, ...]
     level: Level = "full"
     is_folded: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A report. `kind`: what it is of, and the name of the `record` in the page; `name`: what was looked at; `mark`: the verdict;
-    `first`: the first screen; `closing`: the answer in a few words, then commands to type next."""
+    `first`: the first screen; `closing`: a few words, then commands to type next; `about`: where and when it was made."""
 
     kind: str
     title: str
@@ -145,6 +168,7 @@ class Document:
     closing: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     footer: str = ""
+    about: str = ""
     record: Any = None
 
     def shown(self, *, full: bool) -> tuple[Section, ...]:
@@ -154,7 +178,7 @@ class Document:
 
 def section(anchor: str, title: str, *parts: Part | None, **more: Any) -> Section:
     """Return a section of those parts that hold something. Without a title it has that of its first table."""
-    contents = {Text: "text", Facts: "pairs", Table: "rows", Copyable: "text"}
+    contents = {Text: "text", Facts: "pairs", Bars: "rows", Table: "rows", Copyable: "text"}
     held = tuple(part for part in parts if part is not None and getattr(part, contents.get(type(part), ""), True))
     title = title or next((part.title for part in held if isinstance(part, Table)), "")
     return Section(anchor=anchor, title=title, parts=held, **more)
@@ -207,7 +231,7 @@ def _with_texts(value: Any, change: Callable[[str], str], kept: Collection[str])
         return type(value)(_with_texts(item, change, kept) for item in value)
     if isinstance(value, Mapping):
         return {name: _with_texts(item, change, kept) for name, item in value.items()}
-    if isinstance(value, Document | Section | Text | Facts | Table | Column | Chart | Card):
+    if isinstance(value, Document | Section | Text | Facts | Bars | Bar | Table | Column | Chart | Card):
         return replace(
             value, **{name: _with_texts(getattr(value, name), change, kept) for name in value.__slots__ if name not in kept}
         )

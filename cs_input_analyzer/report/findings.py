@@ -76,6 +76,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
     )
     return Card(
         code=one_line(finding.code),
+        name=one_line(finding.rule),
         severity=finding.severity,
         message=finding.message,
         facts=tuple((label, said) for label, said in facts if said),
@@ -192,6 +193,22 @@ def fixes_facts(analysis: Analysis) -> Pairs:
         label = f" (rates {currency})" if currency else ""
         facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}{label}"))
     return pairs(facts)
+
+
+def together(analysis: Analysis) -> str:
+    """Say what the kept fixes gain together, and the plan with them; else what became of those that were tried."""
+    fixes, plan = analysis.fixes, analysis.recommendation
+    if fixes is None or not fixes.codes or fixes.measured_gain is None:
+        return ""
+    gain = f"together ×{format_rate(fixes.measured_gain.estimate, '').strip()}"
+    if fixes.plan is None:
+        return gain
+    then = fixes.plan.layout.nodes
+    nodes = counted(then, "node")
+    if plan is not None:
+        nodes = f"still {nodes}" if plan.nodes == then else f"{counted(plan.nodes, 'node')} -> {then}"
+    feeds = "" if fixes.plan.meets_demand is not False else ", which does NOT feed the demand"
+    return f"{gain}: the plan becomes {fixes.plan.layout} ({nodes}){feeds}"
 
 
 def tuning_document(analysis: Analysis) -> Document:

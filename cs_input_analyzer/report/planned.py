@@ -48,6 +48,11 @@ IN_FILE = "in the --cluster file"
 NEAR = 1.5
 
 
+def limit_text(name: str) -> str:
+    """Return a limit in words: its name, with its meaning if it does not say so itself."""
+    return LIMITS.get(name, name)
+
+
 def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
     """Return what the launch will do, and on what that rests."""
     demand, asked = f"unknown: {GIVE_A_DEMAND}", f"{format_ratio(analysis.options.headroom_ratio)} headroom asked for"
@@ -55,7 +60,7 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
         demand = f"met ({asked})"
         if not plan.meets_demand:
             demand = f"NOT met ({asked}): no launch of this cluster does better, limited by {plan.limited_by}"
-    limit, numa_cpus = LIMITS.get(plan.limited_by, plan.limited_by), analysis.host.numa_cpus
+    limit, numa_cpus = limit_text(plan.limited_by), analysis.host.numa_cpus
     if numa_cpus and plan.cpus_per_task > numa_cpus:
         spanned = counted(-(-plan.cpus_per_task // numa_cpus), "NUMA node")
         limit += f"; a task of {counted(plan.cpus_per_task, 'CPU')} spans {spanned} of {format_count(numa_cpus)}"

@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cs_input_analyzer.masking import LONGEST_COMMAND, MASK
-from cs_input_analyzer.records import Analysis, LaunchPlan, Validation
+from cs_input_analyzer.masking import LONGEST_COMMAND
+from cs_input_analyzer.records import Analysis, Validation
 from cs_input_analyzer.report import costs, findings, measuring, planned, workers
 from cs_input_analyzer.report.document import (
-    Card,
     Chart,
     Copyable,
     Document,
@@ -24,24 +23,9 @@ from cs_input_analyzer.report.document import (
     section,
     slug,
 )
-from cs_input_analyzer.report.wording import (
-    BUSY_HOST,
-    VERDICTS,
-    one_line,
-    pairs,
-    plan_currency,
-    shown_measurement,
-    supply_and_demand,
-    titled,
-    verdict_sentence,
-)
-
-# What a short report has room for.
-UNKNOWNS_SHOWN = 3
-# Stands for the file of a run that was not saved.
-UNSAVED = "RUN.json"
-# Commands that are given no file take the newest run that was kept.
-NEWEST = ""
+from cs_input_analyzer.report.first_screen import NEWEST, UNSAVED, closing, command, first_screen, headline, line_notes, mark_of
+from cs_input_analyzer.report.wording import one_line, pairs, plan_currency, shown_measurement, supply_and_demand, titled
+from cs_input_analyzer.units import counted, format_ratio
 
 
 def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = None, run_file: str | None = None) -> Document:
@@ -54,17 +38,17 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
     cards, plan, charts = findings.finding_cards(analysis.findings), analysis.recommendation, charts or {}
     file = UNSAVED if run_file is None else shlex.quote(one_line(run_file)) if run_file else NEWEST
     held = workers.excerpt(analysis)
-    saving = "" if file != UNSAVED else f" (--json {UNSAVED} saves a run)"
-    full = command("report", file, "--full")
     found = Document(
         kind="run",
         title="Input Function Report",
         name=analysis.pipeline.target,
-        mark=analysis.verdict,
-        headline=verdict_sentence(analysis.verdict),
+        mark=mark_of(analysis),
+        headline=headline(analysis),
+        about=_about(analysis),
         notices=_notices(analysis),
-        first=_first_screen(analysis, cards, charts, file),
+        first=first_screen(analysis, cards, charts, file),
         sections=present(
+            section("rates", "Supply and demand in full", Facts(pairs=supply_and_demand(analysis)), charts.get("supply-demand")),
             section(
                 "findings",
                 f"Findings ({len(cards)})",
@@ -79,13 +63,21 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
             *_planned(analysis, file),
             *_method(analysis, held.left_out),
         ),
-        closing=(f"{VERDICTS[analysis.verdict][2]}. Next{saving}:", next_command(analysis, file), full),
+        closing=closing(analysis, file),
         footer=f"{analysis.tool.name} {analysis.tool.version}, {analysis.created_at}. Every interval is a 90 % interval. "
         "This page holds its run: cs_input_analyzer report reads it back.",
         record=held,
     )
     samples = analysis.pipeline.samples_per_element
     return replace(in_elements(found), name=found.name) if samples is not None and samples.is_unknown else found
+
+
+def _about(analysis: Analysis) -> str:
+    """Return where, when and with what the run was made."""
+    host = f"{counted(analysis.host.cpus, 'CPU')}, {analysis.host.cpu_model}" if analysis.host.cpu_model else ""
+    busy = f"others used {format_ratio(analysis.others_ratio)} of the CPUs" if analysis.others_ratio else ""
+    made = f"{analysis.created_at[:16].replace('T', ' ')}, {analysis.tool.name} {analysis.tool.version}"
+    return " · ".join(one_line(part) for part in (host, busy, made) if part)
 
 
 def _notices(analysis: Analysis) -> tuple[str, ...]:
@@ -96,62 +88,6 @@ def _notices(analysis: Analysis) -> tuple[str, ...]:
         return stopped
     more = f" ({len(bad) - 1} more workers did not either)" if len(bad) > 1 else ""
     return (f"A worker did not end well: {one_line(workers.troubles(analysis)[0])}{more}",)
-
-
-def _first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[str, Chart], file: str) -> tuple[Section, ...]:
-    others_found = tuple(card for card in cards if card.code != BUSY_HOST)  # `supply_and_demand` says that one
-    none = "none but that of the busy host" if cards else "none"
-    missing = Facts(pairs=planned.unknowns(analysis, file)[:UNKNOWNS_SHOWN])
-    return present(
-        section("verdict", "Supply and demand", Facts(pairs=supply_and_demand(analysis)), level="both"),
-        section("launch", "Launch", *_brief_launch(analysis), level="both"),
-        section("first", f"Findings ({len(others_found)})", *findings.brief_cards(others_found, none), level="brief"),
-        section("supply", "Supply against demand", charts.get("supply-demand")),
-        section("unknown", "For a surer answer", missing, level="brief"),
-    )
-
-
-def _brief_launch(analysis: Analysis) -> tuple[Part, ...]:
-    plan, consumption, options = analysis.recommendation, analysis.consumption, analysis.options
-    if plan is None:
-        return ()
-    names = ("nodes", "tasks_per_node", "cpus_per_task")
-    values = Facts(pairs=tuple((name, str(getattr(plan, name))) for name in names), is_large=True)
-    if plan.launch is None:
-        return values, *_line_notes(plan)
-    named = f"{analysis.cluster.name} {analysis.cluster.source} {options.train_command or ''}".lower()
-    line = Copyable(label="On any Slurm cluster", text=plan.launch.srun)
-    if (consumption is not None and consumption.system is not None) or "csrun" in named or "cerebras" in named:
-        line = Copyable(label="On a Cerebras cluster", text=plan.launch.csrun_wse)
-    return values, line, *_line_notes(plan)
-
-
-def _line_notes(plan: LaunchPlan) -> tuple[Text, ...]:
-    return tuple(Text(text=note, tone="note") for note in launch_notes(plan))
-
-
-def launch_notes(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return what is to be known before a launch line is pasted: that it is not the file's, or lacks a secret."""
-    lacks = f"{MASK} stands for a secret, which is not saved: put it in before you start this"
-    is_masked = plan.launch is not None and MASK in plan.launch.csrun_wse + plan.launch.srun
-    return (*filter(None, [plan.launch_note]), *((lacks,) if is_masked else ()))
-
-
-def next_command(analysis: Analysis, file: str) -> str:
-    """Return the most helpful command: for a demand, for nodes, for a fix, for a trial of the launch, or for the launch itself."""
-    if analysis.consumption is None:
-        return command("plan", file, "--demand SAMPLES_PER_S")
-    if analysis.recommendation is None:
-        return command("plan", file, "--nodes N --cpus-per-node N --memory-per-node SIZE")
-    if analysis.verdict == "input_bound" and any(finding.edits for finding in analysis.findings):
-        return f"cs_input_analyzer tune {shlex.quote(one_line(analysis.pipeline.target))}"
-    if analysis.validation is None:
-        return command("validate", file)
-    return command("report", file, "--format sbatch")
-
-
-def command(*words: str) -> str:
-    return " ".join(["cs_input_analyzer", *filter(None, words)])
 
 
 def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
@@ -207,7 +143,7 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
         lines = plan.launch
         parts = [
             Facts(pairs=planned.plan_facts(plan, analysis)),
-            *_line_notes(plan),
+            *line_notes(plan),
             Copyable(label="Defaults of the launcher", text=f"{lines.defaults}\n{plan.variables}" if lines else plan.variables),
         ]
         if lines is not None:

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Table, Text
+from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Section, Table, Text
 from cs_input_analyzer.report.wording import Pairs, one_line
 from cs_input_analyzer.units import visible
 
@@ -30,7 +30,13 @@ GAP = 2
 # A column of text may get as narrow as this, so that numbers beside it stay whole.
 LEAST_TEXT = 6
 # Lines of a short report, at this width or a wider one.
-MOST_LINES = 40
+MOST_LINES = 30
+# Columns of the margin with the words of a short report, and of the longest bar.
+MARGIN, BAR = 8, 22
+# Eighths of a column.
+EIGHTHS = " ▏▎▍▌▋▊▉"
+# Lines of code that a fix on the first screen shows.
+LINES_OF_A_CHANGE = 4
 # Lines that one text may take in a short report; fewer are tried where the report would be longer than a screen.
 LINES_OF_A_TEXT = (3, 2, 1)
 
@@ -41,10 +47,11 @@ HEADLINE_STYLES = {
     "input_bound": "bold red",
     "balanced": "bold yellow",
     "accelerator_bound": "bold green",
+    "unsafe": "bold red",
     "worse": "bold red",
     "better": "bold green",
 }
-TONES = {"notice": "yellow", "note": "dim"}
+TONES = {"notice": "yellow", "note": "dim", "danger": "red", "demand": "yellow", "supply": "cyan", "plan": "green"}
 SEVERITY_STYLES = {"info": "cyan", "warning": "yellow", "error": "bold red"}
 CHANGE_STYLES = {" ": "dim", "-": "red", "+": "green"}
 ROW_STYLES = {"worse": "red", "better": "green", "same": "", "other": "cyan"}
@@ -75,6 +82,9 @@ def _printed(document: Document, width: int | None, color: bool, most: int | Non
     for notice in document.notices:
         line_on(console, _shortened(notice, console.width, most), style="bold yellow")
     for number, section in enumerate(document.shown(full=is_full)):
+        if section.label and not is_full:
+            _beside_label(console, section, most or 1)
+            continue
         if number or not document.headline:
             heading_on(console, section.title, is_apart=is_full)
         for place, part in enumerate(section.parts):
@@ -87,9 +97,44 @@ def _printed(document: Document, width: int | None, color: bool, most: int | Non
     return text_of(out)
 
 
+def _beside_label(console: Console, section: Section, most: int) -> None:
+    """Print a section with its label in the margin. Lines to copy begin at the left edge all the same."""
+    label = section.label
+    for part in section.parts:
+        if isinstance(part, Copyable):
+            _part(console, part, most)
+            continue
+        out = io.StringIO()
+        _part(console_on(out, console.width - MARGIN, console.color_system is not None), part, most)
+        for line in out.getvalue().rstrip("\n").split("\n"):
+            console.out(label.ljust(MARGIN), end="", style="bold", highlight=False)
+            console.file.write(f"{line.rstrip(' ')}\n")
+            label = ""
+
+
+def _bars(console: Console, bars: Bars) -> None:
+    """Print a line for each rate: its label, itself, a bar, and where it comes from."""
+    from rich.table import Table as Grid
+    from rich.text import Text as Styled
+
+    grid = Grid.grid(padding=(0, GAP, 0, 0))
+    for justify in ("left", "right", "left"):
+        grid.add_column(no_wrap=True, justify=justify)
+    grid.add_column(overflow="fold")
+    for bar in bars.rows:
+        eighths = max(1, round(bar.ratio * BAR * 8))
+        drawn = ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
+        grid.add_row(Styled(f"  {bar.label}"), Styled(bar.rate), Styled(drawn, style=TONES.get(bar.tone, "")), Styled(bar.text))
+    console.print(grid)
+
+
 def _part(console: Console, part: Part, most: int | None) -> None:
-    if isinstance(part, Text):
+    if isinstance(part, Bars):
+        _bars(console, part)
+    elif isinstance(part, Text):
         line_on(console, _shortened(part.text, console.width, most), style=TONES.get(part.tone, ""))
+    elif isinstance(part, Facts) and part.is_large and most is not None:
+        line_on(console, "   ".join(f"{name} {value}" for name, value in part.pairs), style="bold")
     elif isinstance(part, Facts) and part.is_large:
         copyable_on(console, "\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):
@@ -117,8 +162,11 @@ def _shortened(text: str, width: int, most: int | None) -> str:
 
 def _card(console: Console, card: Card, most: int | None) -> None:
     if card.is_brief:
-        head = " ".join(filter(None, (card.code, card.at or card.op, card.gain)))
+        head = " ".join(filter(None, (card.at or card.op, card.code, card.name, card.gain)))
         line_on(console, _shortened(head, console.width, 1), style="bold")
+        if card.gain and card.code_change:
+            _change(console, [line for line in card.code_change if line[0] != " "][:LINES_OF_A_CHANGE], console.width - 2)
+            return
         line_on(console, _shortened(card.message, console.width - 2, 2), indent="  ")
         if card.fix:
             line_on(console, _shortened(f"→ {card.fix}", console.width - 2, most), indent="  ")
@@ -126,8 +174,13 @@ def _card(console: Console, card: Card, most: int | None) -> None:
     change = f"{card.change}: " if card.change else ""
     line_on(console, f"{change}{card.severity} {card.code}: {card.message}", style=SEVERITY_STYLES[card.severity])
     facts_on(console, card.facts)
-    for mark, text in card.code_change:
-        line_on(console, f"{mark} {text}", style=CHANGE_STYLES[mark], indent="    ")
+    _change(console, card.code_change, LONGEST_TEXT, "    ")
+
+
+def _change(console: Console, lines: Sequence[tuple[str, str]], width: int, indent: str = "  ") -> None:
+    for mark, text in lines:
+        line = f"{mark} {text}"
+        line_on(console, line if len(line) <= width else f"{line[: width - 1]}…", style=CHANGE_STYLES[mark], indent=indent)
 
 
 def console_on(out: io.StringIO, width: int | None, color: bool) -> Console:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Table, Text
+from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Table, Text
 from cs_input_analyzer.report.wording import one_line
 from cs_input_analyzer.units import visible
 
@@ -36,6 +36,11 @@ def to_markdown(document: Document, *, full: bool = False) -> str:
 def _part(part: Part) -> Iterator[str]:
     if isinstance(part, Text):
         yield from ("", _paragraph(part.text))
+    elif isinstance(part, Bars):
+        yield from (
+            "",
+            *(f"- **{_plain(bar.label)}**: {_plain(', '.join(filter(None, (bar.rate, bar.text))))}" for bar in part.rows),
+        )
     elif isinstance(part, Facts) and part.is_large:
         yield from _block("\n".join(f"{name}: {value}" for name, value in part.pairs))
     elif isinstance(part, Facts):

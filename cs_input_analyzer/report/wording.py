@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, Consumption, Estimate, Layout, Measurement, Options, Scalar
+from cs_input_analyzer.records import Analysis, Consumption, Layout, Measurement, Options, Scalar
 from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_ratio, format_seconds, visible
 
@@ -20,7 +20,7 @@ VERDICTS = {
     "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input.", "The accelerator waits for input"),
     "balanced": ("BALANCED", "supply lies between demand and demand with headroom.", "Supply is near the demand"),
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator.", "The input feeds the accelerator"),
-    "unknown": ("UNKNOWN", "whether the accelerator starves cannot be said.", "No verdict could be reached"),
+    "unknown": ("NO VERDICT", "whether the accelerator starves cannot be said.", "No verdict could be reached"),
 }
 # The two currencies of rates: of the CPUs with the others on them, and of CPUs that nobody else uses.
 AS_MEASURED, ON_IDLE_NODE = "as measured", "on an idle node"
@@ -78,41 +78,22 @@ def factor_sentence(analysis: Analysis) -> str:
 
 
 def supply_and_demand(analysis: Analysis) -> Pairs:
-    """Return the two sides of the verdict, each with its interval, and what to do if one is missing."""
+    """Return the two sides of the verdict, each with its interval and its origin, and how samples were counted."""
     samples, options, consumption = analysis.pipeline.samples_per_element, analysis.options, analysis.consumption
     facts: list[tuple[str, str]] = []
     plan = analysis.recommendation
-    # The rate that the verdict judged; that of the plan if no launch could be judged.
-    supply = analysis.supply if analysis.verdict_layout is not None or plan is None else plan.predicted_samples_per_s
+    supply = analysis.judged_samples_per_s
     layout = analysis.verdict_layout or (plan.layout if plan is not None else None)
     if layout is not None and (supply is not None or analysis.verdict_layout is not None):
         rate = " ".join(filter(None, (format_estimate(supply), plan_currency(analysis))))
         facts.append(("supply", f"{rate}, {_origin(analysis, layout)}"))
-    facts.append(("tasks", _tasks(analysis)))
-    if plan is not None and plan.kept_from is not None:
-        fresh = "the same" if plan.fresh == plan.layout else str(plan.fresh)
-        facts.append(("kept", f"from the run of {plan.kept_from.created_at}; a fresh plan would be {fresh} (--fresh)"))
-    facts.append(("rates", factor_sentence(analysis)))
     if consumption is not None:
         facts.append(("demand", demand_text(consumption, options)))
-    if analysis.no_plan is not None:
-        facts.append(("launch", f"none is recommended: {analysis.no_plan}"))
-    if consumption is None:
-        facts.append(("to know", GIVE_A_DEMAND))
-    elif analysis.verdict == "unknown" and supply is not None:
-        facts.append(("why", _settles(supply, consumption.samples_per_s)))
-    elif analysis.no_plan is None and analysis.verdict == "unknown":
-        facts.append(("why", "nothing was measured that a supply could be predicted from"))
     if samples is not None:
         step = consumption.batch_size if consumption is not None else None
         facts.append(("counted", element_sentence(samples, options.batch_size or step)))
     elif options.batch_size is not None and options.step_time_s is None:
         facts.append(("counted", f"{options.batch_size} samples an element, as --batch-size said then: check that number"))
-    if analysis.capture is not None:
-        facts.append(("script", "run up to its input; its training never ran"))
-    busy = next((finding.message for finding in analysis.findings if finding.code == BUSY_HOST), None)
-    if busy is not None:
-        facts.append(("host", f"{busy}; repeat, or give --max-seconds 120"))
     return pairs(facts)
 
 
@@ -124,30 +105,35 @@ def _origin(analysis: Analysis, layout: Layout) -> str:
     if plan is None:
         return f"measured on this host, {layout}"
     if plan.meets_demand is False:
-        return f"best launch {layout}, which does NOT reach the demand with headroom"
+        return f"best launch {layout}, which does NOT feed the demand"
     return f"recommended launch {layout}"
 
 
-def _tasks(analysis: Analysis) -> str:
+def tasks_sentence(analysis: Analysis) -> str:
     """Return which tasks a node feed the accelerator, and how many of its CPUs stay idle; empty without such a plan."""
     plan = analysis.recommendation
     if plan is None or plan.fewest_tasks is None or plan.most_tasks is None or analysis.verdict_layout != plan.layout:
         return ""
     said = []
     if plan.fewest_tasks < plan.most_tasks:
-        said.append(f"{plan.fewest_tasks} to {plan.most_tasks} a node all feed it; {plan.tasks_per_node} recommended")
+        said.append(f"{plan.fewest_tasks} to {plan.most_tasks} tasks a node all feed it; {plan.tasks_per_node} recommended")
     idle = analysis.cluster.cpus_per_node - plan.layout.cpus_per_node
     if idle > 0:
         said.append(f"{counted(idle, 'CPU')} of a node {'stays' if idle == 1 else 'stay'} idle")
     return "; ".join(said)
 
 
-def _settles(supply: Estimate, demand: Estimate) -> str:
-    """Say why neither side can be called, and what would settle it: the wider interval made narrower."""
-    why = "the intervals of supply and demand overlap too far for a verdict: "
+def no_verdict_because(analysis: Analysis) -> str:
+    """Say why neither side can be called, and what would settle it."""
+    supply, consumption = analysis.judged_samples_per_s, analysis.consumption
+    if supply is None:
+        return "nothing was measured that a supply could be predicted from"
+    if consumption is None:
+        return "no demand was given"
+    demand, why = consumption.samples_per_s, "supply and demand are too uncertain to compare"
     if supply.low <= 0 or (demand.low > 0 and demand.high / demand.low < supply.high / supply.low):
-        return f"{why}the supply's is the wider one, and a longer --max-seconds, or validate on the nodes, would narrow it"
-    return f"{why}the demand's is the wider one, and a measured --step-time or a --compile-report would narrow it"
+        return f"{why}; measure longer (--max-seconds), or validate on the nodes"
+    return f"{why}; give a measured --step-time or a --compile-report"
 
 
 def demand_text(consumption: Consumption, options: Options) -> str:

@@ -147,7 +147,7 @@ def findings_of(rule: Rule, case: Case) -> list[Finding]:
     """Return what one rule finds, with its code, source line and statement; many alike of one call are one finding."""
     ops, alike = {op.name: op for op in case.pipeline.ops}, dict[Hashable, list[Finding]]()
     for finding in rule.find(case):
-        alike.setdefault(_advice(finding, ops), []).append(replace(finding, code=rule.code))
+        alike.setdefault(_advice(finding, ops), []).append(replace(finding, code=rule.code, rule=rule.name))
     kept = [one for findings in alike.values() for one in (findings if len(findings) < LEAST_ALIKE else [_as_one(findings, case)])]
     return [_located(finding, ops.get(finding.op or ""), case) for finding in kept]
 

@@ -53,7 +53,7 @@ def test_without_a_file_the_newest_is_taken_and_named(capsys: Printed) -> None:
         kept.keep(run(nodes))
     assert main(["report"]) == 0
     shown = capsys.readouterr()
-    assert "nodes: 2" in shown.out
+    assert "nodes 2" in shown.out
     assert str(kept.kept()[-1]) in shown.err
     assert main(["report", str(kept.kept()[0])]) == 0
     shown = capsys.readouterr()

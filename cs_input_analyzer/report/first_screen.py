@@ -1,0 +1,299 @@
+"""The first screen of a run: how far off, why, which line, what then. Every format shows it in this order."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cs_input_analyzer.masking import MASK
+from cs_input_analyzer.records import BUSY_RATIO, Analysis, Estimate, Finding, LaunchPlan, Layout
+from cs_input_analyzer.report import costs, findings, planned
+from cs_input_analyzer.report.document import Bar, Bars, Card, Chart, Copyable, Facts, Part, Section, Text, present, section
+from cs_input_analyzer.report.wording import (
+    BUSY_HOST,
+    GIVE_A_DEMAND,
+    VERDICTS,
+    Pairs,
+    factor_sentence,
+    no_verdict_because,
+    one_line,
+    pairs,
+    short_source,
+    tasks_sentence,
+)
+from cs_input_analyzer.units import counted, format_count, format_rate, format_rate_short, format_ratio
+
+# Findings about a launch that runs, and trains wrongly: too few files, data that end, the same files for all workers, lost files,
+# data on the disk of one node, a cache that workers share, files that TensorFlow deals out.
+WRONG_TRAINING = ("CSI301", "CSI302", "CSI303", "CSI304", "CSI310", "CSI311", "CSI312")
+# Stands for the file of a run that was not saved.
+UNSAVED = "RUN.json"
+# Commands that are given no file take the newest run that was kept.
+NEWEST = ""
+# Findings with a fix, reasons to measure again, and findings of wrong training that fit on the screen.
+FIXES_SHOWN, UNKNOWNS_SHOWN, WRONG_SHOWN = 2, 3, 3
+# The limit that the costs of the ops explain.
+WORKER_CPU = "worker CPU"
+# A launch that supplies this many times the demand is told without digits behind the point.
+WHOLE_TIMES = 10
+
+
+def wrong_training(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings to settle before a launch."""
+    return tuple(one for one in found if one.code in WRONG_TRAINING)
+
+
+def mark_of(analysis: Analysis) -> str:
+    """Return the colour of the headline: that of the verdict, but never green for a launch that cannot run or trains wrongly."""
+    is_unsafe = analysis.cannot_run or (wrong_training(analysis.findings) and analysis.verdict != "input_bound")
+    return "unsafe" if is_unsafe else analysis.verdict
+
+
+def closing(analysis: Analysis, file: str) -> tuple[str, ...]:
+    """Return where the run is saved, then the commands to type next."""
+    saved = {UNSAVED: f"not saved: --json {UNSAVED} saves it", NEWEST: "kept: report --view opens its page"}
+    return f"Next (the run is {saved.get(file, f'in {file}')})", next_command(analysis, file), command("report", file, "--full")
+
+
+def next_command(analysis: Analysis, file: str) -> str:
+    """Return the most helpful command: for a demand, for nodes, for a fix, for a trial of the launch, or for the launch itself."""
+    if analysis.consumption is None:
+        return command("plan", file, "--demand SAMPLES_PER_S")
+    if analysis.recommendation is None:
+        return command("plan", file, "--nodes N --cpus-per-node N --memory-per-node SIZE")
+    if any(finding.is_gain for finding in analysis.findings) and analysis.verdict != "accelerator_bound":
+        return f"cs_input_analyzer tune {shlex.quote(one_line(analysis.pipeline.target))} --write-patch faster.patch"
+    if analysis.validation is None:
+        return command("validate", file)
+    return command("report", file, "--format sbatch")
+
+
+def command(*words: str) -> str:
+    """Return one of our commands with these words, without the empty ones."""
+    return " ".join(["cs_input_analyzer", *filter(None, words)])
+
+
+def headline(analysis: Analysis) -> str:
+    """Return how far off the judged launch is, as a share of the demand; without a demand, its rate."""
+    if analysis.cannot_run:
+        return f"CANNOT RUN: {one_line(analysis.cannot_run)}"
+    wrong = wrong_training(analysis.findings)
+    if wrong and analysis.verdict != "input_bound":
+        return f"DO NOT LAUNCH YET: the training would go wrong ({', '.join(dict.fromkeys(one.code for one in wrong))})"
+    covered, word = analysis.covered_ratio, VERDICTS[analysis.verdict][0]
+    if analysis.verdict == "input_bound":
+        waits = "" if covered is None else f" {format_ratio(max(0.0, 1 - covered))} of the time"
+        return f"{word}: the accelerator waits for its input{waits}"
+    if analysis.verdict == "accelerator_bound":
+        return f"{word}: the input delivers {_times(covered)} the demand"
+    if analysis.verdict == "balanced":
+        return f"{word}: the input delivers {_times(covered)} the demand, less than the headroom asked for"
+    supply, layout = judged(analysis)
+    if analysis.consumption is None and supply is not None and layout is not None:
+        return f"{format_rate(supply.estimate)} from {layout}; give the demand for a verdict"
+    if analysis.recommendation is None and analysis.no_plan is not None and supply is None:
+        return f"NO LAUNCH: {one_line(analysis.no_plan)}"
+    return f"NO VERDICT: {no_verdict_because(analysis)}"
+
+
+def _times(ratio: float | None) -> str:
+    """Return `22 times`, `1.3 times`."""
+    if ratio is None or not math.isfinite(ratio):
+        return "at least"
+    return f"{ratio:,.0f} times" if ratio >= WHOLE_TIMES else f"{ratio:.2g} times"
+
+
+def judged(analysis: Analysis) -> tuple[Estimate | None, Layout | None]:
+    """Return the rate that the verdict judged, and its launch; those of the plan if no launch could be judged."""
+    plan = analysis.recommendation
+    return analysis.judged_samples_per_s, analysis.verdict_layout or (None if plan is None else plan.layout)
+
+
+def first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[str, Chart], file: str) -> tuple[Section, ...]:
+    """Return the sections of the first screen.
+
+    Args:
+        cards: those of all findings, in the order of the report.
+        file: the file of the run, as commands to type next name it.
+    """
+    return present(
+        section("verdict", "Supply and demand", bars(analysis), Facts(pairs=_to_know(analysis)), level="both"),
+        section("why", "Why", charts.get("pipeline"), *why(analysis), label="Why", level="both"),
+        section("fix", "Fix", *_fixes(analysis, cards), label="Fix", level="both"),
+        section("launch", launch_title(analysis), *brief_launch(analysis), label="Launch", level="both"),
+        section("before", "Before you launch", *_before(analysis), level="both"),
+        section("unknown", "For a surer answer", Facts(pairs=_surer(analysis, file)), level="brief"),
+    )
+
+
+def bars(analysis: Analysis) -> Bars:
+    """Return demand, supply of today, of the plan and with the fixes, as bars of one scale."""
+    plan, fixes, demand = analysis.recommendation, analysis.fixes, analysis.consumption
+    supply, layout = judged(analysis)
+    is_today = layout is not None and layout == analysis.options.current
+    rows: list[tuple[str, Estimate, str, str]] = []
+    wanted = None if demand is None else demand.samples_per_s.estimate
+    if demand is not None:
+        rows.append(("demand", demand.samples_per_s, "demand", _source_of_demand(analysis)))
+    if supply is not None and layout is not None and not analysis.cannot_run:
+        rows.append(("today" if is_today else "supply", supply, "supply", f"{layout}{_covers(supply, wanted)}"))
+    if plan is not None and is_today and plan.layout != layout:
+        rows.append(("plan", plan.predicted_samples_per_s, "plan", f"{plan.layout}{_covers(plan.predicted_samples_per_s, wanted)}"))
+    if fixes is not None and fixes.plan is not None and fixes.codes:
+        then = fixes.plan.predicted_samples_per_s
+        rows.append(("fixed", then, "plan", f"{fixes.plan.layout}{_covers(then, wanted)}"))
+    most = max((rate.estimate for _, rate, _, _ in rows), default=0.0)
+    return Bars(
+        rows=tuple(
+            Bar(
+                label=label,
+                ratio=rate.estimate / most if most > 0 else 0.0,
+                rate=format_rate(rate.estimate),
+                tone=tone,
+                text=one_line(", ".join(filter(None, (_interval(rate), said)))),
+            )
+            for label, rate, tone, said in rows
+        )
+    )
+
+
+def _interval(rate: Estimate) -> str:
+    return "" if rate.low == rate.high else f"{format_rate_short(rate.low)} to {format_rate_short(rate.high)}"
+
+
+def _covers(rate: Estimate, demand: float | None) -> str:
+    """Return `, covers 37 %` for a rate below the demand."""
+    return f", covers {format_ratio(rate.estimate / demand)}" if demand and rate.estimate < demand else ""
+
+
+def _source_of_demand(analysis: Analysis) -> str:
+    demand = analysis.consumption
+    if demand is None:
+        return ""
+    return f"{demand.system or ''} {demand.source.replace('_', ' ')}".strip()
+
+
+def _to_know(analysis: Analysis) -> Pairs:
+    """Return the currency of the rates, what became of a script, and what to give if something is missing for an answer."""
+    facts = [("rates", factor_sentence(analysis))]
+    if analysis.capture is not None:
+        facts.append(("script", "run up to its input; its training never ran"))
+    if analysis.consumption is None:
+        facts.append(("to know", GIVE_A_DEMAND))
+    if analysis.no_plan is not None and analysis.no_plan not in headline(analysis):
+        facts.append(("launch", f"none is recommended: {analysis.no_plan}"))
+    return pairs(facts)
+
+
+def why(analysis: Analysis) -> tuple[Text, ...]:
+    """Say which resource limits the judged launch, and which op at which line holds the worker."""
+    said = [_limit(analysis), *_busiest(analysis)]
+    return tuple(Text(text=text) for text in said if text)
+
+
+def _limit(analysis: Analysis) -> str:
+    """Say what limits the judged launch; empty if that is the CPU of the workers, which the next line tells better."""
+    plan = analysis.recommendation
+    if plan is None or analysis.cannot_run:
+        return ""
+    limits = {row.layout: row.limited_by for row in plan.alternatives} | {plan.layout: plan.limited_by}
+    limit = limits.get(analysis.verdict_layout or plan.layout, WORKER_CPU)
+    return "" if limit == WORKER_CPU else f"limited by {planned.limit_text(limit)}"
+
+
+def _busiest(analysis: Analysis) -> tuple[str, ...]:
+    """Say which station of a worker is at its limit, then where the CPU goes if that names another op."""
+    stations, profile = analysis.stations, costs.shown_profile(analysis)
+    first = stations[0] if stations and stations[0].utilization_ratio >= BUSY_RATIO else None
+    costliest = None if profile is None else costs.costliest_op(profile)
+    said = []
+    if first is not None:
+        said.append(costs.station_sentence(first))
+    if profile is not None and (first is None or costliest is None or costliest.name != first.op):
+        said.append(costs.costliest_brief(profile))
+    return tuple(said)
+
+
+def _fixes(analysis: Analysis, cards: tuple[Card, ...]) -> tuple[Part, ...]:
+    """Return the fixes with the largest gains as changes of the code, and what they do together; else what to look at first."""
+    others = tuple(card for card in cards if card.code not in (*WRONG_TRAINING, BUSY_HOST))
+    gains = tuple(card for card in others if card.gain)
+    shown = (gains or tuple(card for card in others if not card.is_folded) or others)[:FIXES_SHOWN]
+    more = len(others) - len(shown)
+    parts: list[Part] = [replace(card, is_brief=True) for card in shown]
+    parts.append(Text(text=findings.together(analysis)))
+    if gains or more:
+        parts.append(Text(text=f"{counted(more, 'more finding')} below" if more else "", tone="note"))
+    if shown or not analysis.measurements:
+        return tuple(parts) if shown else ()
+    return (Text(text="no finding: nothing to change"),)
+
+
+def launch_title(analysis: Analysis) -> str:
+    """Return `Launch, recommended` only for a launch that feeds the demand."""
+    plan = analysis.recommendation
+    if plan is None or plan.meets_demand is None:
+        return "Launch"
+    return "Launch, recommended" if plan.meets_demand else "Best launch: it does NOT feed the demand"
+
+
+def brief_launch(analysis: Analysis) -> tuple[Part, ...]:
+    """Return the launch in three numbers and one line, with the tasks that would do as well."""
+    plan, consumption, options = analysis.recommendation, analysis.consumption, analysis.options
+    if plan is None:
+        return ()
+    names = ("nodes", "tasks_per_node", "cpus_per_task")
+    parts: list[Part] = [Facts(pairs=tuple((name, str(getattr(plan, name))) for name in names), is_large=True)]
+    parts.append(Text(text="" if plan.meets_demand is not False else "it does NOT feed the demand: no launch here does better"))
+    parts.append(Text(text=tasks_sentence(analysis), tone="note"))
+    if plan.kept_from is not None:
+        fresh = "the same" if plan.fresh == plan.layout else str(plan.fresh)
+        said = f"kept from the run of {plan.kept_from.created_at[:16]}; a fresh plan would be {fresh} (--fresh)"
+        parts.append(Text(text=one_line(said), tone="note"))
+    if plan.launch is not None:
+        named = f"{analysis.cluster.name} {analysis.cluster.source} {options.train_command or ''}".lower()
+        line = Copyable(label="On any Slurm cluster", text=plan.launch.srun)
+        if (consumption is not None and consumption.system is not None) or "csrun" in named or "cerebras" in named:
+            line = Copyable(label="On a Cerebras cluster", text=plan.launch.csrun_wse)
+        parts.append(line)
+    return (*parts, *line_notes(plan))
+
+
+def line_notes(plan: LaunchPlan) -> tuple[Text, ...]:
+    """Return `launch_notes` as paragraphs."""
+    return tuple(Text(text=note, tone="note") for note in launch_notes(plan))
+
+
+def launch_notes(plan: LaunchPlan) -> tuple[str, ...]:
+    """Return what to know before a launch line is pasted: that it is not the file's, or lacks a secret."""
+    lacks = f"{MASK} stands for a secret, which is not saved: put it in before you start this"
+    is_masked = plan.launch is not None and MASK in plan.launch.csrun_wse + plan.launch.srun
+    return (*filter(None, [plan.launch_note]), *((lacks,) if is_masked else ()))
+
+
+def _before(analysis: Analysis) -> tuple[Text, ...]:
+    """Return a line for each finding of wrong training."""
+    wrong = wrong_training(analysis.findings)
+    said = [
+        f"! {one.code} {' '.join(filter(None, (short_source(one.source), one_line(one.message))))}"
+        f"{f' → {one_line(one.fix)}' if one.fix else ''}"
+        for one in wrong[:WRONG_SHOWN]
+    ]
+    if len(wrong) > WRONG_SHOWN:
+        said.append(f"! {counted(len(wrong) - WRONG_SHOWN, 'more finding')} of this kind below")
+    return tuple(Text(text=text, tone="danger") for text in said)
+
+
+def _surer(analysis: Analysis, file: str) -> Pairs:
+    """Return what would make the answer surer: a quieter host first, then options with the interval that they give."""
+    busy = next((one for one in analysis.findings if one.code == BUSY_HOST), None)
+    found = list(planned.unknowns(analysis, file))
+    if busy is not None:
+        others = one_line(busy.message)
+        if analysis.others_ratio:
+            others = f"others had {format_ratio(analysis.others_ratio)} of its CPUs"
+        longer = format_count(2 * analysis.options.max_seconds)
+        found.insert(0, ("an idle host", f"{others}: repeat on an idle node, or with --max-seconds {longer}"))
+    return pairs(found)[:UNKNOWNS_SHOWN]
