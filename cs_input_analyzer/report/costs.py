@@ -61,8 +61,8 @@ def station_sentence(station: Station) -> str:
         return f"the CPUs of a worker are {format_ratio(station.utilization_ratio)} busy"
     op = f" {one_line(station.op)}" if station.op else ""
     at = f" at {short_source(station.source)}" if station.source else ""
-    most = f"at most {format_rate(station.samples_per_s)} a worker, {format_ratio(station.utilization_ratio)} used"
-    return f"{station.kind}{op}{at}: {most} ({STATION_MEANINGS[station.kind]})"
+    most = format_rate(station.samples_per_s)
+    return f"{station.kind}{op}{at}: at most {most} a worker, whatever its CPUs ({format_ratio(station.utilization_ratio)} used)"
 
 
 def costliest_brief(profile: Profile) -> str:

@@ -23,7 +23,7 @@ from cs_input_analyzer.report.wording import (
     short_source,
     tasks_sentence,
 )
-from cs_input_analyzer.units import counted, format_count, format_rate, format_rate_short, format_ratio
+from cs_input_analyzer.units import counted, format_bytes_per_s, format_count, format_rate, format_ratio
 
 # Findings about a launch that runs, and trains wrongly: too few files, data that end, the same files for all workers, lost files,
 # data on the disk of one node, a cache that workers share, files that TensorFlow deals out.
@@ -34,8 +34,8 @@ UNSAVED = "RUN.json"
 NEWEST = ""
 # Findings with a fix, reasons to measure again, and findings of wrong training that fit on the screen.
 FIXES_SHOWN, UNKNOWNS_SHOWN, WRONG_SHOWN = 2, 3, 3
-# The limit that the costs of the ops explain.
-WORKER_CPU = "worker CPU"
+# The limit that the costs of the ops explain, and one that is told with its number.
+WORKER_CPU, SHARED_STORAGE = "worker CPU", "shared storage"
 # A launch that supplies this many times the demand is told without digits behind the point.
 WHOLE_TIMES = 10
 
@@ -54,7 +54,8 @@ def mark_of(analysis: Analysis) -> str:
 def closing(analysis: Analysis, file: str) -> tuple[str, ...]:
     """Return where the run is saved, then the commands to type next."""
     saved = {UNSAVED: f"not saved: --json {UNSAVED} saves it", NEWEST: "kept: report --view opens its page"}
-    return f"Next (the run is {saved.get(file, f'in {file}')})", next_command(analysis, file), command("report", file, "--full")
+    commands = dict.fromkeys((next_command(analysis, file), command("report", file, "--full")))
+    return f"Next (the run is {saved.get(file, f'in {file}')})", *commands
 
 
 def next_command(analysis: Analysis, file: str) -> str:
@@ -65,6 +66,8 @@ def next_command(analysis: Analysis, file: str) -> str:
         return command("plan", file, "--nodes N --cpus-per-node N --memory-per-node SIZE")
     if any(finding.is_gain for finding in analysis.findings) and analysis.verdict != "accelerator_bound":
         return f"cs_input_analyzer tune {shlex.quote(one_line(analysis.pipeline.target))} --write-patch faster.patch"
+    if analysis.verdict == "input_bound" and analysis.recommendation.meets_demand is False:
+        return command("plan", file, "--nodes N") if not _limit(analysis) else command("report", file, "--full")
     if analysis.validation is None:
         return command("validate", file)
     return command("report", file, "--format sbatch")
@@ -138,29 +141,31 @@ def bars(analysis: Analysis) -> Bars:
     if demand is not None:
         rows.append(("demand", demand.samples_per_s, "demand", _source_of_demand(analysis)))
     if supply is not None and layout is not None and not analysis.cannot_run:
-        rows.append(("today" if is_today else "supply", supply, "supply", f"{layout}{_covers(supply, wanted)}"))
+        rows.append(("today" if is_today else "supply", supply, "supply", f"{layout}{_within(supply)}{_covers(supply, wanted)}"))
     if plan is not None and is_today and plan.layout != layout:
-        rows.append(("plan", plan.predicted_samples_per_s, "plan", f"{plan.layout}{_covers(plan.predicted_samples_per_s, wanted)}"))
+        planned_rate = plan.predicted_samples_per_s
+        rows.append(("plan", planned_rate, "plan", f"{plan.layout}{_within(planned_rate)}{_covers(planned_rate, wanted)}"))
     if fixes is not None and fixes.plan is not None and fixes.codes:
         then = fixes.plan.predicted_samples_per_s
-        rows.append(("fixed", then, "plan", f"{fixes.plan.layout}{_covers(then, wanted)}"))
-    most = max((rate.estimate for _, rate, _, _ in rows), default=0.0)
+        rows.append(("fixed", then, "plan", f"{fixes.plan.layout}{_within(then)}{_covers(then, wanted)}"))
+    most = max((rate.estimate for _, rate, _, _ in rows if math.isfinite(rate.estimate)), default=0.0)
     return Bars(
         rows=tuple(
             Bar(
                 label=label,
-                ratio=rate.estimate / most if most > 0 else 0.0,
+                ratio=min(max(rate.estimate / most, 0.0), 1.0) if most > 0 else 0.0,
                 rate=format_rate(rate.estimate),
                 tone=tone,
-                text=one_line(", ".join(filter(None, (_interval(rate), said)))),
+                text=one_line(said),
             )
             for label, rate, tone, said in rows
         )
     )
 
 
-def _interval(rate: Estimate) -> str:
-    return "" if rate.low == rate.high else f"{format_rate_short(rate.low)} to {format_rate_short(rate.high)}"
+def _within(rate: Estimate) -> str:
+    """Return the half-width of the 90 % interval, as a share of the rate: ` ±8 %`."""
+    return "" if rate.low == rate.high else f" ±{format_ratio(rate.relative_half_width_ratio)}"
 
 
 def _covers(rate: Estimate, demand: float | None) -> str:
@@ -200,7 +205,11 @@ def _limit(analysis: Analysis) -> str:
         return ""
     limits = {row.layout: row.limited_by for row in plan.alternatives} | {plan.layout: plan.limited_by}
     limit = limits.get(analysis.verdict_layout or plan.layout, WORKER_CPU)
-    return "" if limit == WORKER_CPU else f"limited by {planned.limit_text(limit)}"
+    if limit == WORKER_CPU:
+        return ""
+    storage = analysis.cluster.storage_bytes_per_s
+    gives = f", {format_bytes_per_s(storage)} ({plan.storage})" if limit == SHARED_STORAGE and storage is not None else ""
+    return f"limited by {planned.limit_text(limit)}{gives}"
 
 
 def _busiest(analysis: Analysis) -> tuple[str, ...]:
@@ -228,7 +237,8 @@ def _fixes(analysis: Analysis, cards: tuple[Card, ...]) -> tuple[Part, ...]:
         parts.append(Text(text=f"{counted(more, 'more finding')} below" if more else "", tone="note"))
     if shown or not analysis.measurements:
         return tuple(parts) if shown else ()
-    return (Text(text="no finding: nothing to change"),)
+    is_outside = bool(_limit(analysis)) and analysis.verdict != "accelerator_bound"
+    return (Text(text=f"no finding{'; what limits it lies outside of the input function' if is_outside else ''}"),)
 
 
 def launch_title(analysis: Analysis) -> str:

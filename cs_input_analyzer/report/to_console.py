@@ -33,6 +33,8 @@ LEAST_TEXT = 6
 MOST_LINES = 30
 # Columns of the margin with the words of a short report, and of the longest bar.
 MARGIN, BAR = 8, 22
+# Columns of the longest label and of the longest rate beside it, gaps included.
+LONGEST_LABEL, LONGEST_RATE = 10, 24
 # Eighths of a column.
 EIGHTHS = " ▏▎▍▌▋▊▉"
 # Lines of code that a fix on the first screen shows.
@@ -82,7 +84,7 @@ def _printed(document: Document, width: int | None, color: bool, most: int | Non
     for notice in document.notices:
         line_on(console, _shortened(notice, console.width, most), style="bold yellow")
     for number, section in enumerate(document.shown(full=is_full)):
-        if section.label and not is_full:
+        if section.label and not is_full and console.width >= SMALLEST_WIDTH + MARGIN:
             _beside_label(console, section, most or 1)
             continue
         if number or not document.headline:
@@ -112,25 +114,30 @@ def _beside_label(console: Console, section: Section, most: int) -> None:
             label = ""
 
 
-def _bars(console: Console, bars: Bars) -> None:
-    """Print a line for each rate: its label, itself, a bar, and where it comes from."""
+def _bars(console: Console, bars: Bars, most: int | None) -> None:
+    """Print a line for each rate: its label, itself, a bar if there is room for one, and where it comes from."""
     from rich.table import Table as Grid
     from rich.text import Text as Styled
 
+    has_room, rest = console.width >= DEFAULT_WIDTH, console.width - LONGEST_LABEL - LONGEST_RATE - BAR
     grid = Grid.grid(padding=(0, GAP, 0, 0))
-    for justify in ("left", "right", "left"):
-        grid.add_column(no_wrap=True, justify=justify)
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, justify="right")
+    if has_room:
+        grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for bar in bars.rows:
-        eighths = max(1, round(bar.ratio * BAR * 8))
-        drawn = ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip()
-        grid.add_row(Styled(f"  {bar.label}"), Styled(bar.rate), Styled(drawn, style=TONES.get(bar.tone, "")), Styled(bar.text))
+        eighths = min(max(1, round(bar.ratio * BAR * 8)), BAR * 8)
+        drawn = Styled(("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip(), style=TONES.get(bar.tone, ""))
+        rate = bar.rate if len(bar.rate) <= LONGEST_RATE else f"{bar.rate[: LONGEST_RATE - 1]}…"
+        told = Styled(_shortened(bar.text, rest, None if most is None or not has_room else 1))
+        grid.add_row(Styled(f"  {bar.label}"), Styled(rate), *((drawn,) if has_room else ()), told)
     console.print(grid)
 
 
 def _part(console: Console, part: Part, most: int | None) -> None:
     if isinstance(part, Bars):
-        _bars(console, part)
+        _bars(console, part, most)
     elif isinstance(part, Text):
         line_on(console, _shortened(part.text, console.width, most), style=TONES.get(part.tone, ""))
     elif isinstance(part, Facts) and part.is_large and most is not None:

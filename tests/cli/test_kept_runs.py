@@ -57,7 +57,7 @@ def test_without_a_file_the_newest_is_taken_and_named(capsys: Printed) -> None:
     assert str(kept.kept()[-1]) in shown.err
     assert main(["report", str(kept.kept()[0])]) == 0
     shown = capsys.readouterr()
-    assert "nodes: 3" in shown.out
+    assert "nodes 3" in shown.out
     assert shown.err == ""
 
 

@@ -27,6 +27,7 @@ from builders import (
 )
 from page_runs import comparison, run_of_many_workers, usual_run
 from pages import Page
+from scenes import SCENES
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from variations import BASES, ELSEWHERE, HERE, TOPICS
@@ -211,6 +212,14 @@ def changes(usual: list[str], lines: list[str]) -> Iterator[str]:
             yield from (f"- {line}" for line in usual[first:last])
         elif kind != "equal":
             yield from lines[begin:end]
+
+
+@pytest.mark.parametrize("form", ["console", "md"])
+@pytest.mark.parametrize("name", SCENES)
+def test_a_scene_is_told_on_one_screen(name: str, form: Any, snapshot: SnapshotAssertion) -> None:
+    text = render(SCENES[name](), form, run_file="run.json")
+    assert form == "md" or len(text.splitlines()) <= 30
+    assert text == snapshot(extension_class=TextFile)
 
 
 @pytest.mark.parametrize("topic", TOPICS)
