@@ -35,7 +35,8 @@ def to_markdown(document: Document, *, full: bool = False) -> str:
 
 def _part(part: Part) -> Iterator[str]:
     if isinstance(part, Text):
-        yield from ("", _paragraph(part.text))
+        shown = _paragraph(part.text)
+        yield from ("", f"**{shown}**" if part.tone == "danger" else shown)
     elif isinstance(part, Bars):
         yield from (
             "",
@@ -57,11 +58,14 @@ def _card(card: Card) -> Iterator[str]:
     place = f" {_code(card.at or card.op)}" if card.at or card.op else ""
     gain = f" **{_plain(card.gain)}**" if card.gain else ""
     change = f"{card.change}: " if card.change else ""
-    yield f"- {change}{_plain(card.code)}{place}{gain}: {_plain(card.fix or card.message)}"
+    said = card.message if card.is_brief and not card.gain else card.fix or card.message
+    yield f"- {change}{_plain(card.code)}{place}{gain}: {_plain(said)}"
+    if card.is_brief and not card.gain and card.fix:
+        yield f"  - fix: {_plain(card.fix)}"
     if not card.is_brief:
         yield from (f"  - {_plain(label)}: {_plain(text)}" for label, text in card.facts)
-        if card.code_change:
-            yield from (f"  {line}" for line in _block("\n".join(f"{mark} {text}" for mark, text in card.code_change), "diff"))
+    if card.code_change and (card.gain or not card.is_brief):
+        yield from (f"  {line}" for line in _block("\n".join(f"{mark} {text}" for mark, text in card.code_change), "diff"))
 
 
 def _table(table: Table) -> Iterator[str]:
