@@ -63,7 +63,7 @@ def test_command_lines_are_found() -> None:
     assert any("python" in words and words[0] != "analyze" for words in lines)
 
 
-@pytest.mark.parametrize("line", ["analyze data.py:f --no-such", "--no-such 3 python run.py", "nothing data.py:f", "plan --layuts 1"])
+@pytest.mark.parametrize("line", ["analyze data.py:f --no-such", "--no-such 3 python run.py", "nothing data.py:f"])
 def test_a_command_line_that_is_not_there_is_noticed(line: str) -> None:
     (words,) = command_lines(f"```\nsrun -N1 {PROGRAM} {line}\n```\n")
     with pytest.raises(click.UsageError):
