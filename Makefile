@@ -58,11 +58,17 @@ test-long: $(TEST_STAMP) ## The long tests: whole runs, planted truths, samples,
 test-all: test test-long ## All tests
 
 .PHONY: check
-check: $(DEV_STAMP) truth ## Lint, format check, types, import directions, known truths
+check: $(DEV_STAMP) truth ## Lint, format check, types, import directions, docs, known truths
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory docs
+
+.PHONY: docs
+docs: $(DEV_STAMP) ## Build the site of docs/ into build/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site begins at build/site/index.html"
 
 .PHONY: occasion
 occasion: $(TEST_STAMP) ## Measure how launches that are alike differ today (benchmarks/occasion): commit the file it appends to

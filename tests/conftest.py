@@ -54,6 +54,7 @@ LONGEST = (
     "sample_pipelines/test_sample_pipelines.py",
     "functional/test_tune_command.py",
     "functional/test_validate_run.py",
+    "test_pages.py",
     "engines/test_slurm_launch.py",
     "slurm/test_slurm_plans.py",
     "worker/test_fork_server.py",

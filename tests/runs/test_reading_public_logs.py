@@ -1,7 +1,7 @@
 """Every public excerpt that was found: its rates come out as they were printed, and what follows from its lines.
 
 The figures are those of Argonne's AI testbed documentation of 2022 to 2026; the words around them are ours. Their table is in
-docs/inspect_run.md.
+docs/measurements.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from cs_input_analyzer.records import RunInspection
 from tests.runs import logs
 
-DOCS = Path(__file__).parents[2] / "docs" / "inspect_run.md"
+DOCS = Path(__file__).parents[2] / "docs" / "measurements.md"
 EXCERPTS = logs.EXCERPTS
 IDS = [f"{excerpt['published']} {excerpt['run']}" for excerpt in EXCERPTS]
 
