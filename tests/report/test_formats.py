@@ -95,10 +95,10 @@ def test_launch_lines_can_be_copied_and_the_one_that_compiles_stands_first() -> 
         assert text in page.text
     assert launch.sbatch in page.text
     assert lines.index("Compile first, without the wafer:") < lines.index(compiles) < lines.index(launch.csrun_wse)
-    assert len(page.attribute("data-copy")) == 7
+    assert len(page.attribute("data-copy")) == 9  # with two commands to type next
     bare = Page(render(make_bare_analysis(), "html"))
     assert "launch" not in bare.attribute("id")
-    assert len(bare.attribute("data-copy")) == 1
+    assert len(bare.attribute("data-copy")) == 3
 
 
 # --- CSV -----------------------------------------------------------------------------------------------------------------------
