@@ -18,6 +18,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import json
+import lzma
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -230,7 +231,8 @@ def main() -> None:
         replay=(str, "", "JSON files of earlier runs, with commas between: nothing is measured, the model is asked again"),
     )
     if options.replay:
-        files = [json.loads(Path(name).read_text()) for name in options.replay.split(",")]
+        opened = {name: lzma.open if name.endswith(".xz") else open for name in options.replay.split(",")}
+        files = [json.loads(open_it(name, "rt").read()) for name, open_it in opened.items()]
         trials = [trial for file in files for trial in msgspec.convert(file["trials"], TRIALS)]
         rows = [row for trial in trials for row in rows_of(trial)]
         save(options.json, {**print_summary(rows), "rows": [asdict(row) for row in rows]})
