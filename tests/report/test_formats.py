@@ -150,7 +150,7 @@ def test_the_command_and_python_write_the_same(tmp_path: Path, capsys: pytest.Ca
 def test_nothing_is_fetched_and_the_library_is_there_only_where_it_has_something_to_draw(
     make: Callable[[], Analysis], scripts: list[str]
 ) -> None:
-    text = without_library(render(make(), "html"))
+    text = render(make(), "html")
     page = Page(text)
     assert page.kinds == scripts
     assert page.attribute("src") == []
