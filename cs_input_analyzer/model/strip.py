@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Analysis, OpCost
+from cs_input_analyzer.records import UNATTRIBUTED, Analysis, OpCost
 from cs_input_analyzer.tfdata.folding import fold_costs, fold_ops, folding_of
 
 # Of more blocks, the largest stay and neighbours among the others become one.
@@ -65,7 +65,7 @@ def _holder(name: str, costs: Mapping[str, OpCost]) -> str:
     """Return the row that holds the cost of an op."""
     for _ in costs:  # a run that was made by hand may hold a circle
         row = costs[name]
-        if row.merged_into not in costs or row.share_ratio is not None:
+        if row.merged_into is None or row.merged_into not in costs or row.share_ratio is not None:
             return name
         name = row.merged_into
     return name

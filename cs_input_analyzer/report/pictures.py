@@ -56,9 +56,10 @@ MOST_LINES = 8
 
 def pictures_of(found: Analysis | RunInspection) -> dict[str, Chart]:
     """Return every picture that there is something to draw for, by its name."""
-    draws: Sequence[Callable[[Any], Chart | None]] = (pipeline_strip, supply_demand, batch_gaps, rate_over_time)
+    of_analysis: Sequence[Callable[[Any], Chart | None]] = (pipeline_strip, supply_demand, batch_gaps, rate_over_time)
+    of_run: Sequence[Callable[[Any], Chart | None]] = (rate_over_steps,)
     charts = {}
-    for draw in draws if isinstance(found, Analysis) else (rate_over_steps,):
+    for draw in of_analysis if isinstance(found, Analysis) else of_run:
         try:
             # An overflow is an error here, and not a warning and an infinite number.
             with np.errstate(all="raise"):

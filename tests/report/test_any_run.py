@@ -13,7 +13,7 @@ from builders import make_analysis, make_bare_analysis, make_finding, make_measu
 from hostile import HOSTILE, RAW, hostile, with_text
 from hypothesis import HealthCheck, given, settings
 from page_runs import busy_worker, comparison, run_of_a_long_pipeline, run_of_many_workers, usual_run
-from pages import Page, shape, without_library
+from pages import Page, shape
 from record_strategies import analyses
 from rendered import csv_rows
 from rich.cells import cell_len

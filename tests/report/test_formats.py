@@ -13,7 +13,7 @@ import pytest
 from builders import make_analysis, make_bare_analysis, make_launch_lines, make_measurement, make_plan, make_worker
 from hostile import hostile
 from page_runs import usual_run
-from pages import Page, without_library
+from pages import Page
 from rendered import csv_rows
 
 from cs_input_analyzer.api import load_analysis
