@@ -233,8 +233,8 @@ def framed(frame: Frame, *marks: str) -> str:
         parts.append(tag("line", {"class": "grid", "x1": 0, "x2": "100%", "y1": at, "y2": at}))
         parts.append(tag("text", {"class": "axis before", "x": -8, "y": at + 4}, escaped(frame.y.form(value))))
     parts.append(tag("line", {"class": "base", "x1": 0, "x2": "100%", "y1": foot, "y2": foot}))
-    for value in frame.x.ticks():
-        parts.append(tag("text", {"class": "axis middle", "x": frame.across(value), "y": foot + 16}, escaped(frame.x.form(value))))
+    places = [({"class": "axis middle", "x": frame.across(value), "y": foot + 16}, value) for value in frame.x.ticks()]
+    parts += [tag("text", place, escaped(frame.x.form(value))) for place, value in places]
     parts.append(tag("text", {"class": "axis before", "x": "100%", "y": foot + 34}, escaped(frame.x.title)))
     return tag("svg", {"class": "frame-of-axes", "height": height}, *parts, *marks)
 

@@ -210,12 +210,12 @@ def rate_over_time(analysis: Analysis) -> Chart | None:
         marks.append(dots(frame, [(r["middle"], r["rate"], _tip(r, "worker", "time", "throughput")) for r in line], "supply"))
     needed = "" if wanted is None else f"needed of each worker of the plan: {format_rate(wanted)}"
     marks += [] if wanted is None else [level(frame, wanted, "demand", needed)]
-    cut = f"The workers of {measurement.layout} {AS_MEASURED}, from the first batch on. The shaded warm-up is not counted: buffers fill "
+    caption = f"The workers of {measurement.layout} {AS_MEASURED}, from the first batch on. The shaded warm-up is not counted: "
     few = f"{format_count(len(workers))} of {format_count(len(timed))} workers are drawn." if len(workers) < len(timed) else ""
     return Chart(
         name="rate-over-time",
         title="Throughput over time",
-        caption=f"{cut}and AUTOTUNE searches there.",
+        caption=f"{caption}buffers fill and AUTOTUNE searches there.",
         svg=framed(frame, *marks),
         keys=(Key(look="supply", text="workers"), *((Key(look="demand", text=needed),) if needed else ())),
         table=shown("Throughput over time", rows, "worker", "time", "throughput"),

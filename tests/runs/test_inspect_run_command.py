@@ -49,6 +49,7 @@ def test_the_page_stands_alone(starved_log: Path, tmp_path: Path) -> None:
     assert "INPUT-BOUND" in text
     assert "http" not in text.split("<body>")[1]
     assert 'data-chart="timeline"' in text
+    assert 'data-chart="steps"' in text
     assert json.loads(text.split('id="inspection">')[1].split("</script>")[0])["verdict"] == "input_bound"
 
 
