@@ -48,5 +48,5 @@ class Page(HTMLParser):
 
 
 def shape(page: Page) -> list[tuple[str, list[str]]]:
-    # Where a line may break depends on the text.
-    return [(tag, sorted(given)) for tag, given in page.tags if tag != "wbr" and given.get("class") != "word"]
+    # Where a line may break depends on the text, and whether a name fits into its block of a picture.
+    return [(tag, sorted(given)) for tag, given in page.tags if tag not in ("wbr", "text") and given.get("class") != "word"]
