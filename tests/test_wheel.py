@@ -112,7 +112,7 @@ def test_data_files_are_found_however_it_is_installed(how: str, wheel: Path, roo
     assert run.returncode == 0, run.stderr
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "</html>" in page
-    assert 'data-chart="supply-demand"' in page
+    assert 'data-chart="pipeline"' in page
 
 
 # --- beside packages of the user's ---------------------------------------------------------------------------------------------

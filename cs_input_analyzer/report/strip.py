@@ -104,7 +104,7 @@ def _svg(blocks: Sequence[Block], links: Sequence[str]) -> str:
 
 
 def _linked(block: Block, link: str, at: float, width: float) -> str:
-    name = label_of(block).partition(" ")[0] if block.is_op else ""
+    name = _short_name(block) if block.is_op else ""
     needed = LETTER * len(name) + BESIDE
     rect = tag("rect", {"class": _look(block), "width": "100%", "height": HEIGHT, "rx": 2})
     written: tuple[str, ...] = ()
@@ -134,17 +134,13 @@ def strip_line(analysis: Analysis, width: int) -> str:
         # Ops without much CPU are left out first, then the ends of names.
         names = [name if block.is_limit or _is_large(block, total) else "…" for name, block in zip(names, blocks, strict=True)]
         names = [name if cell_len(name) <= SHORTENED else set_cell_size(name, SHORTENED - 1).rstrip() + "…" for name in names]
-    shown_blocks = [
-        (name, block)
-        for at, (name, block) in enumerate(zip(names, blocks, strict=True))
-        if name != "…" or at == 0 or names[at - 1] != "…"
-    ]
-    room = max(0, width - sum(cell_len(name) + 2 for name, _ in shown_blocks))
-    parts = []
-    for name, block in shown_blocks:
-        bar = "█" * int(room * (block.share_ratio or 0.0) / total) if name != "…" else ""
-        parts.append(f"{name} {bar}" if bar else name)
-    line = "▏".join(parts)
+    # Neighbours that are left out are one.
+    parts: list[tuple[str, float]] = []
+    for name, block in zip(names, blocks, strict=True):
+        before_share = parts.pop()[1] if name == "…" and parts and parts[-1][0] == "…" else 0.0
+        parts.append((name, before_share + (block.share_ratio or 0.0) / total))
+    room = max(0, width - sum(cell_len(name) + 2 for name, _ in parts))
+    line = "▏".join(f"{name} {'█' * int(room * share)}".rstrip() for name, share in parts)
     return line if cell_len(line) <= width else set_cell_size(line, max(0, width - 1)).rstrip() + "…"
 
 

@@ -176,6 +176,7 @@ def shown(found: Any, form: str) -> str:
         drawn = {name: re.sub(r"(?<=>)(?=<(?!/))", "\n", chart.svg) for name, chart in pictures_of(found).items()}
         return "".join(f"== {name}\n{svg}\n" for name, svg in drawn.items())
     text = render(found, form)  # type: ignore[arg-type]
+    text = re.sub(r'(data-plot="[^>]*>).*?(?=</div>)', r"\1", text, flags=re.DOTALL)  # drawings are those of `pictures`
     return re.sub(r"\s*\n\s*", "\n", Page(text).text).strip() + "\n" if form == "html" else text
 
 

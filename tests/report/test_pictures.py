@@ -213,6 +213,14 @@ def test_the_line_for_a_console_fits_and_shows_the_largest_op_longest(width: int
         assert not RAW.search(found)
 
 
+def test_what_is_left_out_of_the_line_keeps_its_share() -> None:
+    for width in (40, 80, 120):
+        line = strip_line(run_of_a_long_pipeline(), width)
+        assert line.startswith("tf_record")
+        assert "▏… ████" in line
+        assert "…▏…" not in line
+
+
 def test_there_is_no_line_without_costs() -> None:
     nothing: tuple[Profile | None, ...] = (None, make_profile(ops=()), make_profile(ops=(make_runtime_cost(1.0),)))
     assert [strip_line(usual_run(profile=profile), 80) for profile in nothing] == ["", "", ""]
