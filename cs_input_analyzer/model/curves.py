@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
 
 
 def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
-    """Whether it reaches the demand with headroom, as plans must; None without a demand."""
+    """Return whether it reaches the demand with headroom, as plans must; None without a demand."""
     return recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
 
 
@@ -94,9 +95,24 @@ def gap_bins(gaps_s: Sequence[float]) -> tuple[GapBin, ...]:
 
 
 def wanted_gap_s(analysis: Analysis) -> float | None:
-    """The gap at which the workers of the plan just feed the accelerator: each owes it a batch once in so many steps as there are
-    workers. None without a demand, a plan or a batch size."""
-    plan, consumption, batch = analysis.recommendation, analysis.consumption, analysis.pipeline.batch_size
-    if plan is None or consumption is None or not batch or consumption.samples_per_s.estimate <= 0 or plan.input_workers < 1:
+    """Return the gap at which the workers of the plan just feed the accelerator; None without a demand, a plan or a batch size."""
+    wanted, batch = wanted_worker_rate(analysis), analysis.pipeline.batch_size
+    return batch / wanted if wanted and batch else None
+
+
+def wanted_worker_rate(analysis: Analysis) -> float | None:
+    """Return the samples per second that each worker of the plan must give; None without a demand or a plan."""
+    plan, consumption = analysis.recommendation, analysis.consumption
+    if plan is None or consumption is None or consumption.samples_per_s.estimate <= 0 or plan.input_workers < 1:
         return None
-    return plan.input_workers * batch / consumption.samples_per_s.estimate
+    return consumption.samples_per_s.estimate / plan.input_workers
+
+
+# A rate further above the median than this is a burst: it does not set the scale of a picture.
+BURST_RATIO = 3.0
+
+
+def highest_usual(rates: Sequence[float]) -> float:
+    """Return the highest rate that is no burst; 0 without any."""
+    usual = median(rates) if rates else 0.0
+    return max((rate for rate in rates if rate <= BURST_RATIO * usual), default=0.0)

@@ -60,6 +60,19 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepSpan:
+    """Some steps in a row. `step`: the last step before them; `duration_s`: how long they took together."""
+
+    step: int
+    steps: float
+    duration_s: float
+
+    @property
+    def steps_per_s(self) -> float | None:
+        return self.steps / self.duration_s if self.duration_s > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepWorker:
     """One of several workers that wrote of the same run (step journals, `ordinals`).
 
@@ -137,6 +150,7 @@ class RunInspection:
         evidence: what the verdict rests on, by name; `reasons`: the same in sentences, the strongest first.
         timeline: by start; the phases of the newest run only.
         stalls: the longest ones, by start; `stall_count` all of them.
+        spans: all steps in order, at most 120 spans of them.
         runs_found: runs that the files hold; the newest of them is described.
         notes: what could not be read, or was left aside.
     """
@@ -157,3 +171,4 @@ class RunInspection:
     change: PlanChange
     runs_found: int
     notes: tuple[str, ...] = ()
+    spans: tuple[StepSpan, ...] = ()

@@ -96,7 +96,7 @@ def write_report(path: Path | str, text: str, format: Format) -> None:
 
 def _document_of(found: Found, run_file: str | None, *, draws: bool = False) -> Document:
     charts: Mapping[str, Chart] = {}
-    if draws and isinstance(found, Analysis):
+    if draws and isinstance(found, Analysis | RunInspection):
         from cs_input_analyzer.report.pictures import pictures_of  # loads NumPy
 
         charts = pictures_of(found)
@@ -106,7 +106,9 @@ def _document_of(found: Found, run_file: str | None, *, draws: bool = False) -> 
         return shortened(validation_document(found))
     if isinstance(found, Comparison):
         return shortened(comparison_document(found))
-    return shortened(inspection_document(found) if isinstance(found, RunInspection) else wafer_document(found))
+    if isinstance(found, RunInspection):
+        return shortened(inspection_document(found, charts=charts))
+    return shortened(wafer_document(found))
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.records import BUSY_RATIO, RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
-from cs_input_analyzer.report.document import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, table_of, text
+from cs_input_analyzer.report.document import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, slug, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, named_values, one_line, short_source, titled
 from cs_input_analyzer.tfdata.folding import fold_costs, fold_ops, folding_of
 from cs_input_analyzer.tfdata.op_kinds import KINDS
@@ -120,8 +120,14 @@ def op_cost_table(profile: Profile) -> Table:
         COST_COLUMNS,
         profile.ops,
         strong=profile.ops.index(costliest) if costliest is not None else None,
+        anchors=cost_anchors(profile),
         remarks=(UNSEEN,) if unseen else (),
     )
+
+
+def cost_anchors(profile: Profile) -> tuple[str, ...]:
+    """Return the address of each row of the costs, in their order."""
+    return tuple(f"cost-{place}-{slug(row.name)}" for place, row in enumerate(profile.ops))
 
 
 def costliest_op(profile: Profile) -> OpCost | None:
@@ -201,7 +207,7 @@ def pipeline_table(analysis: Analysis) -> Table:
         for op in shown
         if op.kind not in KINDS
     )
-    return table_of("Pipeline", columns, shown, remarks=foreign, chart="pipeline")
+    return table_of("Pipeline", columns, shown, remarks=foreign)
 
 
 def functions_table(analysis: Analysis) -> Table:

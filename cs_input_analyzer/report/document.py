@@ -1,12 +1,13 @@
 """What a report says, built once from a record and rendered by every format: a headline, sections, and the parts of a section.
 
-Parts hold text and no markup. A renderer decides how a part is shown, never what it says or in which order the parts stand.
+Parts hold text and no markup, but for the drawing of a picture. A renderer decides how a part is shown, never what it says or in
+which order the parts stand.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -14,7 +15,6 @@ from cs_input_analyzer.records import Estimate, Op, OpCost, Severity
 from cs_input_analyzer.report.wording import Pairs, one_line, short_source
 from cs_input_analyzer.units import MISSING, format_count, format_rate, format_rate_short
 
-Spec = Mapping[str, object]
 # `brief`: in the short reports only; `full`: in the long ones only. The first screen of the page has both.
 Level = Literal["brief", "full", "both"]
 
@@ -83,7 +83,7 @@ class Column:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Rows of texts. `strong`: the place of the row that stands out; `remarks`: sentences below it;
-    `marks`: what changes mean; `chart`: the picture that it is."""
+    `marks`: what changes mean; `chart`: the picture that it is; `anchors`: addresses of the rows."""
 
     title: str
     columns: tuple[Column, ...]
@@ -92,24 +92,31 @@ class Table:
     remarks: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     chart: str = ""
+    anchors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What a look in a picture stands for. `href`: where it leads on the page; `more`: what else is to be said."""
+
+    look: str
+    text: str
+    href: str = ""
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture, as wide as its place. `name`: the `data-chart` of its element; `table`: the same as text."""
+    """A picture, as wide as its place. `name`: the `data-chart` of its element; `svg`: its drawing, as markup;
+    `table`: the same as text."""
 
     name: str
     title: str
     caption: str
-    layers: Sequence[Spec]
-    height: int
+    svg: str
     table: Table
+    keys: tuple[Key, ...] = ()
     note: str = ""
-
-    @property
-    def spec(self) -> Spec:
-        autosize = {"type": "fit-x", "contains": "padding"}
-        return {"width": "container", "height": self.height, "autosize": autosize, "layer": [*self.layers]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +226,7 @@ def shortened(document: Document) -> Document:
     def short(text: str) -> str:
         return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}… ({len(text):,} characters)"
 
-    changed: Document = _with_texts(document, short, ("record",))
+    changed: Document = _with_texts(document, short, ("record", "svg"))
     return changed
 
 
@@ -231,7 +238,7 @@ def _with_texts(value: Any, change: Callable[[str], str], kept: Collection[str])
         return type(value)(_with_texts(item, change, kept) for item in value)
     if isinstance(value, Mapping):
         return {name: _with_texts(item, change, kept) for name, item in value.items()}
-    if isinstance(value, Document | Section | Text | Facts | Bars | Bar | Table | Column | Chart | Card):
+    if isinstance(value, Document | Section | Text | Facts | Bars | Bar | Table | Column | Chart | Key | Card):
         return replace(
             value, **{name: _with_texts(getattr(value, name), change, kept) for name in value.__slots__ if name not in kept}
         )

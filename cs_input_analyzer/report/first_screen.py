@@ -11,6 +11,7 @@ from cs_input_analyzer.masking import MASK
 from cs_input_analyzer.records import BUSY_RATIO, Analysis, Estimate, Finding, LaunchPlan, Layout
 from cs_input_analyzer.report import costs, findings, planned
 from cs_input_analyzer.report.document import Bar, Bars, Card, Chart, Copyable, Facts, Part, Section, Text, present, section
+from cs_input_analyzer.report.strip import strip_line
 from cs_input_analyzer.report.wording import (
     BUSY_HOST,
     GIVE_A_DEMAND,
@@ -32,6 +33,8 @@ WRONG_TRAINING = ("CSI301", "CSI302", "CSI303", "CSI304", "CSI310", "CSI311", "C
 UNSAVED = "RUN.json"
 # Commands that are given no file take the newest run that was kept.
 NEWEST = ""
+# Columns of the strip of ops in a console of 80.
+STRIP_COLUMNS = 70
 # Findings with a fix, reasons to measure again, and findings of wrong training that fit on the screen.
 FIXES_SHOWN, UNKNOWNS_SHOWN, WRONG_SHOWN = 2, 3, 3
 # The limit that the costs of the ops explain, and one that is told with its number.
@@ -193,8 +196,8 @@ def _to_know(analysis: Analysis) -> Pairs:
 
 
 def why(analysis: Analysis) -> tuple[Text, ...]:
-    """Say which resource limits the judged launch, and which op at which line holds the worker."""
-    said = [_limit(analysis), *_busiest(analysis)]
+    """Draw the ops in one line, and say which resource limits the judged launch, and which op at which line holds the worker."""
+    said = [strip_line(analysis, STRIP_COLUMNS), _limit(analysis), *_busiest(analysis)]
     return tuple(Text(text=text) for text in said if text)
 
 

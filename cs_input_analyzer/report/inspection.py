@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 from cs_input_analyzer.records import RunInspection
-from cs_input_analyzer.report.document import Document, Facts, Table, bare_rate, number, present, section, table_of, text
+from cs_input_analyzer.report.document import Chart, Document, Facts, Table, bare_rate, number, present, section, table_of, text
 from cs_input_analyzer.report.wording import Pairs, one_line, pairs, verdict_sentence
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
 
 PHASES_SHOWN = 24
 
 
-def inspection_document(found: RunInspection) -> Document:
+def inspection_document(found: RunInspection, *, charts: Mapping[str, Chart] | None = None) -> Document:
+    """Return the report of a run that happened. `charts`: pictures by their name, for a format that draws them."""
     return Document(
         kind="inspection",
         title="Inspected run",
@@ -24,6 +26,7 @@ def inspection_document(found: RunInspection) -> Document:
             section("rates", "Rates", Facts(pairs=rate_facts(found)), level="both"),
         ),
         sections=present(
+            section("steps", "Rate over steps", (charts or {}).get("steps")),
             section("timeline", "Timeline", timeline_table(found)),
             section("pauses", "Pauses", stalls_table(found)),
             section("workers", "Workers", workers_table(found)),

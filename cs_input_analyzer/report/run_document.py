@@ -57,7 +57,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
                 Text(text=findings.ignored_sentence(analysis), tone="note"),
             ),
             *_measured(analysis, charts),
-            *_pipeline(analysis),
+            *_pipeline(analysis, charts),
             section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis))),
             section("memory", "Memory of a node", None if plan is None else planned.memory_table(plan, analysis.cluster)),
             *_planned(analysis, file),
@@ -115,9 +115,9 @@ def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section,
     )
 
 
-def _pipeline(analysis: Analysis) -> tuple[Section, ...]:
+def _pipeline(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
     profile, storage, stations = costs.shown_profile(analysis), analysis.storage, analysis.stations
-    spent: tuple[Part, ...] = ()
+    spent: tuple[Part | None, ...] = ()
     if profile is not None:
         spent = (Text(text=costs.costliest_sentence(profile)), costs.op_cost_table(profile))
     return present(

@@ -2,20 +2,18 @@
 record that the page holds.
 
 The templates escape by default (autoescape) and refuse a misspelt name (StrictUndefined); control characters are made visible on
-the way out. What draws the pictures is copied into the page, which therefore looks the same without a network, and in years.
+the way out. Pictures are SVG, drawn here: the page asks for no library and looks the same in years.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.report.chart import CONFIG
-from cs_input_analyzer.report.document import Chart, Document
+from cs_input_analyzer.report.document import Document
 from cs_input_analyzer.report.to_json import script_safe, to_json
 from cs_input_analyzer.units import visible
 
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 PAGE = "report.html.j2"
-# What draws the pictures, in the order in which one needs the other.
-LIBRARY = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 _WORD = re.compile(r"\S+")
 # What each figure of the page means, shown on hover and focus, by the label beside it, where that does not say it itself.
 # Columns of tables bring their own meaning.
@@ -61,9 +57,6 @@ def to_html(document: Document) -> str:
     """
     from markupsafe import Markup
 
-    sections = (*document.first, *document.sections)
-    charts = [part for section in sections for part in section.parts if isinstance(part, Chart)]
-    specs = {"config": CONFIG, "plots": {chart.name: chart.spec for chart in charts}}
     return (
         _environment()
         .get_template(PAGE)
@@ -71,8 +64,6 @@ def to_html(document: Document) -> str:
             document=document,
             meanings=MEANINGS,
             record=Markup(script_safe(to_json(document.record, indent=None).strip())),
-            specs=Markup(script_safe(json.dumps(specs, allow_nan=False))),
-            library=Markup(_library() if charts else ""),
         )
     )
 
@@ -121,13 +112,3 @@ def _breakable(text: str) -> Markup:
         return match[0].replace("/", "/<wbr>") if match[0].count("/", 0, -1) > 1 else match[0]
 
     return Markup(_WORD.sub(broken, str(escape(visible(text)))))
-
-
-@functools.cache
-def _library() -> str:
-    """Return the charting library as one text, which must not end its element. Raise AnalyzerError as `to_html`."""
-    try:
-        parts = [(templates_dir() / "vendor" / name).read_text(encoding="utf-8") for name in LIBRARY]
-    except OSError as error:
-        raise AnalyzerError(f"the installation is incomplete: {error}; install cs_input_analyzer again") from None
-    return ";\n".join(parts)

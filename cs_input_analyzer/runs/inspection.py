@@ -88,6 +88,7 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
         change=change_of(verdict.name, rate, demand, current, analysis),
         runs_found=files.runs_found,
         notes=tuple(notes),
+        spans=steps.pace.spans if steps is not None else (),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cs_input_analyzer.records import Estimate, Stall, StallCause
+from cs_input_analyzer.records import Estimate, Stall, StallCause, StepSpan
 from cs_input_analyzer.runs.console_log import StepTable, Writer
 from cs_input_analyzer.runs.grammar import Line
 from cs_input_analyzer.runs.rates import SMOOTHING
@@ -103,6 +103,8 @@ def _seen_batch_size(table: StepTable) -> float | None:
 # A checkpoint in a gap is a small part of it if the gap takes no longer than the longest lost one by this factor.
 LIKE_GAP_RATIO = 1.5
 MOST_SHOWN = 20
+# Spans of a picture that the eye can tell apart.
+MOST_SPANS = 120
 # A steady rate above every printed rate, or below half of them, contradicts them. One line's local rate is at most Rate / 0.6.
 PRINTED_RATIO, PRINTED_LOW_RATIO = 1.1, 0.5
 
@@ -115,6 +117,7 @@ class Pace:
         usual_steps_per_s: what half of the steps reach.
         burst_ratio: the middle of Rate over the throughput from line to line. It is well above 1 if the steps of an interval come
             in a burst and Rate shows the burst alone. None without a batch size.
+        spans: all steps, for a picture.
         pauses: the longest gaps, by start, on the scale of the stamps; the counts and seconds are of all.
         stall_share_ratio: share of the plain time that lost gaps took beyond the usual time of their steps.
         holds_checkpoints: whether every interval has one, so that the steady rate includes them.
@@ -126,6 +129,7 @@ class Pace:
     burst_ratio: float | None
     plain_steps: int
     pauses: tuple[Stall, ...]
+    spans: tuple[StepSpan, ...]
     causes: tuple[StallCause, ...]
     stall_count: int
     stall_share_ratio: float
@@ -164,6 +168,7 @@ def pace_of(writer: Writer, finished: Line | None, *, batch_size: float | None =
         burst_ratio=_burst_ratio(table, intervals, kinds, batch),
         plain_steps=int(intervals.steps[plain].sum()),
         pauses=_longest(intervals, kinds, lost_s),
+        spans=_spans(intervals),
         causes=tuple(CAUSES[cause] for cause in np.unique(intervals.cause[explained])),
         stall_count=int(lost.sum()),
         stall_share_ratio=float(lost_s[lost].sum()) / plain_s if plain_s > 0 else 0.0,
@@ -217,6 +222,20 @@ def _longest(intervals: Intervals, kinds: Integers, lost_s: Floats) -> tuple[Sta
             cause="read late" if kinds[place] == Kind.READ_LATE else CAUSES[intervals.cause[place]],
         )
         for place in chosen
+    )
+
+
+def _spans(intervals: Intervals) -> tuple[StepSpan, ...]:
+    """Return the intervals in order; of many, neighbours are taken together."""
+    count = len(intervals.seconds)
+    ends = np.unique(np.linspace(0, count, min(count, MOST_SPANS) + 1).astype(np.int64))
+    return tuple(
+        StepSpan(
+            step=int(intervals.step[low]),
+            steps=float(intervals.steps[low:high].sum()),
+            duration_s=float(intervals.seconds[low:high].sum()),
+        )
+        for low, high in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
     )
 
 

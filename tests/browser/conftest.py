@@ -20,7 +20,6 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "report"))
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 # As root, in a container, without a graphics card; text drawn alike on every machine as far as that can be had.
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--font-render-hinting=none", "--force-color-profile=srgb")
-DRAWN = "html[data-charts]"
 
 
 @dataclass
@@ -63,7 +62,7 @@ Open = Callable[..., Opened]
 
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
-    """Opens the report of a run and waits until it has drawn its pictures.
+    """Open the report of a run.
 
     Keywords: `width`, `height`, `dark`, `javascript`, `anchor`, and `text` for a page that is written already.
     """
@@ -96,8 +95,6 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Open]:
         page.on("dialog", lambda dialog: (found.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.on("request", lambda request: found.requests.append(request.url))
         page.goto(f"{path.as_uri()}{anchor}")
-        if javascript:
-            page.wait_for_selector(DRAWN, state="attached")
         return found
 
     yield open_page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr"}
@@ -41,18 +40,13 @@ class Page(HTMLParser):
 
     @property
     def kinds(self) -> list[str | None]:
-        """What each script is: the run, the pictures, the library that draws them, and our own."""
+        """What each script is: the run, and our own."""
         return [attributes.get("id") for tag, attributes in self.tags if tag == "script"]
 
     def attribute(self, name: str) -> list[str | None]:
         return [attributes[name] for _, attributes in self.tags if name in attributes]
 
 
-def without_library(text: str) -> str:
-    """The page but for what draws the pictures: that names the address of SVG, and a function that fetches and is never called."""
-    return re.sub(r'(<script type="text/plain" id="library">).*?(</script>)', r"\1\2", text, flags=re.DOTALL)
-
-
 def shape(page: Page) -> list[tuple[str, list[str]]]:
-    # Where a line may break depends on the text.
-    return [(tag, sorted(given)) for tag, given in page.tags if tag != "wbr" and given.get("class") != "word"]
+    # Where a line may break depends on the text, and whether a name fits into its block of a picture.
+    return [(tag, sorted(given)) for tag, given in page.tags if tag not in ("wbr", "text") and given.get("class") != "word"]

@@ -6,7 +6,6 @@ A change of the report shows here as a difference of these files. If it is meant
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -43,6 +42,7 @@ from cs_input_analyzer.records import (
     RunSource,
     SamplesPerElement,
     Stall,
+    StepSpan,
     StepWorker,
     Surer,
     Tool,
@@ -123,6 +123,7 @@ def inspection() -> RunInspection:
         ),
         stalls=(Stall(start_s=50.0, duration_s=9.0, lost_s=8.0, step=200, cause="none known"),),
         stall_count=1,
+        spans=tuple(StepSpan(step=step, steps=50.0, duration_s=12.5 + step % 100 / 20) for step in range(0, 400, 50)),
         workers=(
             StepWorker(name="0", samples_per_s=400.0, wait_ratio=0.1),
             StepWorker(name="1", samples_per_s=200.0, is_straggler=True),
@@ -166,18 +167,6 @@ RUNS: dict[str, tuple[Callable[[], Any], str]] = {
 CASES = [(name, form) for name, (_, forms) in RUNS.items() for form in forms.split()]
 
 
-def spelled(specs: Any) -> str:
-    """Specifications of pictures, a line for each mark and each row of its data; numbers in the digits that an eye can see."""
-    rounded = json.loads(json.dumps(specs), parse_float=lambda number: float(f"{float(number):.5g}"))
-    lines = []
-    for name, spec in rounded.items():
-        lines.append(f"== {name}: {json.dumps({key: value for key, value in spec.items() if key != 'layer'})}")
-        for layer in spec["layer"]:
-            lines.append(json.dumps({key: value for key, value in layer.items() if key != "data"}, ensure_ascii=False))
-            lines += [f"  {json.dumps(row, ensure_ascii=False)}" for row in layer["data"]["values"]]
-    return "\n".join(lines) + "\n"
-
-
 def shown(found: Any, form: str) -> str:
     """The report; of a page, its text."""
     if form == "full":
@@ -185,8 +174,10 @@ def shown(found: Any, form: str) -> str:
     if form == "md":
         return render(found, "md", full=True)
     if form == "pictures":
-        return spelled({name: chart.spec for name, chart in pictures_of(found).items()})
+        drawn = {name: re.sub(r"(?<=>)(?=<(?!/))", "\n", chart.svg) for name, chart in pictures_of(found).items()}
+        return "".join(f"== {name}\n{svg}\n" for name, svg in drawn.items())
     text = render(found, form)  # type: ignore[arg-type]
+    text = re.sub(r'(data-plot="[^>]*>).*?(?=</div>)', r"\1", text, flags=re.DOTALL)  # drawings are those of `pictures`
     return re.sub(r"\s*\n\s*", "\n", Page(text).text).strip() + "\n" if form == "html" else text
 
 

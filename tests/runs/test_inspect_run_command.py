@@ -9,6 +9,7 @@ import pytest
 
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.report import render
+from cs_input_analyzer.report.pictures import pictures_of
 from cs_input_analyzer.runs.inspection import inspect_run
 from tests.builders import make_analysis, make_capacity_model
 from tests.runs import logs
@@ -49,6 +50,7 @@ def test_the_page_stands_alone(starved_log: Path, tmp_path: Path) -> None:
     assert "INPUT-BOUND" in text
     assert "http" not in text.split("<body>")[1]
     assert 'data-chart="timeline"' in text
+    assert 'data-chart="steps"' in text
     assert json.loads(text.split('id="inspection">')[1].split("</script>")[0])["verdict"] == "input_bound"
 
 
@@ -101,3 +103,21 @@ def test_a_timeline_of_many_checkpoints_is_shown_in_part(tmp_path: Path) -> None
     assert found.rates.global_rate_samples_per_s == 32.0
     assert len(render(found, "console", full=True).splitlines()) < 100
     assert render(found, "html").count('class="stretch') <= 24
+
+
+@pytest.mark.parametrize("count", [0, 1, 10, 1000])
+def test_the_spans_hold_every_step_once_and_are_few(count: int, tmp_path: Path) -> None:
+    found = logs.inspected(tmp_path, logs.smoothed_log([2.0] * count, steps=10))
+    assert len(found.spans) == min(count, 120)
+    assert sum(span.steps for span in found.spans) == 10 * count
+    assert all(span.steps_per_s == pytest.approx(5.0) for span in found.spans)
+    ends = [span.step + span.steps for span in found.spans]
+    assert [span.step for span in found.spans[1:]] == ends[:-1]
+    assert ("steps" in pictures_of(found)) == (count >= 2)
+
+
+def test_pauses_are_marked_and_their_absence_too(tmp_path: Path) -> None:
+    for name, gaps, pauses in (("even", [2.0] * 30, 0), ("paused", [*[2.0] * 15, 60.0, *[2.0] * 15], 1)):
+        chart = pictures_of(logs.inspected(tmp_path / name, logs.smoothed_log(gaps)))["steps"]
+        assert chart.svg.count('class="rule pause"') == pauses, name
+        assert len([key for key in chart.keys if key.look == "pause"]) == pauses, name
