@@ -21,10 +21,10 @@ Level = Literal["brief", "full", "both"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """One paragraph."""
+    """One paragraph. `strip`: the strip of ops, which the page draws instead."""
 
     text: str
-    tone: Literal["", "notice", "note", "danger"] = ""
+    tone: Literal["", "notice", "note", "danger", "strip"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,8 +197,9 @@ def _to_know(analysis: Analysis) -> Pairs:
 
 def why(analysis: Analysis) -> tuple[Text, ...]:
     """Draw the ops in one line, and say which resource limits the judged launch, and which op at which line holds the worker."""
-    said = [strip_line(analysis, STRIP_COLUMNS), _limit(analysis), *_busiest(analysis)]
-    return tuple(Text(text=text) for text in said if text)
+    said = [_limit(analysis), *_busiest(analysis)]
+    strip = Text(text=strip_line(analysis, STRIP_COLUMNS), tone="strip")
+    return tuple(part for part in (strip, *(Text(text=text) for text in said)) if part.text)
 
 
 def _limit(analysis: Analysis) -> str:

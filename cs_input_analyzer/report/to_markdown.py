@@ -35,7 +35,7 @@ def to_markdown(document: Document, *, full: bool = False) -> str:
 
 def _part(part: Part) -> Iterator[str]:
     if isinstance(part, Text):
-        shown = _paragraph(part.text)
+        shown = _code(part.text) if part.tone == "strip" else _paragraph(part.text)
         yield from ("", f"**{shown}**" if part.tone == "danger" else shown)
     elif isinstance(part, Bars):
         yield from (
