@@ -63,7 +63,7 @@ def node() -> Cluster:
 
 
 def picked(pipeline: PipelineGraph, probes: list[Measurement]) -> str:
-    """The layout with the highest predicted rate of the node; of equals, within a percent, the one with the fewest CPUs."""
+    """Return the layout with the highest predicted rate of the node; of equals, within a percent, the one with the fewest CPUs."""
     model = capacity.fit(pipeline, probes, NODE_CPUS)
 
     def rate(layout: str) -> float:

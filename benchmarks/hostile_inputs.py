@@ -108,7 +108,7 @@ def _events(folder: Path) -> bytes:
 
 
 def _recorded(content: bytes) -> bytes:
-    """An event file of one record, many times."""
+    """Return an event file of one record, many times."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     file = io.BytesIO()

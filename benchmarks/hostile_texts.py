@@ -139,7 +139,7 @@ def _is_typed(name: str) -> bool:
 
 
 def _filled(value: Any, annotation: Any) -> Any:
-    """The value with a sample in place of each part that is missing or empty."""
+    """Return the value with a sample in place of each part that is missing or empty."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (Union, types.UnionType):
         kind = next((kind for kind in arguments if kind is not type(None)), None)

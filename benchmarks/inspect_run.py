@@ -62,7 +62,7 @@ LOGS: dict[str, Callable[[], Iterator[str]]] = {"chatter": chatter, "step lines 
 
 
 def write(path: Path, lines: Iterator[str], size: int) -> int:
-    """A log of so many bytes. The same text again and again would have steps that do not rise, so it is all written out."""
+    """Return a log of so many bytes. The same text again and again would have steps that do not rise, so it is all written out."""
     written = 0
     with path.open("w", buffering=1 << 22) as file:
         while written < size:

@@ -80,7 +80,7 @@ def write(folder: Path) -> None:
 
 @contextlib.contextmanager
 def slowly(folder: Path) -> Iterator[Path | None]:
-    """Yield the folder on a slow file system; None where this machine has none."""
+    """Yield the folder on a slow file system; None if this machine has none."""
     if (why := slowfs.missing()) is not None:
         print(f"no slow file system: {why}")
         yield None

@@ -54,7 +54,7 @@ def generator() -> Any:
 
 
 def py_function() -> Any:
-    """A map that calls Python for each sample."""
+    """Return a map that calls Python for each sample."""
 
     def work(value: Any) -> Any:
         return np.sort(np.random.default_rng(int(value) % 97).random(1000)).astype(np.float32)
@@ -99,7 +99,7 @@ def measured(dataset: Any, iterator: Any, ops: Any, seconds: float, batches: int
 
 
 def bare(loop: Any, batches: int) -> tuple[float, float]:
-    """The same of the bare loop."""
+    """Return the same of the bare loop."""
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     loop(tf.constant(batches))
     return (time.perf_counter() - began_s) / batches, (time.process_time() - began_cpu_s) / batches

@@ -129,7 +129,7 @@ def slow_input(batches: int, wait_s: float) -> Iterator[Any]:
 
 
 def called_at(wait_s: float, step_s: float, log_every: int, steps: int) -> tuple[int | None, float]:
-    """The step at which the run is first called input-bound (None where it is not), and the share of time by then in which the
+    """Return the step at which the run is first called input-bound (None if it is not), and the share of time by then in which the
     accelerator truly had nothing to do."""
     accelerator, said = Accelerator(step_s), []
     monitor = InputMonitor(slow_input(steps, wait_s), BATCH, console=said.append, environ={})

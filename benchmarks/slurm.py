@@ -120,7 +120,7 @@ def overhead_s(engine: SlurmLauncher, window_s: float = 3.0) -> float:
 
 
 def storage(times: int) -> dict[str, Any]:
-    """The truth is what the file system was told to give."""
+    """Return the truth is what the file system was told to give."""
     source = Path(tempfile.mkdtemp(prefix="files_"))
     launches: list[Measurement] = []
     try:
@@ -145,7 +145,7 @@ def storage(times: int) -> dict[str, Any]:
 
 
 def collecting(workers: int) -> dict[str, Any]:
-    """Reads simulated journals, as workers write them for a launch of so many."""
+    """Read simulated journals, as workers write them for a launch of so many."""
     folder = Path(tempfile.mkdtemp(prefix="results_"))
     try:
         counters, tasks, file_bytes = CounterReader().read(), [], 0

@@ -105,7 +105,7 @@ WEIGHT_STREAMING = Constants(
 
 
 def constants_of(mode: str) -> Constants:
-    """Return the fitted constants. Raises WaferModelError: unknown mode."""
+    """Return the fitted constants. Raise WaferModelError: unknown mode."""
     for constants in (PIPELINED, WEIGHT_STREAMING):
         if constants.mode == mode:
             return constants

@@ -62,7 +62,7 @@ class _Process:
     is_lost: bool = False
 
     def hear(self, patience_s: float) -> dict[str, Any] | None:
-        """Its next answer; None where it died or took too long, and then it is ended."""
+        """Its next answer; None if it died or took too long, and then it is ended."""
         assert self.started.stdout is not None
         if not self.is_lost and select.select([self.started.stdout], [], [], patience_s)[0]:
             line = self.started.stdout.readline()
@@ -152,7 +152,7 @@ def _generation(plan: Plan, params: dict[str, str], number: int, began_s: float,
 
 
 def _start(launches: Sequence[_Launch], params: dict[str, str], notes: list[str], plan: Plan, began_s: float) -> bool:
-    """Starts all processes, some at a time, and waits until each has run its pipeline for a moment."""
+    """Start all processes, some at a time, and waits until each has run its pipeline for a moment."""
     waiting: list[tuple[_Launch, _Process]] = []
     for launch, task in [(one, task) for one in launches for task in range(one.tasks)]:
         if psutil.virtual_memory().available < 2 * PROCESS_BYTES:

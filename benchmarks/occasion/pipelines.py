@@ -21,7 +21,7 @@ DRAWS = 20_000
 
 
 def build(name: str, params: Mapping[str, Any]) -> tuple[tf.data.Dataset, int]:
-    """The endless dataset called `name`, and the samples in one of its elements."""
+    """Return the endless dataset called `name`, and the samples in one of its elements."""
     if name == "storage":
         return storage(params["files"]), BATCH
     if name == "compute":

@@ -73,7 +73,7 @@ def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: f
 
 
 def _loop(pipeline: str, params: dict[str, Any]) -> tuple[Callable[[float], int], int]:
-    """A function that runs the pipeline for so many seconds inside the graph and gives the batches it took; samples in each."""
+    """Return a function that runs the pipeline for so many seconds inside the graph and gives the batches it took; samples in each."""
     import tensorflow as tf
 
     from benchmarks.occasion.pipelines import build

@@ -45,7 +45,7 @@ class Occasion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A standard deviation of logarithms with its 90 % interval; None where nothing was repeated."""
+    """A standard deviation of logarithms with its 90 % interval; None if nothing was repeated."""
 
     sd: float | None
     low: float | None
@@ -59,7 +59,7 @@ class Spread:
 
 
 def read(data: dict[str, Any]) -> Occasion:
-    """Return one occasion from what was saved. Raises ValueError: it is none."""
+    """Return one occasion from what was saved. Raise ValueError: it is none."""
     try:
         at = {name: number for number, name in enumerate(data["columns"])}
         slices = tuple(_slices(data["rows"], at))
@@ -118,7 +118,7 @@ def _measurement(tasks: int, cpus: int, workers: Sequence[WorkerResult]) -> Meas
 
 
 def around(groups: Iterable[Sequence[float]]) -> Spread:
-    """The pooled spread of values around the mean of their group."""
+    """Return the pooled spread of values around the mean of their group."""
     squares, degrees = 0.0, 0
     for values in groups:
         mean = sum(values) / len(values) if values else 0.0

@@ -64,14 +64,14 @@ def ratio_of_medians(above: Sequence[float], below: Sequence[float]) -> Ratio:
 
 
 def verdict(found: Ratio) -> str:
-    """Whether the ratio is one, within the target: `met` by the ratio itself, `missed` by its whole interval, else `undecided`."""
+    """Return whether the ratio is one, within the target: `met` by the ratio itself, `missed` by its whole interval, else `undecided`."""
     if abs(found.ratio - 1) <= WITHIN:
         return "met"
     return "missed" if found.low > 1 + WITHIN or found.high < 1 - WITHIN else "undecided"
 
 
 def component_at(element: object, path: Sequence[str | int]) -> object:
-    """The component of a nested element at a path of keys and positions."""
+    """Return the component of a nested element at a path of keys and positions."""
     for key in path:
         element = element[key]  # type: ignore[index]
     return element
@@ -145,7 +145,7 @@ def samples_verdict(said: int | None, is_counted_in_each: bool, sizes: Sequence[
 
 
 def dearest(savings: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
-    """The op whose replacement saves most, by the median of the rounds, and those that its rounds do not tell from it: which save
+    """Return the op whose replacement saves most, by the median of the rounds, and those that its rounds do not tell from it: which save
     at least as much in two rounds of five. The first saves most."""
     if not savings:
         return ()
@@ -166,7 +166,7 @@ def call_words(kind: str) -> tuple[str, ...]:
 
 
 def line_is_right(kind: str, lines: Sequence[str], number: int) -> bool:
-    """Whether the call of an op of this kind stands at a line, counted from 1. What is given to `apply(` may follow below."""
+    """Return whether the call of an op of this kind stands at a line, counted from 1. What is given to `apply(` may follow below."""
     if not 1 <= number <= len(lines):
         return False
     text = lines[number - 1]
@@ -176,7 +176,7 @@ def line_is_right(kind: str, lines: Sequence[str], number: int) -> bool:
 
 
 def wrong_lines(ops: Sequence[Op], texts: Mapping[str, Sequence[str]]) -> list[str]:
-    """The ops whose line is missing or wrong, with what stands there. `texts`: the lines of each file, by path.
+    """Return the ops whose line is missing or wrong, with what stands there. `texts`: the lines of each file, by path.
 
     An op that was built in a library is right where the library's own line stands beside the user's.
     """

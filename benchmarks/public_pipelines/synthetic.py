@@ -54,7 +54,7 @@ def _example(**values: Any) -> bytes:
 
 
 def _image(draw: random.Random, width: int, height: int) -> Any:
-    """A smooth picture with some noise, so that it compresses as photographs do."""
+    """Return a smooth picture with some noise, so that it compresses as photographs do."""
     from PIL import Image
 
     noise = np.random.default_rng(draw.randrange(2**32))

@@ -83,7 +83,7 @@ def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float)
 
 
 def sizes(listed: Listed, params: Mapping[str, str], elements: int) -> dict[str, Any]:
-    """Samples of each of the first elements: by the shape of the component that the list names. Fewer where the time is up."""
+    """Return samples of each of the first elements: by the shape of the component that the list names. Fewer where the time is up."""
     dataset, _ = built(getattr(targets, listed.name), params)
     samples, until_s = [], time.perf_counter() + SIZES_S
     for element in dataset.take(elements):
@@ -126,7 +126,7 @@ def again(
 
 
 def runs(listed: Listed, params: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Reads two elements with source files that have other texts, by path. What goes wrong is raised."""
+    """Read two elements with source files that have other texts, by path. What goes wrong is raised."""
     import importlib
 
     from cs_input_analyzer.tfdata.patched import patched_sources

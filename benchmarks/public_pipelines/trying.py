@@ -43,7 +43,7 @@ class Place:
 
 
 def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
-    """Take the Python files of the listed commit out of the clone, and writes the data. Raises FailedError."""
+    """Take the Python files of the listed commit out of the clone, and writes the data. Raise FailedError."""
     missing = [name for name in listed.packages if importlib.util.find_spec(name) is None]
     if missing:
         raise FailedError(f"not installed: {', '.join(missing)}; put them into a folder, and that on PYTHONPATH")
@@ -66,7 +66,7 @@ def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
 
 
 def analyzed(place: Place, seconds: float, patience_s: float, more: Sequence[str] = ()) -> Analysis:
-    """Return what `analyze` finds, as a process of its own. Raises FailedError with what the user would read."""
+    """Return what `analyze` finds, as a process of its own. Raise FailedError with what the user would read."""
     listed, file, folder = place.listed, place.data.parent / f"{place.listed.name}.json", None
     options = [
         "--json", str(file), "--quiet", "--max-seconds", str(seconds), *more,

@@ -58,7 +58,7 @@ def mounted(
     Latencies are waited for by each open and each read request (128 KiB unless the kernel is told otherwise), and overlap;
     `bytes_per_s` is shared by all readers. `subtype` is what the kernel calls it: `nfs4` shows up as `fuse.nfs4`. `uncached` reads
     pass by the page cache, as those of several nodes would pass by each other's. The file system ends with the thread that mounted
-    it. Raises UnavailableError with what is missing.
+    it. Raise UnavailableError with what is missing.
     """
     program = build()
     folder = Path(tempfile.mkdtemp(prefix="slowfs_"))
@@ -77,7 +77,7 @@ def mounted(
 
 
 def build() -> Path:
-    """The compiled program, from the user's cache folder where it is there already. Raises UnavailableError."""
+    """Return the compiled program, from the user's cache folder where it is there already. Raise UnavailableError."""
     reason = missing()
     if reason is not None:
         raise UnavailableError(reason)

@@ -51,7 +51,7 @@ def pipelines(only: str) -> Iterator[tuple[str, str, str | None]]:
 
 
 def found_in(name: str, target: str, planted: str | None, max_seconds: float) -> Found:
-    """Writes the data and analyzes twice: how fast one worker is tells the demand of several."""
+    """Write the data and analyzes twice: how fast one worker is tells the demand of several."""
     home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
     home.mkdir(parents=True, exist_ok=True)
     # Not in the temporary folder: that is a finding of its own.

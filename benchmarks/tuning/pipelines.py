@@ -92,7 +92,7 @@ def _mean_row(record: tf.Tensor) -> tf.Tensor:
 
 @contextmanager
 def params_of(mistake: Mistake) -> Iterator[dict[str, Any]]:
-    """Writes the files, mounts their file system, and gives the params."""
+    """Write the files, mounts their file system, and gives the params."""
     # Not in the temporary folder: that is a finding of its own.
     home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
     home.mkdir(parents=True, exist_ok=True)

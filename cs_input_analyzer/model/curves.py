@@ -1,7 +1,7 @@
-"""The numbers behind the pictures of a report: points of curves, worked out from the records of one run. Pure.
+"""The numbers behind the pictures of a report: points of curves, computed from the records of one run. Pure.
 
-A report formats records and computes nothing, so what a picture needs beside them is made here: what the capacity model says about
-launches around the plan, and how batch times scatter. The same run gives the same numbers, today's or a saved one.
+A report formats records and computes nothing, so the extra numbers of a picture are made here: the predicted rates of
+launches around the plan, and the spread of batch times. The same run always gives the same numbers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MOST_CURVE_TASKS, MOST_CURVE_NODES = 12, 36
 
 
 def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
-    """Launches with the CPUs per task of the plan, from one input worker to all that the cluster holds, by rising input workers.
+    """Return launches with the CPUs per task of the plan, by rising input workers: from one to all of the cluster.
 
-    First the tasks of one node grow to those of the plan (on a cluster of one node: to all that fit), then the nodes. Launches that
-    cannot run are left out; empty without a plan or a capacity model.
+    First the tasks of one node grow to those of the plan (on a cluster of one node: to all that fit), then the nodes.
+    Launches that cannot run are left out. Return nothing without a plan or a capacity model.
     """
     plan, cluster = analysis.recommendation, analysis.cluster
     if plan is None or analysis.capacity is None:
@@ -44,7 +44,7 @@ def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
 
 
 def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
-    """Whether it reaches the demand with headroom, as plans must; None without a demand."""
+    """Return whether it reaches the demand with headroom, as plans must; None without a demand."""
     return recommend.feeds(prediction.samples_per_s, analysis.consumption, analysis.options.headroom_ratio)
 
 
@@ -94,8 +94,11 @@ def gap_bins(gaps_s: Sequence[float]) -> tuple[GapBin, ...]:
 
 
 def wanted_gap_s(analysis: Analysis) -> float | None:
-    """The gap at which the workers of the plan just feed the accelerator: each owes it a batch once in so many steps as there are
-    workers. None without a demand, a plan or a batch size."""
+    """Return the batch gap at which the workers of the plan just feed the accelerator.
+
+    Each worker owes it one batch in as many steps as there are workers. Return None without a demand, a plan or a batch
+    size.
+    """
     plan, consumption, batch = analysis.recommendation, analysis.consumption, analysis.pipeline.batch_size
     if plan is None or consumption is None or not batch or consumption.samples_per_s.estimate <= 0 or plan.input_workers < 1:
         return None

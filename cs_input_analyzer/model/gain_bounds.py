@@ -1,7 +1,7 @@
-"""What a fix can gain at most, by the cost table: a measured gain above that is noise, or not understood. Pure.
+"""The largest possible gain of a fix, by the cost table. A larger measured gain is noise, or not understood. Pure.
 
-A worker with c CPUs gives at most c / D samples/s, D being the CPU time of a sample (bottleneck law): what a fix leaves of D bounds
-what it can gain, however much it takes away (Amdahl's law). A serial op that it leaves alone bounds it by 1 / D of that op.
+A worker with c CPUs gives at most c / D samples/s, D being the CPU time of a sample (bottleneck law). So the rest of D
+after a fix bounds its gain (Amdahl's law). A serial op that the fix does not change bounds it by 1 / D of that op.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _OVERLAPPING = frozenset({"parallelize", "interleave", "set-cycle-length", "inse
 
 
 def most_gain(case: Case, edits: Sequence[Edit]) -> float | None:
-    """The largest ratio of rates, edited / original, that the costs allow in workers of the profile's size; None where they say
-    nothing about it."""
+    """Return the largest ratio of rates, edited / original, that the costs allow in workers of the profile's size.
+
+    Return None if the costs set no bound.
+    """
     profile = case.profile
     if profile is None or not profile.cpu_s_per_sample:
         return None
@@ -64,7 +66,7 @@ def _by_computing(case: Case, profile: Profile, edits: Sequence[Edit], rate: flo
 
 
 def _touched(edit: Edit, ops: Sequence[Op]) -> Iterable[Op]:
-    """The ops that an edit takes work from, or does otherwise than on the thread where it was done."""
+    """Return the ops that an edit takes work from, or does otherwise than on the thread where it was done."""
     op = next((one for one in ops if one.name == edit.op), None)
     if op is None:
         return ops  # nothing is known of it

@@ -59,7 +59,7 @@ FILL_SHARE_RATIO = 0.5
 
 
 def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None:
-    """The steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate).
+    """Return the steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate).
 
     `passes`: how many batches had come when each pass over the data ended. A window in which two or more of them end is made of the
     whole passes between them: a shuffle buffer that fills at the start of each is part of the pipeline, and a piece of a pass has
@@ -108,8 +108,10 @@ def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation
 
 
 def half_width_of_series(blocks: Floats, of_one: float = 0.0) -> float:
-    """Half the 90 % interval of the mean of values in time order, wider where they depend on each other; `of_one`: of fewer than
-    two."""
+    """Return half the 90 % interval of the mean of values in time order, wider if they depend on each other.
+
+    Return `of_one` for fewer than two values.
+    """
     half, correlation = half_width_of_mean(blocks, of_one), _lag1(blocks)
     if correlation is None or correlation <= CORRELATED:
         return half
@@ -117,8 +119,11 @@ def half_width_of_series(blocks: Floats, of_one: float = 0.0) -> float:
 
 
 def _buffered(stamps_s: Floats) -> int:
-    """How many gaps to cut for what may have waited in full buffers: all the first batches where they came in a burst, at less than
-    half the mean gap of those after them; else no more than an eighth of all."""
+    """Return the number of gaps to cut for batches that may have waited in full buffers.
+
+    Cut all the first batches if they came in a burst, at less than half the mean gap of later ones; else at most an
+    eighth of all.
+    """
     count = len(stamps_s) - 1
     filled = int(np.searchsorted(stamps_s, stamps_s[0] + BUFFERED_S))
     if 1 < filled < count:
@@ -129,7 +134,7 @@ def _buffered(stamps_s: Floats) -> int:
 
 
 def rate_of(gap_s: Estimate, samples_per_batch: float) -> Estimate:
-    """Samples per second from seconds per batch; the interval turns over with the reciprocal."""
+    """Return samples per second from seconds per batch; the interval turns over with the reciprocal."""
     return Estimate(
         estimate=samples_per_batch / gap_s.estimate,
         low=samples_per_batch / gap_s.high,
@@ -139,7 +144,7 @@ def rate_of(gap_s: Estimate, samples_per_batch: float) -> Estimate:
 
 
 def mser5(gaps_s: Floats) -> int:
-    """How many gaps to cut from the start: 0 up to half of them, always a multiple of five."""
+    """Return the number of gaps to cut from the start: 0 up to half of them, always a multiple of five."""
     groups = len(gaps_s) // MSER_GROUP
     if groups < 4:
         return 0

@@ -77,13 +77,14 @@ class Recommendation:
 
     @property
     def samples_per_s(self) -> Estimate:
-        """Of this process alone."""
+        """Return the rate of this process alone."""
         found = self.measurement.samples_per_s
         assert found is not None
         return found
 
     @property
     def cpus(self) -> int:
+        """Return the CPUs of the measurement."""
         return self.measurement.layout.cpus_per_task
 
     def __str__(self) -> str:

@@ -90,7 +90,7 @@ class Recorder:
         self._opens_pass = True
 
     def drop(self) -> None:
-        """Leave out what is under way: nobody saw when the last step was over of a loop that was left in the middle."""
+        """Leave out the open interval: the end of the last step of an interrupted loop is unknown."""
         self._open, self._is_marked = None, False
         self._drop_interval()
 
@@ -99,7 +99,7 @@ class Recorder:
         return round(at_s - self.began_s, 6)
 
     def found_gap(self, row: Interval, lost_s: float) -> None:
-        """Note a gap that nobody marked: time that was neither training nor waiting for input."""
+        """Note an unmarked gap: time that was neither training nor waiting for input."""
         self._add_seconds("steady", -lost_s)
         self._tell_checkpoint(row.start_s, lost_s, int(row.step + row.steps), found=True)
 

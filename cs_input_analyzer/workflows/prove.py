@@ -53,8 +53,8 @@ class Tried:
     """The findings with `proven`, `measured_gain` and `unproven_because` filled in, in their order.
 
     Attributes:
-        fixes: what the kept ones do together; None where no fix could be tried at all.
-        plan: the plan made anew with the what-if row of all kept fixes; None where none was kept, or none can be made.
+        fixes: what the kept ones do together; None if no fix could be tried at all.
+        plan: the plan made anew with the what-if row of all kept fixes; None if none was kept, or none can be made.
         is_interrupted: Ctrl-C ended it; what was found by then is here.
     """
 
@@ -229,6 +229,7 @@ class Fix:
     findings: tuple[int, ...]
 
     def bounded(self, most: float | None) -> Fix:
+        """Return the fix with the largest gain that the costs allow."""
         return replace(self, candidate=replace(self.candidate, most_gain=most))
 
 
@@ -286,7 +287,7 @@ def _with_source(finding: Finding, candidate: Candidate, outcome: Outcome, other
 
 
 def _contradiction(gain: Estimate | None, most: float | None) -> str:
-    """Why a gain is not believed; empty where nothing speaks against it."""
+    """Why a gain is not believed; empty if nothing speaks against it."""
     if gain is None or most is None or not is_beyond(gain, most):
         return ""
     measured = f"{gain.estimate:.3g} times the rate was measured" + (f" in {gain.count} rounds" if gain.count else "")
@@ -318,7 +319,7 @@ def _codes(candidates: Sequence[Fix], indices: Sequence[int]) -> tuple[str, ...]
 
 
 def _dropped(candidates: Sequence[Fix], together: Outcomes) -> str:
-    """Return why fixes that gained at first were not kept; empty where that is not so."""
+    """Return why fixes that gained at first were not kept; empty if that is not so."""
     gain = together.gain
     if not together.dropped or gain is None:
         return ""
@@ -363,7 +364,7 @@ def _folder_of(paths: Sequence[Path]) -> Path:
 
 
 def effect(plan: LaunchPlan | None) -> Alternative | None:
-    """The launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
+    """Return the launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
     row = next((row for row in plan.what_if if row.name == FIXES), None) if plan is not None else None
     # Caches and buffers of the fixes were not part of it.
     return None if row is None else Alternative.of(row, memory_bytes_per_node=None)

@@ -1,13 +1,12 @@
 """The table of all launches, tasks and CPUs per task x nodes, and the launch that is chosen from it. Pure.
 
-CPUs of a node are free where a launch has the node to itself, as the launch lines ask for: then there is one row for each number of
-tasks, which share all CPUs of the node, and tasks are taken from a ladder that a person would choose (1, 2, 4, 8 and the most that
-fit). A decision that weighs every CPU would follow every wobble of the measurement. On shared nodes, each pair of tasks and CPUs is
-a row, and the fewest CPUs win.
+The launch lines ask for whole nodes, so all CPUs of a node are free to use. Then there is one row for each number of tasks, which
+share all CPUs of the node. The numbers are those that a person would choose (1, 2, 4, 8 and the most that fit), because finer steps
+would follow the noise of the measurement. On shared nodes, each pair of tasks and CPUs is a row, and the fewest CPUs win.
 
-Only the columns that a question needs are worked out, each for all rows at once. In every row the rate rises with nodes, but where
-one worker, which waits for no other, becomes several: so the fewest nodes of each row are found by bisection over all rows
-together, in twenty columns for a million nodes. Only what is chosen is predicted in full.
+Only the columns that a question needs are computed, each for all rows at once. In every row the rate rises with nodes, except from
+one worker, which waits for no other, to several. So the fewest nodes of each row are found by bisection over all rows together, in
+twenty columns for a million nodes. Only the chosen launch is predicted in full.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ class Choice(NamedTuple):
 
     @property
     def meets(self) -> bool | None:
+        """Return whether the launch meets the demand; None without a demand."""
         return None if self.chance is None else self.chance >= ENOUGH
 
 
@@ -82,7 +82,7 @@ def choose(problem: PlanningProblem) -> Choice | None:
 
 
 def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
-    """The launch to use on so many nodes, whether or not it will do; None where none runs."""
+    """Return the launch to use on so many nodes, whether or not it will do; None if none runs."""
     rates = rates_on(problem, nodes)
     runs = np.isfinite(rates.low)
     if not runs.any():
@@ -112,7 +112,7 @@ def tasks_that_feed(problem: PlanningProblem, nodes: int) -> tuple[int, int] | N
 
 
 def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
-    """The launch on so many nodes with the fewest tasks (on shared nodes: CPUs) that will do; None where none will."""
+    """Return the launch on so many nodes with the fewest tasks (on shared nodes: CPUs) that will do; None if none will."""
     if problem.needed is None:
         return None
     least = _least(problem, _chances(problem, nodes) >= ENOUGH)
@@ -120,7 +120,10 @@ def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
 
 
 def limit_on(problem: PlanningProblem, prediction: Prediction) -> str:
-    """What to add for more than this launch on as many nodes: where none is faster there, that may be files or memory."""
+    """Return the resource to add for more than this launch on as many nodes.
+
+    If none is faster there, it may be files or memory.
+    """
     nodes = prediction.layout.nodes
     lows = rates_on(problem, nodes).low
     if lows.max() * EQUAL_TASKS_RATIO > prediction.samples_per_s.low:
@@ -134,8 +137,11 @@ def limit_on(problem: PlanningProblem, prediction: Prediction) -> str:
 
 
 def _binding(problem: PlanningProblem, best: Prediction, fastest_of: Callable[[PlanningProblem], Prediction | None]) -> str:
-    """What to add for more than `best`, the fastest of its kind: the term of the law that binds, or the files or the memory without
-    whose limit another launch of that kind would be faster."""
+    """Return the resource to add for more than `best`, the fastest of its kind.
+
+    It is the binding term of the law, or the files or memory without whose limit another launch of that kind would be
+    faster.
+    """
     if best.limited_by == limits.STORAGE or best.limited_by in PER_NODE_LIMITS:
         return best.limited_by
     without_files = replace(problem, model=replace(problem.model, file_count=None))
@@ -172,7 +178,7 @@ def _chance(problem: PlanningProblem, prediction: Prediction) -> float:
 
 
 def _highest(problem: PlanningProblem, *, is_per_node: bool = False) -> Prediction | None:
-    """The launch with the highest low end, or low end per node; None where none runs.
+    """Return the launch with the highest low end, or low end per node; None if none runs.
 
     In each row the low end per node rises with nodes, as the share of those that do not stream shrinks, until a ceiling is hit or
     the slowest of many workers weighs more, and falls from there.
@@ -199,14 +205,14 @@ def _highest(problem: PlanningProblem, *, is_per_node: bool = False) -> Predicti
 
 
 def _first_of_best(problem: PlanningProblem, lows: Floats, wanted: Bools) -> int:
-    """The row with the fewest tasks of those wanted that are within some percent of the fastest of all, else of the fastest."""
+    """Return the row with the fewest tasks among the wanted rows within some percent of the fastest of all, else of the fastest."""
     good = lows >= EQUAL_TASKS_RATIO * lows.max()
     rows = np.flatnonzero(good & wanted) if (good & wanted).any() else np.flatnonzero(good)
     return int(min(rows, key=lambda row: (problem.tasks[row], problem.cpus[row])))
 
 
 def _least(problem: PlanningProblem, will_do: Bools) -> int | None:
-    """The row of those that will do with the fewest tasks, or, on shared nodes, the fewest CPUs."""
+    """Return the row of those that will do with the fewest tasks, or, on shared nodes, the fewest CPUs."""
     rows = np.flatnonzero(will_do)
     size = problem.tasks * problem.cpus if problem.options.shared_nodes else problem.tasks
     return int(min(rows, key=lambda row: (size[row], problem.memory_bytes[row], problem.cpus[row]))) if len(rows) else None
@@ -238,8 +244,10 @@ def _fewest_nodes(problem: PlanningProblem, will_do: Callable[[Ints], Bools], mo
 
 
 def _first_where(first: int, last: Ints, holds: Callable[[Ints], Bools]) -> Ints:
-    """In each row the first number, from `first` to `last`, for which it holds, where it holds for all after the first; `last`, or
-    `first` where that is more, where it holds for none."""
+    """Return in each row the first number, from `first` to `last`, from which on the condition holds.
+
+    Return `last`, or `first` if that is more, in a row where it never holds.
+    """
     low, high = np.full(last.shape, first), np.maximum(last, first)
     while (low < high).any():
         middle = (low + high) // 2

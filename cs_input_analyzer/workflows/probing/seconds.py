@@ -1,4 +1,4 @@
-"""The time of one analysis: what it went to, what is left, how long a window may be, and what did not fit."""
+"""The time of one analysis: its parts, the rest, the length of a window, and the measurements that did not fit."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Seconds:
 
     @property
     def deadline_s(self) -> float:
-        """Of everything, on the launcher's clock."""
+        """Return the deadline of the whole run, on the launcher's clock."""
         return self._began_s + self._starting_s + self._total_s
 
     @property
     def probes_deadline_s(self) -> float:
-        """Of everything but fixes, on the launcher's clock."""
+        """Return the deadline of everything except fixes, on the launcher's clock."""
         return self.deadline_s - self._kept_s
 
     @property
@@ -97,6 +97,7 @@ class Seconds:
 
     @property
     def spent_ratio(self) -> float:
+        """Return the share of the time that is spent."""
         return min(1.0, (self._launcher.now_s() - self._began_s - self._starting_s) / self._total_s)
 
     def has_started(self, seconds: float) -> None:
@@ -124,12 +125,13 @@ class Seconds:
         return ROUND_S * math.ceil(max(needed_s, self._total_s + 1) / ROUND_S)
 
     def window_s(self, launches_left: int, import_s: float, longest_s: float, *, slowest_gap_s: float, is_first: bool) -> float:
-        """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows, and
-        for slow batches as long as some of them take.
+        """Return an equal share of the remaining time, with a reserve for one more round.
+
+        Longer budgets give longer windows; slow batches get as long as some of them take.
 
         Args:
-            import_s: what the launch takes to come up.
-            slowest_gap_s: from batch to batch, of the slowest worker that was seen; 0 where none was.
+            import_s: start time of the launch.
+            slowest_gap_s: batch gap of the slowest worker so far; 0 if there was none.
             is_first: nothing was measured yet.
         """
         some_batches_s = min(LEAST_BATCHES * slowest_gap_s, self._total_s / 6)
@@ -138,18 +140,19 @@ class Seconds:
         return min(longest_s, max(MIN_WINDOW_S, (self.left_s - kept_s) / launches_left - LAUNCH_OVERHEAD_S))
 
     def suffice_for(self, what: str, more_s: float = 0.0) -> bool:
-        """Whether a launch that takes `more_s` longer than the shortest has time; notes what it was for where it has not."""
+        """Return whether a launch that takes `more_s` longer than the shortest has time; notes what it was for where it has not."""
         if self.left_s < self.least_s + more_s:
             self.leave_out(what)
             return False
         return True
 
     def leave_out(self, what: str) -> None:
-        """Notes something that could not be measured or planned; once."""
+        """Note something that could not be measured or planned; once."""
         if what not in self._not_measured:
             self._not_measured.append(what)
 
     def budget(self) -> Budget:
+        """Return the seconds that each part took."""
         return Budget(
             import_s=self._starting_s,
             transient_s=self.transient_s,
@@ -177,7 +180,7 @@ def shortest_round_s(layouts: Sequence[Layout], launcher: Launcher) -> float:
 
 
 def check_round(layouts: Sequence[Layout], launcher: Launcher, max_seconds: float, sides: int = 1) -> None:
-    """Raises UsageError where there is no time for one round of each of the `sides`."""
+    """Raise UsageError where there is no time for one round of each of the `sides`."""
     workers, needed_s = sum(layout.tasks for layout in layouts), sides * shortest_round_s(layouts, launcher)
     if needed_s > max_seconds:
         of = "both" if sides > 1 else "these layouts"
