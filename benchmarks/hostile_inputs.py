@@ -91,7 +91,7 @@ class Sort:
 
 @dataclass(slots=True)
 class Outcome:
-    """Of a batch of inputs."""
+    """The results of a batch of inputs."""
 
     inputs: int = 0
     by_command: int = 0

@@ -126,7 +126,7 @@ def healthy(seed: int, *, is_long: bool = False) -> Plant:
 
 
 def starved(seed: int) -> Plant:
-    """Waits at regular steps (a shuffle buffer that is filled again), at random ones (a file system), or after each burst."""
+    """Wait at regular steps (a shuffle buffer that is filled again), at random ones (a file system), or after each burst."""
     draw = random.Random(seed)
     spacing = SPACINGS[seed % len(SPACINGS)]
     kind = draw.choice(["regular", "random", "bursts"]) if spacing > 1 else draw.choice(["regular", "random"])

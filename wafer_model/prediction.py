@@ -71,7 +71,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferPrediction(Execution):
-    """What the wafer can take.
+    """The rate that the wafer can take.
 
     Attributes:
         samples_per_s: of all systems together, with its 90 % interval.

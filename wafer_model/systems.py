@@ -21,7 +21,7 @@ class System:
     Attributes:
         cores: processing elements on the wafer; `usable_cores`: those that a compiled network may occupy.
         peak_flops_per_s: dense FLOP/s of the whole wafer, by dtype; a dtype is missing if no peak is known.
-        derived_peaks: how a peak was worked out that nobody published, by dtype.
+        derived_peaks: the derivation of an unpublished peak, by dtype.
     """
 
     name: str

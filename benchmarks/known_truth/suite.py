@@ -1,4 +1,4 @@
-"""What is planted where: the cases, the files they read, and what `analyze` says of them."""
+"""The planted cases, the files they read, and the findings of `analyze` about them."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Spread:
 
 
 def read(data: dict[str, Any]) -> Occasion:
-    """Return one occasion from what was saved. Raise ValueError: it is none."""
+    """Return one occasion from its saved form. Raise ValueError for anything else."""
     try:
         at = {name: number for number, name in enumerate(data["columns"])}
         slices = tuple(_slices(data["rows"], at))
@@ -131,7 +131,10 @@ def around(groups: Iterable[Sequence[float]]) -> Spread:
 
 
 def spreads(occasions: Sequence[Occasion]) -> dict[str, dict[str, Any]]:
-    """Of each pipeline and layout, and of what two tasks, or two CPUs, give beside one: `launch`, `occasion` and `between`."""
+    """Return the spreads of each pipeline and layout, and of the ratio of two tasks, or two CPUs, to one.
+
+    The keys are `launch`, `occasion` and `between`.
+    """
     launches: dict[str, dict[int, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for number, occasion in enumerate(occasions):
         for one in occasion.slices:
@@ -167,7 +170,7 @@ LEVELS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 def levels(occasions: Sequence[Occasion]) -> dict[str, Spread]:
-    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated."""
+    """Return the spread of occasions in the rate of a launch shape, pooled over pipelines and layouts, by estimator."""
     rates: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, occasion in enumerate(occasions):
         for one in occasion.slices:

@@ -1,4 +1,4 @@
-"""Where one public pipeline is tried: its files and data, a run of the analyzer as a user has it, and the process of the truth."""
+"""The place where one public pipeline is tried: its files and data, a user's run of the analyzer, and the process of the truth."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FailedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one pipeline is tried."""
+    """The place where one pipeline is tried."""
 
     listed: Listed
     checkouts: Path
@@ -88,7 +88,7 @@ def analyzed(place: Place, seconds: float, patience_s: float, more: Sequence[str
 
 
 def measured(place: Place, steps: Sequence[Step], seconds: float) -> dict[str, Any]:
-    """Return what `truth.py` says of steps, by label, in a fresh process: a dictionary, or a text that says why there is none."""
+    """Return the results of `truth.py` for steps, by label, in a fresh process: a dictionary, or the reason why there is none."""
     command = [sys.executable, "-m", "benchmarks.public_pipelines.truth", place.listed.name, str(place.checkouts), str(place.data)]
     try:
         done = _run([*command, json.dumps(steps)], place, seconds)

@@ -24,7 +24,7 @@ CPUS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one pipeline raised. `planted`: the code that it must raise; None for a clean one.
+    """The findings of one pipeline. `planted`: the code that it must raise; None for a clean one.
 
     `codes` are of rules that have a plant: others (a busy host, a cold cache) tell of this host and not of the pipeline.
     """
@@ -95,8 +95,11 @@ def _rate_of_one(target: str, params: Mapping[str, Any], max_seconds: float) -> 
 
 
 def precision_and_recall(found: Sequence[Found]) -> dict[str, float | int | None]:
-    """Over all pipelines: of the rules that fired where they can be judged (on their own plants, on clean samples), those that
-    should have; and of the plants, those that were found."""
+    """Return precision and recall over all pipelines.
+
+    Precision counts the rules that fired on their own plants and on clean samples; recall counts the plants that were
+    found.
+    """
     planted = [item for item in found if item.planted]
     hits = sum(item.is_right for item in planted)
     false_alarms = sum(len(item.codes) for item in found if not item.planted)

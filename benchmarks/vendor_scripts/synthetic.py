@@ -52,7 +52,7 @@ def _write(folder: Path, name: str, examples: Iterable[bytes]) -> Path:
 
 
 def _example(lengths: Mapping[str, int], of_floats: tuple[str, ...] = ()) -> bytes:
-    """With features of so many values each: whole numbers below 1000, or zeros and ones."""
+    """Return a record with features of the given lengths: whole numbers below 1000, or zeros and ones."""
     import tensorflow as tf
 
     def feature(name: str, length: int) -> Any:
@@ -199,7 +199,7 @@ def _image_records(train: Section, folder: Path, model_folder: Path) -> Section:
 def _prepared(
     name: str, config: str | None, features: Callable[[Any], dict[str, Any]], element: dict[str, Any]
 ) -> Callable[[Section, Path, Path], Section]:
-    """Where that package is installed; else an empty folder: without it nothing can read the data."""
+    """Return the preparation if that package is installed, else an empty folder: without it nothing can read the data."""
 
     def write(train: Section, folder: Path, model_folder: Path) -> Section:
         try:

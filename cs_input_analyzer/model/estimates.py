@@ -18,13 +18,13 @@ from cs_input_analyzer.records import Estimate
 Vector = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.90
-"""What the intervals of all estimates hold."""
+"""The probability of the intervals of all estimates."""
 
 NORMAL_95 = 1.6448536269514722
 """95 % quantile of the normal: half of a 90 % interval in standard deviations."""
 
 REPLICATES = 200
-"""How many draws stand for an interval."""
+"""The number of draws for an interval."""
 
 SIMPSON_POINTS = 1001
 """An odd number: of where the density of Student's t is looked at."""
@@ -36,7 +36,7 @@ SMALLEST_LOW_RATIO = 0.01
 """No interval of a rate reaches down to zero: a measured rate was more than nothing."""
 
 MOST_LOG = 300.0
-"""What an exponential may be asked for: a run that was edited can hold rates of any size."""
+"""The largest argument of an exponential: an edited run can hold rates of any size."""
 
 
 @functools.lru_cache(maxsize=1024)

@@ -188,7 +188,7 @@ def calls_at_once(case: Case, op: Op, now: int = 1) -> int | None:
 def seconds_before(case: Case, op: Op, elements: float) -> float | None:
     """Return the seconds in which the ops before `op` make so many elements for it, by their own measured costs.
 
-    The rate of the whole pipeline says nothing of it: what comes after `op` is in that rate, too. No more than the quickest first
+    The rate of the whole pipeline does not show it, because it includes the ops after `op`. No more than the quickest first
     batch took. None if the cost of one of these ops, or how many elements it gives, is not known.
     """
     before, profile = upstream(op, case.pipeline.ops), case.profile

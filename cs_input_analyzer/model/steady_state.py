@@ -52,7 +52,7 @@ class Window:
 BUFFERED_S = 0.2
 BURST_RATIO = 0.5
 LEAST_CUT_DIVISOR = 8
-# Gaps that are so many times the median one, stand alone, and take half of the time are fills: a shuffle buffer that is filled at
+# Gaps of this many times the median one that stand alone and take half of the time are fills: a shuffle buffer that is filled at
 # the start of each pass of a `repeat` gives its elements in bursts.
 FILL_FACTOR = 10
 FILL_SHARE_RATIO = 0.5

@@ -11,7 +11,7 @@ from cs_input_analyzer.tfdata.op_kinds import KEEPERS
 from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
 
 # Words of a reading error -> what to do.
-_MENDS = {
+_REMEDIES = {
     "Permission denied": "give the user of the job permission to read the named file",
     "something writes to it": "let whatever writes the named file finish first, and read only files that are complete",
     "No space left": "free some space, or set TMPDIR to another folder: file caches and snapshots go there while measuring",
@@ -38,8 +38,10 @@ def corrupt_record(case: Case) -> Iterator[Finding]:
                 continue
             seen.add(what)
             message = f"worker {worker.index} met an element that cannot be read, {worker.message}"
-            mends = [mend for words, mend in _MENDS.items() if words in worker.message]
-            fix = f"{mends[0] if mends else 'write the damaged file again from its source'}; training stops at this element too"
+            remedies = [remedy for words, remedy in _REMEDIES.items() if words in worker.message]
+            fix = (
+                f"{remedies[0] if remedies else 'write the damaged file again from its source'}; training stops at this element too"
+            )
             evidence: dict[str, Scalar] = {"worker": worker.index, "layout": str(measurement.layout)}
             yield finding(None, message, fix, evidence, severity="error")
 
@@ -65,7 +67,7 @@ def errors_ignored(case: Case) -> Iterator[Finding]:
         seen.add(ignored.op)
         count = f"{ignored.dropped} of {ignored.elements} elements"
         message = f"{ignored.op} drops {count} that were looked at; first error: {ignored.error}"
-        fix = "mend the data or the function that fails, and remove ignore_errors; log_warning=True prints each error"
+        fix = "repair the data or the failing function, and remove ignore_errors; log_warning=True prints each error"
         evidence: dict[str, Scalar] = {"elements": ignored.elements, "dropped": ignored.dropped}
         yield finding(ops[ignored.op], message, fix, evidence, severity="error")
 

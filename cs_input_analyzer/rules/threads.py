@@ -86,7 +86,7 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     if stolen is not None and stolen >= STOLEN_RATIO:
         facts.append(f"the hypervisor took {format_ratio(stolen)} of the CPU time")
     if taken is not None and taken >= TAKEN_RATIO:
-        facts.append(f"others had {format_ratio(taken)} of the workers' CPUs")
+        facts.append(f"other programs used {format_ratio(taken)} of the workers' CPUs")
     if facts:
         message = f"the measuring host was busy with something else: {' and '.join(facts)}"
         fix = "measure on an idle or exclusive node"

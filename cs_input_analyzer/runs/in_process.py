@@ -55,7 +55,7 @@ FEWEST_BATCHES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """What was found about a dataset where it is used.
+    """The measurement of a dataset inside the process that uses it.
 
     Attributes:
         isolation: always `none`: nothing kept the rest of this process from taking part.

@@ -1,6 +1,6 @@
 """Watch one training run: between its loop, its recorder and its outputs.
 
-A step costs some microseconds; the verdict is worked out at log steps. A failure in here is said once on the log; then the training
+A step costs some microseconds; the verdict is worked out at log steps. A failure in here is logged once; then the training
 goes on unwatched.
 """
 

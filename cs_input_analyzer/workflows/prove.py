@@ -32,7 +32,7 @@ from cs_input_analyzer.trial.gains import is_beyond
 from cs_input_analyzer.workflows.probing.probing import Probing
 from cs_input_analyzer.workflows.probing.results import Results
 
-# What is said of a fix that more time would have decided.
+# The text about a fix that more time would have decided.
 OUT_OF_TIME = ("no time was left", "longer than there is time", "takes too long")
 # These do side by side what was done one after the other: they gain nothing on one CPU.
 SIDE_BY_SIDE = frozenset(
@@ -179,7 +179,7 @@ def _that_fit(findings: Sequence[Finding], texts: Mapping[str, str]) -> tuple[Fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What the worker reported: by candidate, and `together` of those that were put together."""
+    """The report of the worker: by candidate, and `together` for the combined fixes."""
 
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
     together: Outcomes = field(default_factory=lambda: Outcomes(each=()))
@@ -206,7 +206,7 @@ def _in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout
         return replace(found, why=INTERRUPTED, is_interrupted=True)
     if told.is_over or told.was_late:
         return found
-    ended = told.ended or launched.measurement.workers[0].message or "nobody saw how"
+    ended = told.ended or launched.measurement.workers[0].message or "cause unknown"
     if told.running is None:  # it was not at a fix: the pipeline itself failed this time
         why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {ended}"
         return replace(found, why=why)

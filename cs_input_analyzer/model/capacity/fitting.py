@@ -37,8 +37,6 @@ def fit(
     inside the user's process never feed the model.
 
     Args:
-        pipeline: the pipeline that was measured.
-        measurements: the launches.
         host_cpus: CPUs of the measuring host that the workers could use.
         earlier: rates of launches of earlier runs over those on an idle host.
         is_virtual: the host is a virtual machine, whose neighbours no counter shows.

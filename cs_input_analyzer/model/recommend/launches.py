@@ -34,11 +34,11 @@ KEPT = 0.8
 """The plan of an earlier run is kept while it feeds the accelerator at this probability."""
 
 EQUAL_RATIO, EQUAL_TASKS_RATIO = 0.999, 0.98
-"""Where no launch meets the demand, rates within 0.1 % of the best count as equal, and the one with fewer nodes wins; on these
+"""If no launch meets the demand, rates within 0.1 % of the best count as equal, and the one with fewer nodes wins; on these
 nodes those within 2 %, and the one with fewer tasks wins. More sureness than 2 % is not bought by tasks, either."""
 
 PER_NODE_LIMITS = (limits.MEMORY_BANDWIDTH, limits.HOST_STORAGE, limits.NETWORK_IN, limits.NETWORK_OUT)
-"""What a busy node lets through whoever streams on it."""
+"""The limits of a busy node, whatever streams on it."""
 
 
 class Choice(NamedTuple):
@@ -82,7 +82,7 @@ def choose(problem: PlanningProblem) -> Choice | None:
 
 
 def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
-    """Return the launch to use on so many nodes, whether or not it will do; None if none runs."""
+    """Return the launch to use on `nodes` nodes, whether or not it meets the demand; None if none runs."""
     rates = rates_on(problem, nodes)
     runs = np.isfinite(rates.low)
     if not runs.any():
@@ -104,7 +104,7 @@ def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
 
 
 def tasks_that_feed(problem: PlanningProblem, nodes: int) -> tuple[int, int] | None:
-    """Return the fewest and the most tasks a node that feed the accelerator on so many nodes; None if none does."""
+    """Return the fewest and the most tasks per node that feed the accelerator on `nodes` nodes; None if none does."""
     if problem.needed is None:
         return None
     tasks = problem.tasks[_chances(problem, nodes) >= ENOUGH]
@@ -112,7 +112,7 @@ def tasks_that_feed(problem: PlanningProblem, nodes: int) -> tuple[int, int] | N
 
 
 def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
-    """Return the launch on so many nodes with the fewest tasks (on shared nodes: CPUs) that will do; None if none will."""
+    """Return the launch on `nodes` nodes with the fewest tasks (on shared nodes: CPUs) that meets the demand, or None."""
     if problem.needed is None:
         return None
     least = _least(problem, _chances(problem, nodes) >= ENOUGH)
@@ -156,7 +156,10 @@ def _binding(problem: PlanningProblem, best: Prediction, fastest_of: Callable[[P
 
 
 def rates_on(problem: PlanningProblem, nodes: Ints | int) -> Rates:
-    """Rates of all rows on so many nodes, which broadcast against shape [rows]; -inf, 0 and 0 where a launch cannot run."""
+    """Return the rates of all rows on `nodes` nodes, which broadcast against shape [rows].
+
+    A launch that cannot run has -inf, 0 and 0.
+    """
     launches = problem.launches(nodes)
     workers = launches.input_workers
     runs = (launches.nodes >= 1) & (launches.nodes <= problem.cluster.nodes) & (launches.streaming_nodes >= 1) & (workers >= 1)

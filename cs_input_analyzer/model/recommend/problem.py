@@ -28,7 +28,7 @@ FASTER_RATIO = 1.1
 
 @dataclass(frozen=True, kw_only=True)
 class PlanningProblem:
-    """What is planned for. Arrays have a place for each (tasks per node, CPUs per task) that is considered, shape [rows].
+    """The planning problem. Arrays have a place for each (tasks per node, CPUs per task) that is considered, shape [rows].
 
     Attributes:
         worker_rates: rates of one worker by how many stream on its node and their CPUs. Problems that differ in nothing that one
@@ -105,7 +105,7 @@ class PlanningProblem:
         return np.minimum(enough, self.cluster.nodes)
 
     def launches(self, nodes: Ints | int) -> Launches:
-        """Return the launches of all rows on so many nodes; `nodes` broadcasts against shape [rows]."""
+        """Return the launches of all rows on `nodes` nodes; `nodes` broadcasts against shape [rows]."""
         nodes = np.asarray(nodes)
         one, more = (single_task_nodes(count, self.consumption, self.options) for count in (1, 2))
         return Launches(nodes=nodes, tasks=self.tasks, cpus=self.cpus, single_task_nodes=np.where(nodes == 1, one, more))

@@ -19,11 +19,11 @@ ENOUGH = 0.9
 """A launch feeds the accelerator where its supply reaches the demand with headroom at this probability."""
 
 WORTH_SAYING = 0.6
-"""Below this probability a statement is none: both intervals, or one of them, reach too far."""
+"""Below this probability no verdict is given: one interval or both are too wide."""
 
 MOST_OTHERS_RATIO = 0.3
 MOST_EXTRAPOLATION_RATIO = 10.0
-"""Where others had a larger share of the CPUs, or a launch lies farther beyond what was measured, the confidence is at most
+"""If other programs used a larger share of the CPUs, or a launch lies farther beyond the measurements, the confidence is at most
 `ENOUGH`: the intervals hold the known errors only."""
 
 LEAST_LOG_SPREAD = 1e-9

@@ -12,7 +12,7 @@ from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import format_count, format_ratio
 from cs_input_analyzer.workflows.changes.rates import Pair, disturbance_log, mean
 
-# Of a disturbance that makes a comparison less sure by less, nothing is said.
+# A disturbance that makes a comparison less sure by less is not reported.
 SAID_LOG = 0.02
 
 
@@ -31,7 +31,7 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
     sides = ([m for pair in pairs for m in pair.old], [m for pair in pairs for m in pair.new])
     is_known = [bool(kept_logs(side)) for side in sides]
     if is_known[0] != is_known[1]:
-        found += _unusual("what others had of the CPUs", [None if known else "not recorded" for known in is_known], "recorded")
+        found += _unusual("CPU share of other programs", [None if known else "not recorded" for known in is_known], "recorded")
     for pair in pairs:
         if disturbance_log(pair) > SAID_LOG:
             slowed = [format_ratio(1 - math.exp(mean(kept_logs(side)))) for side in (pair.old, pair.new)]

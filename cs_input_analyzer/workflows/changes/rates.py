@@ -111,7 +111,7 @@ def _words(key: Key) -> str:
 
 # --- what differs by chance ------------------------------------------------------------------------------------------
 
-# Assumption: fresh launches alike differ by so much (one standard deviation), which is worth so many observations. More, and
+# Assumption: equal fresh launches differ by this much (one standard deviation); it counts as this many observations. More, and
 # lighter, than the capacity model assumes: who compares must not cry wolf on a host that nothing is known of. On simulated launches
 # that differ by 0.3 to 15 %, two or three on a side, this called equal runs different in 0 to 11 comparisons of a hundred.
 SPREAD_RATIO, SPREAD_WEIGHT = 0.05, 2
