@@ -55,7 +55,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     need, room = measured.cache_bytes_per_node(case, op), measured.free_bytes_per_node(case)
     if need is None or need > MEMORY_RATIO * room or (maps < measured.COSTLY_RATIO and not is_slow):
         return
-    message = f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
+    message = f"every pass repeats all ops up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
     fix = f"put .cache() after {op.name}{traits.freezing(op, up_to_here, ops)}"
     evidence = {"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)}
     is_worth_it, edits = is_slow or (saved or 0.0) >= LARGE_RATIO, (Edit(kind="insert-cache", op=op.name),)
@@ -153,7 +153,7 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
             what = "draws" if drawn is not None else "draws by seed, if its seeds differ between passes,"
             message = f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly"
         fix = f"put the cache before {random.name}" + (
-            " and split the decoding from what is random" if random is not shuffle and calls(random, "decodes") else ""
+            " and split the decoding from the random part" if random is not shuffle and calls(random, "decodes") else ""
         )
         # Where nothing else lies between.
         after = moved_up(cache, ops) if traits.chain_before(cache, ops)[:1] == (random,) else None
@@ -224,8 +224,8 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
         if is_cheap or (need is not None and need > MEMORY_RATIO * measured.free_bytes_per_node(case)):
             continue
         message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")
-        fix = "split what it decodes from what is random, and put the cache between them" if is_random else "put the cache after it"
-        fix += "" if need is not None else ", where a node has room for what it gives: how much that is was not measured"
+        fix = "split the decoding from the random part, and put the cache between them" if is_random else "put the cache after it"
+        fix += "" if need is not None else ", if a node has room for its result (its size was not measured)"
         is_warning = share is not None and need is not None and not is_random
         swapped = () if is_random else (cache, op)
         yield _misplaced(cache, op, is_warning, message, fix, swapped, case)

@@ -54,7 +54,7 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     size = op.parameters.get("batch_size")
     why, fix, after = f"the batch size of {op.name} is a tensor", "batch by a number that is a constant of the input function", None
     if isinstance(size, int):
-        why, fix = "the last batch may be smaller", "batch with drop_remainder=True, which drops what is left at the end of a pass"
+        why, fix = "the last batch may be smaller", "batch with drop_remainder=True, which drops the rest at the end of a pass"
         after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
     is_full = isinstance(size, int) and op.name in full_batches(case.pipeline.ops)
     if is_full:
@@ -94,13 +94,13 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     # The last op that may change the shape: a shape promised by Python before it does not hold after it.
     made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short] or case.pipeline.ops)[-1:]
     message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
-    fix = "tf.ensure_shape(x, [...]) in the map where the size is fixed, else pad, crop or resize to one size"
+    fix = "tf.ensure_shape(x, [...]) in the map if the size is fixed, else pad, crop or resize to one size"
     if made_by and made_by[0] in short:
-        fix = "drop_remainder=True in it, where what is left over may go"
+        fix = "set drop_remainder=True in it, if the last samples may be dropped"
     elif any(part.kind in ("sparse", "ragged") for part in unknown):
         fix = "make it dense with a fixed shape, to_dense() or to_tensor(shape=...), before the batch"
     elif any(op in python for op in made_by):
-        fix = "say what the Python function gives: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
+        fix = "declare the output of the Python function: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
 
@@ -152,7 +152,7 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     known = "; ".join(facts)
     message = f"Python runs in {op.name}{often}{f' ({known})' if known else ''}"
     fix = "use TensorFlow ops, or do it when the dataset is written"
-    fix += "; until then more tasks with fewer CPUs each" if is_limit else ""
+    fix += "; until then launch more tasks with fewer CPUs each" if is_limit else ""
     evidence: dict[str, Scalar] = {"python_ops": len(found), "calls_per_sample": calls, "share_ratio": share}
     evidence["ceiling_samples_per_s"] = station.samples_per_s if station is not None else None
     enough = COSTLY_RATIO if (calls or 0.0) >= HALF else MOSTLY_RATIO
@@ -203,10 +203,10 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     evidence = {"components": len(wide), "saved_bytes_per_sample": saved, "bytes_per_sample": whole, "saved_ratio": ratio}
     amount = ""
     if saved is not None and whole:
-        amount = f": {format_bytes(whole)} a sample, {format_bytes(whole - saved)} after the cast"
+        amount = f"; the cast shrinks a sample from {format_bytes(whole)} to {format_bytes(whole - saved)}"
     is_half = half is not None and any(part.dtype in ("float32", "float64") for part in wide)
     maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
-    message = several([f"{part.name} is {part.dtype}" for part in wide]) + (f", the model {half}" if is_half else "")
+    message = several([f"{part.name} is {part.dtype}" for part in wide]) + (f"; the model computes in {half}" if is_half else "")
     fix = f"cast them where they are parsed: {several([f'{part.name} to {narrower[part.dtype]}' for part in wide])}"
     fix += SCALING if is_half and half != "bfloat16" else ""
     is_bad = ratio is not None and ratio >= WIDE_RATIO

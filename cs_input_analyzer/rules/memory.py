@@ -63,8 +63,8 @@ def buffers_exceed_memory(case: Case) -> Iterator[Finding]:
     each = f" in each of {tasks} tasks" if tasks > 1 else ""
     held = f", {format_bytes(worst.held_bytes)} so far" if worst.held_bytes else ""
     message = f"{worst.op.name} holds {format_bytes(worst.full_bytes)} when it is full{each}{held}; a node has {format_bytes(room)}"
-    fix = "cache before what decodes, or to a file" if worst.op.kind == "Cache" else "give it a smaller buffer"
+    fix = "cache before the decoding, or to a file" if worst.op.kind == "Cache" else "give it a smaller buffer"
     if worst.op.kind == "Shuffle":
-        fix += ", shuffle before what decodes, or shuffle file names"
+        fix += ", shuffle before the decoding, or shuffle file names"
     evidence = {"held_bytes": round(worst.held_bytes), "full_bytes": worst.full_bytes, "bytes_per_node_when_full": round(need)}
     yield finding(worst.op, message, fix, evidence, is_warning=True)

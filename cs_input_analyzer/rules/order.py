@@ -107,9 +107,9 @@ def late_filter(case: Case) -> Iterator[Finding]:
         names = " and ".join(one.name for one in maps)
         made = "" if is_own else f", which {_call_of(op)} makes,"
         message = f"{op.name}{made} drops {dropped:.0%} of the elements after {names} worked on them"
-        fix = "test what the record itself tells before the costly map, in a filter of its own"
+        fix = "test fields of the record before the costly map, in a filter of its own"
         if not is_own:
-            fix = f"let {_call_of(op)} see only what its choice needs, and do the costly map after it"
+            fix = f"let {_call_of(op)} see only the fields that it needs, and run the costly map after it"
         evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
         yield finding(op, message, fix, evidence, is_warning=wasted >= WASTED_RATIO)
 
@@ -213,13 +213,13 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     first_s, gap_s = min(slow or starts)
     shuffle, count = shuffle_of_samples(case.pipeline.ops)
     fill_s = seconds_before(case, shuffle, count) if shuffle is not None else None
-    cause, fix = "", "see what runs before the first batch"
+    cause, fix = "", "check the ops that run before the first batch"
     if shuffle is not None and fill_s is None:
-        fix += f"; {shuffle.name} takes up to {count:,} elements before it gives one, and what these cost was not measured"
+        fix += f"; {shuffle.name} takes up to {count:,} elements before it gives one, and their cost was not measured"
     filled = shuffle if fill_s is not None and fill_s >= CAUSE_RATIO * first_s else None
     if filled is not None:
         cause = f": {filled.name} fills its buffer of {count:,} elements first"
-        fix = "give the shuffle a smaller buffer, or put it before what is costly"
+        fix = "give the shuffle a smaller buffer, or put it before the costly ops"
     if refilling >= LONG_REFILL_RATIO:
         cause += f"{' and' if cause else ': it does so'} again at each pass, {refilling:.0%} of the accelerator's time"
         fix = f"put .repeat() directly after the shuffle, where the next pass fills it while the last one drains; or {fix}"
@@ -292,7 +292,7 @@ def _ended_for_good(case: Case, end: SteadyState) -> Finding:
     fix = (
         "give from_generator a function that makes a new generator at each call: a generator object is used up after one pass"
         if generator is not None
-        else "use a source that can be read again in each pass, and see which op drops what comes later"
+        else "use a source that can be read again in each pass, and find the op that drops the later elements"
     )
     evidence = {"pass_elements": end.pass_elements, "claims_endless": is_endless(case.pipeline), "passes": end.epochs}
     return finding(generator or repeat or last, message, fix, evidence, severity="error")

@@ -83,7 +83,7 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
         wanted.append(("set-cycle-length", "cycle_length"))
     if isinstance(calls, int) and 0 < calls < better:
         wanted.append(("set-parallelism", "num_parallel_calls"))
-    message = f"{op.name} reads from {counted(now, 'file')} at a time, {better} at a time may draw more"
+    message = f"{op.name} reads from {counted(now, 'file')} at a time, {better} at a time may read faster"
     fix = f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
     fix += ", if you need no order of its elements" if cycle < better else ""
     evidence = {"cycle_length": cycle, "reads_at_once_now": now, "files": most}
@@ -216,7 +216,7 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
     if reads is None:
         fix = f"give it num_parallel_calls={AUTOTUNE}"
         if not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None:
-            fix = f"{fix}, and a cycle_length: what TensorFlow chooses is another one in parallel"
+            fix = f"{fix}, and a cycle_length: TensorFlow chooses another one in parallel"
         return fix, (parallel,)
     if not isinstance(cycle, int) or cycle < reads:
         fix = f"give it cycle_length={reads}, num_parallel_calls={reads}"

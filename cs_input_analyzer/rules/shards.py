@@ -245,7 +245,7 @@ def auto_shard(case: Case) -> Iterator[Finding]:
         message = (
             f"with {_POLICIES[policy]} each of {workers} workers reads and transforms everything and keeps one batch in {workers}"
         )
-        fix = "shard what is cheap to divide (names, keys, indices) yourself, and set the policy OFF" if not files else fix
+        fix = "shard something cheap (names, keys, indices) yourself, and set the policy OFF" if not files else fix
         yield finding(holder, message, fix, evidence, is_warning=True)
     elif files < workers:
         there = f"{files} files" if files else "no files"

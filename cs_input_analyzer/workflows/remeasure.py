@@ -39,7 +39,7 @@ def measured_in_turns(
     while len(chosen) > 1 and not layouts and 2 * shortest_round_s(chosen, launcher) > max_seconds:
         chosen = chosen[:-1]
     if not chosen:
-        raise UsageError("the runs have no launch in common that fits this host; say what to launch: --layouts 1x1x1,1x2x1")
+        raise UsageError("the runs have no launch in common that fits this host; name launches, for example --layouts 1x1x1,1x2x1")
     for layout in chosen:
         problem = misfit(layout, host)
         if problem is not None:
