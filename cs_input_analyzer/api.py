@@ -168,7 +168,7 @@ def analyze(
     progress: analysis.Progress | None = None,
     **choices: Any,
 ) -> Analysis:
-    """Measures an input function and recommends a launch.
+    """Measure an input function and recommend a launch.
 
     Args:
         target: the input function, or its name: `package.module:function`, `path/file.py:function`.
@@ -258,7 +258,7 @@ def _opened_again(again: Relaunch, progress: analysis.Progress) -> contextlib.Ab
 
 @contextlib.contextmanager
 def hidden_in_errors(secrets: Secrets) -> Iterator[None]:
-    """Take secrets out of what is raised: a traceback of the user's function may hold what it was called with."""
+    """Take secrets out of raised errors: a traceback of the user's function may hold its arguments."""
     try:
         yield
     except AnalyzerError as error:
@@ -268,7 +268,7 @@ def hidden_in_errors(secrets: Secrets) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_secrets(*runs: records.Analysis) -> Iterator[None]:
-    """Take the secrets of these runs out of what is raised."""
+    """Take the secrets of these runs out of raised errors."""
     secrets = Secrets()
     for run in runs:
         secrets |= report.secrets_of(run.options, run.pipeline.target)
@@ -337,10 +337,10 @@ def plan(
 
 
 def tune(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()) -> Any:
-    """`dataset`, made faster where that can be proven to change nothing else; the very same object where nothing gains.
+    """Return the dataset, made faster if that provably changes nothing else; the same object if nothing gains.
 
-    For training scripts: nothing is cut off, put on disk, printed, or given another order than it promised. See `tuning` for the
-    arguments, what was done, and what is raised.
+    For training scripts: nothing is cut off, put on disk, printed, or reordered beyond the dataset's promise. See
+    `tuning` for the arguments, the record of the changes, and the errors.
     """
     return tuning(dataset, seconds=seconds, select=select, ignore=ignore).dataset
 
@@ -412,7 +412,7 @@ def _for_here(seconds: float, example: float, **choices: Any) -> Options:
 
 
 def load_analysis(path: str | Path) -> Analysis:
-    """Read a run file, or the run inside a saved HTML report. Raise UsageError naming the file and what is wrong in it."""
+    """Read a run file, or the run inside a saved HTML report. Raise UsageError with the file and its fault."""
     return _public(report.load(path))
 
 

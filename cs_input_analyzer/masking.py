@@ -163,7 +163,7 @@ def _masked_value(key: str, value: Any, found: list[str]) -> Any:
 
 
 def masked_places(params: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield where params hold a mask in place of a secret: the keys and places in lists, and the same as `--set` takes it."""
+    """Yield the places where params hold a mask instead of a secret: the keys and places in lists, and the form for `--set`."""
     pending: list[tuple[tuple[str | int, ...], Any]] = [((), params)]
     while pending:
         place, value = pending.pop()

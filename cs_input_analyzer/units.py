@@ -128,12 +128,12 @@ def parse_estimate(text: str | float) -> Estimate:
 
 
 def format_count(count: float | None) -> str:
-    """`1,234,567`."""
+    """Return `1,234,567`."""
     return MISSING if count is None or not math.isfinite(count) else f"{count:,.0f}"
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 node`, `1,024 nodes`."""
+    """Return `1 node`, `1,024 nodes`."""
     return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
 
 
@@ -152,12 +152,12 @@ def visible(text: str) -> str:
 
 
 def format_rate(per_s: float | None, unit: str = "samples/s") -> str:
-    """`12,346 samples/s`, `85.2 samples/s`: whole numbers from 1000 up, three digits below."""
+    """Return `12,346 samples/s`, `85.2 samples/s`: whole numbers from 1000 up, three digits below."""
     return MISSING if per_s is None or not math.isfinite(per_s) else f"{_digits(per_s)} {unit}"
 
 
 def format_rate_short(per_s: float | None) -> str:
-    """`1,234`, `13.98k`, `1.611M`: four digits, for columns where an interval must stand beside its estimate."""
+    """Return `1,234`, `13.98k`, `1.611M`: four digits, for columns that hold an interval beside its estimate."""
     if per_s is None or not math.isfinite(per_s):
         return MISSING
     scale, letter = 1.0, ""
@@ -172,7 +172,7 @@ def format_rate_short(per_s: float | None) -> str:
 
 
 def format_seconds(seconds: float | None) -> str:
-    """`535 µs`, `3.2 ms`, `4.1 s`, `2 min 05 s`, `1 h 02 min`."""
+    """Return `535 µs`, `3.2 ms`, `4.1 s`, `2 min 05 s`, `1 h 02 min`."""
     if seconds is None or not math.isfinite(seconds):
         return MISSING
     size = abs(seconds)
@@ -191,17 +191,17 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def format_bytes(size: float | None) -> str:
-    """`512 B`, `1.5 KiB`, `128 GiB`: binary units, as for memory."""
+    """Return `512 B`, `1.5 KiB`, `128 GiB`: binary units, as for memory."""
     return _scaled(size, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
 
 
 def format_bytes_per_s(bytes_per_s: float | None) -> str:
-    """`753 MB/s`, `5 GB/s`: decimal units, as for links and file systems."""
+    """Return `753 MB/s`, `5 GB/s`: decimal units, as for links and file systems."""
     return _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
 
 
 def format_ratio(ratio: float | None) -> str:
-    """`12.3 %`. Never rounds to 0 % or 100 % what is not."""
+    """Return `12.3 %`. Only an exact 0 or 1 is shown as 0 % or 100 %."""
     if ratio is None or not math.isfinite(ratio):
         return MISSING
     percent = ratio * 100
@@ -214,7 +214,7 @@ def format_ratio(ratio: float | None) -> str:
 
 
 def format_estimate(value: Estimate | None, form: Callable[[float | None], str] = format_rate) -> str:
-    """`1,234 samples/s (1,200 to 1,270)`: the estimate with its 90 % interval; no interval where the number is exact."""
+    """Return `1,234 samples/s (1,200 to 1,270)`: the estimate with its 90 % interval; no interval if the number is exact."""
     if value is None:
         return MISSING
     whole = form(value.estimate)
@@ -243,7 +243,7 @@ def _positive(text: object, value: float) -> float:
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, or all digits before the point where there are more."""
+    """Return three significant digits, or all digits before the point if there are more."""
     if value == 0:
         return "0"
     if abs(value) >= 999.5:

@@ -49,7 +49,7 @@ def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
 
 
 def spread(first: int, last: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
-    """At most about `most` whole numbers from `first` to `last`, evenly spread on a log scale, with the `wanted` ones inside."""
+    """Return about `most` whole numbers at most, from `first` to `last`, evenly on a log scale, with the `wanted` ones inside."""
     if last < first:
         return ()
     if last - first < most:

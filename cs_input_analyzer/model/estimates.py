@@ -67,7 +67,7 @@ def _between_0_and(angle: float, degrees: float) -> float:
 
 
 def half_width_of_mean(values: Sequence[float] | Vector, of_one: float = 0.0) -> float:
-    """Half the 90 % interval (Student's t) of the mean of independent values; `of_one` where there are fewer than two."""
+    """Return half the 90 % interval (Student's t) of the mean of independent values; `of_one` for fewer than two."""
     count = len(values)
     if count < 2:
         return of_one

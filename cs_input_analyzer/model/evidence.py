@@ -26,18 +26,18 @@ from cs_input_analyzer.tfdata.op_kinds import HANDS_ON, IDLE, KEEPERS, KEEPS_SIZ
 from cs_input_analyzer.tfdata.op_traits import cost_of, length_of, sample_bytes
 from cs_input_analyzer.tfdata.threads import as_run, inside, reader_ops, segments
 
-# Stations that are reading: what the pipeline draws from its files, and what the storage gives.
+# Stations of reading: the readers of the pipeline, and the storage.
 READING: tuple[StationKind, ...] = ("readers", "storage bandwidth", "storage latency")
 # No more reads are opened at once: each holds a thread and a buffer.
 MOST_READS = 64
 # With just as many reads as keep the CPUs busy on average, both wait for each other in turn; twice as many leave the CPUs to set
 # the pace (asymptotic bounds of a closed network: the knee, and well beyond it).
 PAST_THE_KNEE_RATIO = 2
-# More calls pay where there are so many times more.
+# More calls pay if there are this many times more.
 PAYING_RATIO = 1.2
-# From this share of the CPU time on, what ops do is worth doing once, elsewhere or not at all.
+# Above this share of the CPU time, the work of ops is worth moving or avoiding.
 COSTLY_RATIO = 0.2
-# Workers whose bytes of a sample differ by more than this do not tell how many samples there are.
+# If the workers' bytes of a sample differ by more than this, the number of samples is unknown.
 AGREEING_RATIO = 1.5
 
 
@@ -243,7 +243,7 @@ def workers_of(case: Case) -> int | None:
 
 
 def rate_of_worker(case: Case, more_cpus_than: int = 0) -> float | None:
-    """Samples/s of the fastest worker that was measured, of those with more CPUs than so many."""
+    """Return the samples/s of the fastest measured worker, of those with more CPUs than the given number."""
     launches = [launch for launch in case.measurements if launch.layout.cpus_per_task > more_cpus_than]
     rates = [worker.samples_per_s.estimate for m in launches for worker in m.measured_workers if worker.samples_per_s]
     return max(rates, default=None)

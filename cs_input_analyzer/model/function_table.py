@@ -37,9 +37,11 @@ _FUNCTIONS: Mapping[str, tuple[_Fits, tuple[str, ...], tuple[str, ...]]] = {
 
 
 def function_table(pipeline: PipelineGraph, findings: Sequence[Finding], *, is_sharded: bool = False) -> tuple[FunctionUse, ...]:
-    """Return a row for each function, in the order in which a pipeline has them; `advised` is empty if nothing is to be changed.
+    """Return a row for each function, in the order in which a pipeline has them.
 
-    `is_sharded`: workers read their own files, also where Python code or `tf.distribute` and no `shard` sees to it.
+    `advised` is empty if there is nothing to change.
+
+    `is_sharded`: workers read their own files, also if Python code or `tf.distribute` divides them and no `shard` does.
     """
     rows = [_use(name, pipeline.ops, findings) for name in _FUNCTIONS]
     if is_sharded and not any(op.kind == "Shard" for op in pipeline.ops):

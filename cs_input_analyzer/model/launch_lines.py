@@ -28,7 +28,7 @@ PLACEHOLDER_COMMAND = "python run.py --mode=train"
 # Letters of a command in a message.
 SHOWN = 200
 
-# What says which nodes: given twice, Slurm would follow one of both, and the plan is of the other.
+# Options that choose nodes. If one were given twice, Slurm might follow the one that the plan is not for.
 OWN_OPTIONS = {"-p": "--partition", "--partition": "--partition", "-x": "--exclude-nodes", "--exclude": "--exclude-nodes"}
 
 # Runs in every task: TF_CONFIG is made there, because only there the rank is known.
@@ -189,7 +189,7 @@ def _in_each_task(options: Options, command: list[str]) -> list[str]:
 
 
 def _directive(word: str) -> str:
-    """One word of an `#SBATCH` line; sbatch reads quotes there as a shell does, but not line breaks."""
+    """Return one word of an `#SBATCH` line. sbatch reads quotes there as a shell does, but not line breaks."""
     if re.search(r"[\r\n\0]", word):
         raise UsageError(f"an #SBATCH line cannot hold a line break: {word!r}")
     return shlex.quote(word)

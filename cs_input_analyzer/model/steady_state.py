@@ -47,8 +47,8 @@ class Window:
     lag1_autocorrelation: float | None
 
 
-# What buffers gathered before the window comes at once; MSER-5 misses it where it is a few batches among many, and where there are
-# too few for it.
+# Batches that buffers gathered before the window come at once. MSER-5 misses them if they are few among many, or if there are too
+# few batches for it.
 BUFFERED_S = 0.2
 BURST_RATIO = 0.5
 LEAST_CUT_DIVISOR = 8
@@ -79,7 +79,7 @@ def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None
     fills = _fills(gaps)
     if len(fills) > 2:
         return _window(stamps_s, int(fills[0]), int(fills[-1]), *block_means(np.diff(stamps_s[fills]) / np.diff(fills)))
-    if len(fills):  # too few for an interval: what came since the first fill began, which no cut may take off
+    if len(fills):  # too few for an interval: use all since the first fill began, which no cut may remove
         last = int(fills[-1]) if len(fills) > 1 else len(gaps)
         return _window(stamps_s, int(fills[0]), last, *block_means(gaps[fills[0] : last].mean(keepdims=True)))
     cut = max(mser5(gaps), _buffered(stamps_s))
@@ -87,7 +87,7 @@ def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None
 
 
 def _fills(gaps_s: Floats) -> npt.NDArray[np.int64]:
-    """Return the places of the gaps in which a buffer was filled; none where batches come evenly."""
+    """Return the places of the gaps in which a buffer was filled; none if batches come evenly."""
     places = np.flatnonzero(gaps_s > FILL_FACTOR * np.median(gaps_s))
     are_alone = len(places) > 0 and bool(np.all(np.diff(places) > 1))
     return places if are_alone and gaps_s[places].sum() >= FILL_SHARE_RATIO * gaps_s.sum() else places[:0]

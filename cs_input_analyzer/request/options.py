@@ -133,7 +133,7 @@ def as_codes(codes: Any) -> tuple[str, ...]:
 
 
 def as_node_names(nodes: Any) -> tuple[str, ...]:
-    """Names of nodes, from node lists or as `n[1-3],n7`. Raise UsageError."""
+    """Return names of nodes, from node lists or as `n[1-3],n7`. Raise UsageError for other values."""
     lists = [nodes] if isinstance(nodes, str) else _parts("exclude_nodes", nodes)
     return tuple(name for text in lists if text.strip() for name in expand_nodelist(text))
 
@@ -143,7 +143,7 @@ def _layout(layout: Any) -> Layout | None:
 
 
 def _packages(names: Any) -> tuple[str, ...]:
-    """Names of packages as a tuple or as `spacy,horovod`. Raise UsageError for what cannot be one."""
+    """Return names of packages, from a tuple or as `spacy,horovod`. Raise UsageError for an impossible name."""
     packages = _parts("stand_ins", names)
     for name in packages:
         if not all(part.isidentifier() for part in name.split(".")):
@@ -165,10 +165,10 @@ def _iterable(name: str, value: Any) -> Iterable[Any]:
 
 
 def current_from(environ: Mapping[str, str]) -> Layout | None:
-    """Return the launch in use today, where the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set.
+    """Return the launch in use today if the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set.
 
     Raises:
-        UsageError: one of them is no number; also where another is not set.
+        UsageError: one of them is no number, even if another is not set.
     """
     values = {name: environ.get(name, "").strip() for name in SITE_DEFAULTS}
     for name, value in values.items():

@@ -34,13 +34,13 @@ from cs_input_analyzer.workflows.probing.results import Results
 
 # The text about a fix that more time would have decided.
 OUT_OF_TIME = ("no time was left", "longer than there is time", "takes too long")
-# These do side by side what was done one after the other: they gain nothing on one CPU.
+# These edits run work side by side, so they gain nothing on one CPU.
 SIDE_BY_SIDE = frozenset(
     {"parallelize", "set-parallelism", "interleave", "set-cycle-length", "insert-prefetch", "use-private-threads"}
 )
 LEAST_CPUS = 2
 INTERRUPTED = "the run was interrupted"
-# Said of a fix whose proof and gain are not those of a changed source.
+# The text about a fix that was proven as a change of the graph, not of the source.
 OF_GRAPH = "what is proven is the change of the graph"
 NO_PATCH = "no fix that was kept was proven as a change of your source"
 # Edits, and CPUs of a worker -> the most that they can gain there.
@@ -128,7 +128,7 @@ def _cpus_of_worker(plan: LaunchPlan | None, results: Results) -> int:
 
 
 def cpus_needed(finding: Finding) -> int:
-    """Return the CPUs of a worker in which the fix can gain: those of the evidence, at least two, where it works side by side."""
+    """Return the CPUs of a worker in which the fix can gain: those of the evidence, and at least two if it works side by side."""
     if not any(edit.kind in SIDE_BY_SIDE for edit in finding.edits):
         return 1
     seen = finding.evidence.get("cpus_per_task")
@@ -140,7 +140,7 @@ def _is_decided(outcome: Outcome) -> bool:
 
 
 def _with_time(because: str, enough_s: float) -> str:
-    """Return the reason, with the time that would have been enough where there was too little."""
+    """Return the reason, with the time that would have been enough if there was too little."""
     return f"{because}; --max-seconds {enough_s:g} gives it time" if any(text in because for text in OUT_OF_TIME) else because
 
 
@@ -297,7 +297,7 @@ def _contradiction(gain: Estimate | None, most: float | None) -> str:
 def fixes_together(
     candidates: Sequence[Fix], together: Outcomes, layout: Layout, most_gain: MostGain = lambda edits, cpus: None
 ) -> Fixes:
-    """Return what the kept fixes do together; none are kept where that gains more than the costs allow."""
+    """Return the effect of the kept fixes together; none are kept if they gain more than the costs allow."""
     edits = tuple(edit for index in together.kept for edit in candidates[index].candidate.edits)
     most = most_gain(edits, layout.cpus_per_task) if edits else None
     because = (_contradiction(together.gain, most) if edits else "") or _dropped(candidates, together)

@@ -103,7 +103,7 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
 
 
 def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
-    """One for each layout that was launched with all its workers at least once, in the order of the choice."""
+    """Return one row for each layout that was launched with all its workers at least once, in the order of the choice."""
     plan = trial.run.recommendation
     for layout in choice.layouts:
         is_all = plan is not None and layout == plan.streaming
@@ -147,7 +147,7 @@ def pooled(launches: Sequence[Estimate]) -> Estimate:
 
 
 def _predicted(trial: Trial, model: CapacityModel, layout: Layout) -> Prediction:
-    """Every started task streams, so there is no chief."""
+    """Return the prediction of a launch. Every started task streams, so there is no chief."""
     feed = trial.run.options.feed
     return capacity.predict(model, _cluster(trial), layout, single_task_nodes=0, feed=feed, has_chief=False)
 
@@ -289,7 +289,7 @@ def _shape(pipeline: PipelineGraph) -> tuple[object, ...]:
 
 
 def _cached_ratio(measurements: Sequence[Measurement], cache: str) -> float | None:
-    """In most launches: the first one may have filled the cache for those after it."""
+    """Return the share of cached files in most launches: the first one may have filled the cache for later ones."""
     known = [m.page_cache_ratio for m in measurements if m.cache_state == cache and m.page_cache_ratio is not None]
     return median(known) if known else None
 

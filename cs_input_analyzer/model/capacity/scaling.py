@@ -13,9 +13,9 @@ from cs_input_analyzer.model.estimates import NORMAL_95, mean_of, product, quoti
 from cs_input_analyzer.records import CacheChoice, Estimate, Measurement, Scaling, ScalingPoint, WorkerResult
 from cs_input_analyzer.units import format_bytes_per_s, format_ratio
 
-# Nodes that keep at least this part of their rate scale; what the rest lose is looked into.
+# Nodes that keep at least this part of their rate scale; the loss of others is examined.
 SCALES_RATIO = 0.9
-# At least this part of the time that a sample takes longer must be waiting (not CPU, not the run queue) to be the storage's.
+# The storage is the cause if at least this part of a sample's extra time is waiting (not CPU, not the run queue).
 WAITED_SHARE_RATIO = 0.5
 
 

@@ -185,7 +185,7 @@ def check_cluster(cluster: Cluster, options: Options) -> None:
 
 
 def check_single_task_nodes(cluster: Cluster, options: Options) -> None:
-    """Raise UsageError where more single-task nodes are asked for than can be beside one that streams."""
+    """Raise UsageError if the single-task nodes leave no node to stream."""
     single = options.single_task_nodes
     if single is not None and not 0 <= single < cluster.nodes:
         raise UsageError(
@@ -195,7 +195,7 @@ def check_single_task_nodes(cluster: Cluster, options: Options) -> None:
 
 
 def check_streaming_nodes(options: Options) -> None:
-    """Raise UsageError where fewer single-task nodes are asked for than weight streaming needs."""
+    """Raise UsageError for fewer single-task nodes than weight streaming needs."""
     asked = options.single_task_nodes
     if asked is not None and asked < STREAMING_SINGLE_TASK_NODES and streams_weights(None, options):
         raise UsageError(f"--single-task-nodes {asked}: weight streaming needs {STREAMING_SINGLE_TASK_NODES} at least")

@@ -42,7 +42,12 @@ PER_NODE_LIMITS = (limits.MEMORY_BANDWIDTH, limits.HOST_STORAGE, limits.NETWORK_
 
 
 class Choice(NamedTuple):
-    """`chance`: the probability that it reaches the target; None without one. `limited_by`: what to add for more."""
+    """A launch that may be chosen.
+
+    Attributes:
+        chance: the probability that it reaches the target; None without one.
+        limited_by: the resource to add for more.
+    """
 
     best: Prediction
     chance: float | None
@@ -215,7 +220,7 @@ def _first_of_best(problem: PlanningProblem, lows: Floats, wanted: Bools) -> int
 
 
 def _least(problem: PlanningProblem, will_do: Bools) -> int | None:
-    """Return the row of those that will do with the fewest tasks, or, on shared nodes, the fewest CPUs."""
+    """Return the row with the fewest tasks that meets the demand, or, on shared nodes, the fewest CPUs."""
     rows = np.flatnonzero(will_do)
     size = problem.tasks * problem.cpus if problem.options.shared_nodes else problem.tasks
     return int(min(rows, key=lambda row: (size[row], problem.memory_bytes[row], problem.cpus[row]))) if len(rows) else None
@@ -233,12 +238,12 @@ def _predicted(problem: PlanningProblem, nodes: int, row: int) -> Prediction:
 
 
 def _columns(problem: PlanningProblem, nodes: Ints) -> Ints:
-    """One node, the first of several, and in each row `nodes`, shape [3, rows]: between the second and the third rates rise."""
+    """Return one node, the first of several, and in each row `nodes`, shape [3, rows]: between the second and third, rates rise."""
     return np.stack([np.full(nodes.shape, 1), np.full(nodes.shape, problem.first_nodes), nodes])
 
 
 def _fewest_nodes(problem: PlanningProblem, will_do: Callable[[Ints], Bools], most: Ints) -> Ints:
-    """In each row the fewest nodes, at most `most`, that will do; 0 where none will."""
+    """Return in each row the fewest nodes, at most `most`, that meet the demand; 0 if none do."""
     risen = _first_where(problem.first_nodes + 1, most, will_do)
     columns = _columns(problem, risen)
     reaches: Bools = will_do(columns) & (columns <= most)

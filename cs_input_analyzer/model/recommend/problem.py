@@ -21,8 +21,8 @@ STREAMING_SINGLE_TASK_NODES = 2
 """Weight streaming needs so many, at least (quickstart of R1.4: "at least two single task cpu nodes are required")."""
 
 
-# Fewer CPUs than a node has for each task are used where they were seen to be so much faster: threads that share an interpreter's
-# lock.
+# A worker gets fewer CPUs than its share of a node if it was measured to be faster by this factor with fewer. This happens with
+# threads that share an interpreter's lock.
 FASTER_RATIO = 1.1
 
 
@@ -69,7 +69,7 @@ class PlanningProblem:
         return np.array([tasks for tasks, _ in pairs], dtype=np.int64), np.array([cpus for _, cpus in pairs], dtype=np.int64)
 
     def _cpus_of(self, tasks: int, whole: int) -> int:
-        """All CPUs that a node has for each of its tasks, but where a worker of fewer that was probed is clearly faster."""
+        """Return all CPUs that a node has for each of its tasks, or fewer if a probed worker with fewer is clearly faster."""
         probed = {point.cpus for point in self.model.points if self.least_cpus <= point.cpus < whole}
         rates = {cpus: self._rate(tasks, cpus).estimate for cpus in sorted(probed)}
         faster = max(rates, key=lambda cpus: rates[cpus], default=whole)
@@ -87,7 +87,7 @@ class PlanningProblem:
 
     @cached_property
     def memory_bytes(self) -> Ints:
-        """Memory per node; 0 where it is not known."""
+        """Return the memory per node; 0 if unknown."""
         return np.array([memory_bytes(self.model, int(tasks)) or 0 for tasks in self.tasks], dtype=np.int64)
 
     @property
@@ -111,14 +111,17 @@ class PlanningProblem:
         return Launches(nodes=nodes, tasks=self.tasks, cpus=self.cpus, single_task_nodes=np.where(nodes == 1, one, more))
 
     def rates_of_workers(self, launches: Launches) -> Rates:
-        """Rates of one worker of these launches; where the chief takes a task of the node, of a node with one task fewer."""
+        """Return the rates of one worker of these launches.
+
+        If the chief takes a task of the node, one task fewer streams there.
+        """
         beside_chief, whole = self._rates
         is_whole = launches.on_one_node == self.tasks
         return Rates(*(np.where(is_whole, one, other) for one, other in zip(whole, beside_chief, strict=True)))
 
     @cached_property
     def _rates(self) -> tuple[Rates, Rates]:
-        """With one task fewer that streams on the node than there are, and with all."""
+        """Return the rates with all tasks of the node streaming, or with one fewer."""
         found = []
         for fewer in (1, 0):
             rates = [self._rate(int(tasks) - fewer, int(cpus)) for tasks, cpus in zip(self.tasks, self.cpus, strict=True)]

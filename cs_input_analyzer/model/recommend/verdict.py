@@ -44,7 +44,7 @@ def chance(supply: Estimate, needed: Estimate) -> float:
 
 
 def chances(supply: Rates, needed: Estimate) -> npt.NDArray[np.float64]:
-    """P(supply >= needed) of rates side by side; 0 where nothing is supplied."""
+    """Return P(supply >= needed) of rates side by side; 0 for no supply."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.log(supply.estimate / needed.estimate)
         down = np.log(supply.estimate / np.maximum(supply.low, SMALLEST_LOW_RATIO * supply.estimate))

@@ -19,11 +19,12 @@ FIXES = "all fixes applied"
 
 
 def what_if(problem: PlanningProblem, choice: Choice, *, gain: Estimate | None, gain_cpus: int = 1) -> tuple[WhatIf, ...]:
-    """One row for each change that means something here.
+    """Return one row for each change that matters here.
 
     Args:
+        problem: the planning problem.
         gain: rate of one worker with all fixes over the rate without; None leaves that row out.
-        gain_cpus: CPUs of that worker. Where those of the plan have fewer, only workers of at least as many have the gain: a
+        gain_cpus: CPUs of that worker. If those of the plan have fewer, only workers of at least as many have the gain: a
             parallel map gains nothing on one CPU.
     """
     problem = replace(problem, kept=None)

@@ -43,7 +43,7 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
 
 
 def _unusual(name: str, sides: Sequence[object], usual: str) -> list[Difference]:
-    """Return a row where either side is not as usual; what is, is falsy."""
+    """Return a row if either side is not as usual; a usual value is falsy."""
     old, new = (str(side or usual) for side in sides)
     return [Difference(name=name, old=old, new=new)] if any(sides) else []
 

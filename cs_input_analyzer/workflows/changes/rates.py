@@ -87,7 +87,7 @@ def rate_of(launch: Measurement) -> Estimate | None:
 
 
 def _by_key(run: Analysis) -> dict[Key, list[Measurement]]:
-    """Those that delivered; launches that lost a worker only where there is no whole one."""
+    """Return the launches that delivered; those that lost a worker only if there is no whole one."""
     found: dict[Key, list[Measurement]] = {}
     for launch in run.measurements:
         if rate_of(launch) is not None and launch.isolation == "process":
@@ -111,12 +111,12 @@ def _words(key: Key) -> str:
 
 # --- what differs by chance ------------------------------------------------------------------------------------------
 
-# Assumption: equal fresh launches differ by this much (one standard deviation); it counts as this many observations. More, and
-# lighter, than the capacity model assumes: who compares must not cry wolf on a host that nothing is known of. On simulated launches
+# Assumption: equal fresh launches differ by this much (one standard deviation); it counts as this many observations. It is larger,
+# and weighs less, than in the capacity model: a comparison must not raise false alarms on an unknown host. On simulated launches
 # that differ by 0.3 to 15 %, two or three on a side, this called equal runs different in 0 to 11 comparisons of a hundred.
 SPREAD_RATIO, SPREAD_WEIGHT = 0.05, 2
-# Assumption: the same code on the same quiet host, minutes or days apart, differs by so much (one standard deviation) in what holds
-# for a whole run: clock, neighbours, where files lie.
+# Assumption: the same code on the same idle host, minutes or days apart, differs by this much (one standard deviation) in the
+# conditions of a whole run: clock, neighbours, place of the files.
 RUN_SPREAD_RATIO = 0.02
 
 

@@ -38,7 +38,7 @@ def probe_of(layout: Layout, why: str = "") -> LaunchRequest:
 
 
 def misfit(layout: Layout, host: Host, nodes: int = 1) -> str | None:
-    """Why so many nodes like this host cannot launch a layout; None if they can."""
+    """Return why that number of nodes like this host cannot launch a layout; None if they can."""
     if layout.nodes > nodes:
         have = "this host is one" if nodes == 1 else f"there are {nodes} here"
         return f"spans {layout.nodes} nodes, and {have}"

@@ -27,10 +27,10 @@ from cs_input_analyzer.workflows.probing.seconds import (
     shortest_round_s,
 )
 
-# A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
+# A worker holds about half a GiB before it does anything; waiting workers may take this share of the free memory.
 WORKER_RSS_BYTES = 600 * 2**20
 WAITING_SHARE_RATIO = 0.6
-# A launch that fills a node may take so much of its free memory.
+# A launch that fills a node may take this share of its free memory.
 FULL_SHARE_RATIO = 0.9
 # Launches that are only there because they may beat the ones that were measured.
 MOST_NEXT_PROBES = 3
@@ -123,7 +123,7 @@ class Probing:
         return max(1, most)
 
     def measure_next_probes(self, cluster: Cluster) -> None:
-        """One after the other, the layouts that may be faster than all that were measured, as far as the model predicts."""
+        """Measure the layouts that may be faster than all measured ones, one after the other, as far as the model predicts."""
         for _ in range(MOST_NEXT_PROBES):
             layout = capacity.next_probe(self.results.fit(), cluster, self.results.cpu_budget, self._most_tasks(cluster))
             if layout is None:
@@ -135,9 +135,9 @@ class Probing:
                 return
 
     def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:
-        """Measures again with cold files where a node of the plan cannot keep its part of the dataset in memory.
+        """Measure again with cold files if a node of the plan cannot keep its part of the dataset in memory.
 
-        False where that is not so, or the user chose what the cache should hold, or there is no time for it.
+        Return False if it can, if the user chose the state of the cache, or if there is no time.
         """
         files = self.results.pipeline.files if self.results.pipeline else None
         if self._options.cache != "as-is" or self.results.cache == "cold" or files is None:

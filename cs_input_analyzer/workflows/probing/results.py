@@ -98,7 +98,7 @@ class Results:
 
     @property
     def slowest_gap_s(self) -> float:
-        """Seconds from batch to batch of the slowest worker so far; 0 where none delivered."""
+        """Return the batch gap of the slowest worker so far; 0 if none delivered."""
         return max((1 / w.batches_per_s for m in self.measurements for w in m.measured_workers if w.batches_per_s), default=0.0)
 
     @property
@@ -224,9 +224,9 @@ class Results:
     # --- what to show ---------------------------------------------------------------------------------------------------------
 
     def profile_of(self, cpus: int | None) -> Profile | None:
-        """Return where the CPU of one worker went: of this size where that ran, else the last.
+        """Return the CPU costs of one worker: of this size if it ran, else the last.
 
-        A worker that was alone comes before others. One whose parts ran alone, too, comes before its replicates without that.
+        A worker that ran alone comes first. A worker whose parts ran alone, too, comes before its replicates.
         """
 
         def rank(profile: Profile) -> tuple[bool, bool, bool]:
