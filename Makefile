@@ -58,9 +58,10 @@ test-long: $(TEST_STAMP) ## The long tests: whole runs, planted truths, samples,
 test-all: test test-long ## All tests
 
 .PHONY: check
-check: $(DEV_STAMP) truth ## Lint, format check, types, import directions, docs, known truths
+check: $(DEV_STAMP) truth ## Lint, format check, plain words, types, import directions, docs, known truths
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/plain_words.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory docs

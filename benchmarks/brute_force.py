@@ -63,7 +63,7 @@ def node() -> Cluster:
 
 
 def picked(pipeline: PipelineGraph, probes: list[Measurement]) -> str:
-    """The layout with the highest predicted rate of the node; of equals, within a percent, the one with the fewest CPUs."""
+    """Return the layout with the highest predicted rate of the node; of equals, within a percent, the one with the fewest CPUs."""
     model = capacity.fit(pipeline, probes, NODE_CPUS)
 
     def rate(layout: str) -> float:
@@ -143,7 +143,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
 def measured_again(
     launch: Callable[[str], LaunchResult], layouts: set[str], times: int, draw: random.Random
 ) -> dict[str, list[float]]:
-    """Rounds of all of them, each round in an order drawn anew."""
+    """Run rounds of all of them, each round in a new random order."""
     rates: dict[str, list[float]] = defaultdict(list)
     for _ in range(times):
         for layout in draw.sample(sorted(layouts), len(layouts)):

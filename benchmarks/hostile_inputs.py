@@ -91,7 +91,7 @@ class Sort:
 
 @dataclass(slots=True)
 class Outcome:
-    """Of a batch of inputs."""
+    """The results of a batch of inputs."""
 
     inputs: int = 0
     by_command: int = 0
@@ -108,7 +108,7 @@ def _events(folder: Path) -> bytes:
 
 
 def _recorded(content: bytes) -> bytes:
-    """An event file of one record, many times."""
+    """Return an event file of one record, many times."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     file = io.BytesIO()

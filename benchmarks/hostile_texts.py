@@ -139,7 +139,7 @@ def _is_typed(name: str) -> bool:
 
 
 def _filled(value: Any, annotation: Any) -> Any:
-    """The value with a sample in place of each part that is missing or empty."""
+    """Return the value with a sample in place of each part that is missing or empty."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (Union, types.UnionType):
         kind = next((kind for kind in arguments if kind is not type(None)), None)
@@ -258,7 +258,7 @@ def _knot(draw: random.Random, ops: list[dict[str, Any]]) -> None:
 
 
 def _repeat(draw: random.Random, run: dict[str, Any]) -> None:
-    """A list of records that holds one of them many times."""
+    """Make a list of records hold one of them many times."""
     lists = [value for value in run.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
     chosen = draw.choice(lists)
     chosen += [draw.choice(chosen)] * draw.choice(REPEATS)
@@ -270,7 +270,7 @@ def shown(path: Path, other: Path) -> object:
 
 
 def made(path: Path, form: str, other: Path) -> object:
-    """What a user makes of a run: a format, another plan, or a comparison."""
+    """Return one use of a run: a format, another plan, or a comparison."""
     from cs_input_analyzer import api, report
 
     found = report.load(path)

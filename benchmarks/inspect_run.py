@@ -1,8 +1,8 @@
-"""How long `inspect-run` takes on a large log, and how much memory: the target is 1 GB in 10 s, in constant memory.
+"""Time and memory of `inspect-run` on a large log: the target is 1 GB in 10 s, in constant memory.
 
-Three logs of the same size: chatter of a runtime with a step line now and then (what large logs are), step lines alone (the worst
-that they could be), and chatter that mentions checkpoints all the time. Each is read in a process of its own, and so is a tenth of
-it, to see whether memory grows with the size; `floor` is a log of a few lines.
+Three logs of the same size: chatter of a runtime with a step line now and then (like most large logs), step lines alone (the worst
+case), and chatter that mentions checkpoints all the time. Each is read in a process of its own, and so is a tenth of it, to see
+whether memory grows with the size; `floor` is a log of a few lines.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ LOGS: dict[str, Callable[[], Iterator[str]]] = {"chatter": chatter, "step lines 
 
 
 def write(path: Path, lines: Iterator[str], size: int) -> int:
-    """A log of so many bytes. The same text again and again would have steps that do not rise, so it is all written out."""
+    """Write a log of `size` bytes, and return its size.
+
+    It is all written out, because repeated text has steps that do not rise.
+    """
     written = 0
     with path.open("w", buffering=1 << 22) as file:
         while written < size:

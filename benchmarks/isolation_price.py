@@ -1,4 +1,4 @@
-"""What private copies of the user's files cost: the rate of workers on them against workers on the files themselves.
+"""The cost of private copies of the user's files: the rate of workers on them against workers on the files themselves.
 
 Pairs of launches, one of each kind, in random order, of three pipelines: small files that a map reads one by one, where opening
 counts most; records in shards; and a script's kind of function, which writes an index before it reads. Warm files, files that are
@@ -80,7 +80,7 @@ def write(folder: Path) -> None:
 
 @contextlib.contextmanager
 def slowly(folder: Path) -> Iterator[Path | None]:
-    """Yield the folder on a slow file system; None where this machine has none."""
+    """Yield the folder on a slow file system; None if this machine has none."""
     if (why := slowfs.missing()) is not None:
         print(f"no slow file system: {why}")
         yield None

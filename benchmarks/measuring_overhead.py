@@ -1,11 +1,11 @@
-"""How much measuring slows a pipeline: each part of it, and the whole against a bare loop.
+"""The slowdown of a pipeline by measuring: each part of it, and the whole against a bare loop.
 
 The parts are counted on the threads' own clocks: the side thread (counters, snapshots of the model, journal),
 and the stamp of each batch (the sampling loop against the bare loop, in turns, on a dataset that only hands out ready elements).
 The loop of the worker makes no pause: it stays inside TensorFlow until a pass or the window ends.
 
 The pairs are the check: both loops read the same running iterator, alternately, in an order that is turned every time. Before each
-half, batches are drained that the buffers gathered in the pause. Both halves count the same number of batches: whole passes, where
+half, batches are drained that the buffers gathered in the pause. Both halves count the same number of batches: whole passes if
 a pass is short. A window of a fixed time would end in a long gap more often than a window of fixed batches. The slowdown is the
 ratio of seconds per batch, of the clock and of the CPU (which a neighbour on the host disturbs less), with its one-sided upper 90 %
 bound.
@@ -54,7 +54,7 @@ def generator() -> Any:
 
 
 def py_function() -> Any:
-    """A map that calls Python for each sample."""
+    """Return a map that calls Python for each sample."""
 
     def work(value: Any) -> Any:
         return np.sort(np.random.default_rng(int(value) % 97).random(1000)).astype(np.float32)
@@ -64,7 +64,7 @@ def py_function() -> Any:
 
 
 def slices() -> Any:
-    """Iterators that live for milliseconds."""
+    """Return a pipeline with iterators that live for milliseconds."""
 
     def frames(start: Any) -> Any:
         inner = tf.data.Dataset.range(start, start + 20)
@@ -99,7 +99,7 @@ def measured(dataset: Any, iterator: Any, ops: Any, seconds: float, batches: int
 
 
 def bare(loop: Any, batches: int) -> tuple[float, float]:
-    """The same of the bare loop."""
+    """Return the same of the bare loop."""
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     loop(tf.constant(batches))
     return (time.perf_counter() - began_s) / batches, (time.process_time() - began_cpu_s) / batches

@@ -1,10 +1,10 @@
-"""What watching a training costs a step, and how soon a starving one is called.
+"""The cost of watching a training, per step, and the time until a starving one is reported.
 
 Cost: the same loop with and without the monitor, in interleaved pairs; the difference of each pair, by step. The batches are ready,
-so what is left is the loop itself. The share of a 5 ms step is that difference over 5 ms, and once more the paired ratio of loops
-whose steps work for about 5 ms, where the host is quiet enough to tell.
+so only the loop itself is left. The share of a 5 ms step is that difference over 5 ms, and once more the paired ratio of loops
+whose steps work for about 5 ms, if the host is idle enough to tell.
 
-Starvation: a real loop with a thread for the accelerator, which works through what it is given in turn, while the host waits for
+Starvation: a real loop with a thread for the accelerator, which works through its steps in turn, while the host waits for
 input. A batch takes twice as long as a step, so half of the time the accelerator stands still; beside it one whose input keeps up.
 """
 
@@ -41,7 +41,10 @@ def watched(log_dir: str | None = None, **options: Any) -> Wrap:
 
 
 def seconds_of(batches: Iterable[Any], each: Callable[[Any, int], None]) -> tuple[float, float]:
-    """Of the loop by the wall, and of CPU in its thread, which other processes on the host do not lengthen."""
+    """Return the seconds of the loop, by the clock and of CPU in its thread.
+
+    Other processes do not lengthen the latter.
+    """
     began_s, began_cpu_s = time.perf_counter(), time.thread_time()
     for step, _ in enumerate(batches, start=1):
         each(batches, step)
@@ -129,8 +132,10 @@ def slow_input(batches: int, wait_s: float) -> Iterator[Any]:
 
 
 def called_at(wait_s: float, step_s: float, log_every: int, steps: int) -> tuple[int | None, float]:
-    """The step at which the run is first called input-bound (None where it is not), and the share of time by then in which the
-    accelerator truly had nothing to do."""
+    """Return the step at which the run is first called input-bound, and the accelerator's true share of idle time by then.
+
+    The step is None if it is never called so.
+    """
     accelerator, said = Accelerator(step_s), []
     monitor = InputMonitor(slow_input(steps, wait_s), BATCH, console=said.append, environ={})
     began_s = time.perf_counter()

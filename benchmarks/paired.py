@@ -20,7 +20,7 @@ CONFIDENCE = 0.90
 
 
 def arguments(description: str | None, **extra: tuple[type, object, str]) -> argparse.Namespace:
-    """The options of a benchmark: `--json FILE`, and `extra` ones as name=(type, default, help)."""
+    """Return the options of a benchmark: `--json FILE`, and `extra` ones as name=(type, default, help)."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
     for name, (kind, default, text) in extra.items():

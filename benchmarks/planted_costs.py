@@ -26,7 +26,7 @@ HIDDEN = ("inside a full shuffle", "inside slices of a flat_map", "behind group_
 
 
 def pipeline(files: list[str], place: str, planted: Callable[..., Any]) -> Any:
-    """A small image-like pipeline with `planted` at `place`; the op is named by its source line there."""
+    """Return a small image-like pipeline with `planted` at `place`; the op is named by its source line there."""
     import tensorflow as tf
 
     if place in HIDDEN:

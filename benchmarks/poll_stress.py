@@ -46,7 +46,7 @@ class Poll:
 
 @dataclass(slots=True)
 class Poller:
-    """Polls the iterator that it is told, one poll at a time, from a thread of its own."""
+    """Poll the given iterator, one poll at a time, from a thread of its own."""
 
     per_s: float
     polls: list[Poll] = field(default_factory=list)
@@ -375,7 +375,7 @@ def verdict(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Run all cases, or in a child the one that it is told."""
+    """Run all cases, or in a child the given one."""
     options = arguments(
         __doc__,
         iterators=(int, 10_000, "made and ended inside one pass; the cases of Python share it"),

@@ -1,13 +1,13 @@
-"""How wrong are predictions for launches that nobody probed?
+"""The error of predictions for launches that were not probed.
 
-Of every pipeline (the samples, and those of known truth) some launches are probes, as an analysis makes them, and others are held
-out; all are fresh processes, in one random order. The capacity model of the probes says what the others deliver. Beside it stands
+Some launches of every pipeline (the samples, and those of known truth) are probes, as an analysis makes them, and others are held
+out; all are fresh processes, in one random order. The capacity model of the probes predicts the others. Beside it stands
 the method of the vendor's old tool: fill the node with a few values of CPUs per task, take the mean rate per CPU, scale linearly.
 
 A second part gives each worker a quarter of a CPU by a control-group quota, so that a host of two CPUs becomes a node of eight:
 one and four workers are probed, others held out.
 
-What was measured is kept whole in the JSON file: `--replay` asks the model as it is now about an earlier run's launches.
+All measurements are kept in the JSON file: `--replay` asks today's model about an earlier run's launches.
 """
 
 from __future__ import annotations

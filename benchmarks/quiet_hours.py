@@ -1,9 +1,9 @@
-"""Does a run of one hour foretell what undisturbed hours deliver? The saved occasions, judged by rates as they were measured.
+"""Does a run of one hour predict the rates of undisturbed hours? The saved occasions, judged by rates as they were measured.
 
     python -m benchmarks.quiet_hours [--json OUT]
 
-The truth of a launch is what other quiet hours of the same host delivered, between two of its starts. In a quiet hour others had at
-most 5 % of the CPUs, by the kernel's account. No correction is part of the truth. Each hour, busy ones too, is fitted by the model
+The truth of a launch is its rate in other quiet hours of the same host, between two of its starts. In a quiet hour other programs
+used at most 5 % of the CPUs, by the kernel's account. No correction is part of the truth. Each hour, busy or not, is fitted by the
 as it is now, and predicts launches of an idle host. Plans are for 20 demands, from half a worker's worth to twenty, on 16 nodes of
 64 CPUs. A plan holds if its supply by the truth, in proportion to its workers, reaches the demand.
 """
@@ -55,7 +55,7 @@ class Hour:
     """One pipeline at one hour. `rates`: by layout, of each launch."""
 
     others_ratio: float
-    is_told: bool  # what others had is known of each launch
+    is_told: bool  # the share of other programs is known for each launch
     launches: tuple[Measurement, ...]
     rates: dict[Layout, list[float]]
     cpus: int
@@ -145,7 +145,7 @@ def _truth(hours: Sequence[Hour]) -> dict[Layout, list[float]]:
 
 
 def _predicted(model: CapacityModel, cpus: int, layout: Layout) -> Estimate:
-    """Return what a launch is said to deliver on an idle host like the one that measured."""
+    """Return the predicted rate of a launch on an idle host like the one that measured."""
     idle = replace(NODES, nodes=1, cpus_per_node=cpus)
     return capacity.predict(model, idle, layout, single_task_nodes=0, feed="first-come", has_chief=False).samples_per_s
 

@@ -88,7 +88,7 @@ class Simulated:
 
 
 def healthy(seed: int, *, is_long: bool = False) -> Plant:
-    """The input is always there in time. Its hiccups are shorter than what is buffered."""
+    """Return the input is always there in time. Its hiccups are shorter than what is buffered."""
     draw = random.Random(f"{seed} {is_long}")
     spacing = SPACINGS[seed % len(SPACINGS)]
     lines = draw.randint(*((150, 600) if spacing == 1 else (60, 200)))
@@ -126,7 +126,7 @@ def healthy(seed: int, *, is_long: bool = False) -> Plant:
 
 
 def starved(seed: int) -> Plant:
-    """Waits at regular steps (a shuffle buffer that is filled again), at random ones (a file system), or after each burst."""
+    """Wait at regular steps (a shuffle buffer that is filled again), at random ones (a file system), or after each burst."""
     draw = random.Random(seed)
     spacing = SPACINGS[seed % len(SPACINGS)]
     kind = draw.choice(["regular", "random", "bursts"]) if spacing > 1 else draw.choice(["regular", "random"])
@@ -203,7 +203,7 @@ def rates(plant: Plant, read_s: Times) -> Iterator[tuple[int, float, float, floa
 
 
 def write(plant: Plant, simulated: Simulated, folder: Path) -> Path:
-    """The log, or the folder of events with its checkpoints."""
+    """Return the log, or the folder of events with its checkpoints."""
     if plant.form == "events":
         write_events(plant, simulated, folder / "events.out.tfevents.1740787200.host")
         if plant.has_lines:

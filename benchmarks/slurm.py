@@ -1,10 +1,11 @@
-"""What Slurm as the engine costs, on a private cluster of virtual nodes on this host.
+"""The cost of Slurm as the engine, on a private cluster of virtual nodes on this host.
 
     overhead     of one launch: from its start to its result, without TensorFlow's import and the sampling itself (target: 5 s)
     collecting   the journals of 10,000 workers from the shared folder (target: 2 s, and memory that does not grow with them)
     storage      a pipeline that only reads, over 1 to 3 nodes on one slow file system: its ceiling against the truth
 
-Virtual nodes share this host's CPUs, so the first says at most what a cluster would. Needs Slurm's daemons (`tests/slurm`).
+Virtual nodes share this host's CPUs, so the first says at most what a cluster would. Needs Slurm's daemons
+(`tests/slurm`).
 """
 
 from __future__ import annotations
@@ -113,14 +114,14 @@ def launcher(*, cpus: int, nodes: int) -> Iterator[SlurmLauncher]:
 
 
 def overhead_s(engine: SlurmLauncher, window_s: float = 3.0) -> float:
-    """What a launch of one worker takes beyond importing, building, and the window."""
+    """Return the time of a launch of one worker beyond importing, building, and the window."""
     began_s = time.monotonic()
     found = launched(engine, BUSY, None, "1x1x1", window_s=window_s)
     return time.monotonic() - began_s - found.starting_s - window_s
 
 
 def storage(times: int) -> dict[str, Any]:
-    """The truth is what the file system was told to give."""
+    """Compare the measured ceiling with the rate that the file system was set to."""
     source = Path(tempfile.mkdtemp(prefix="files_"))
     launches: list[Measurement] = []
     try:
@@ -145,7 +146,7 @@ def storage(times: int) -> dict[str, Any]:
 
 
 def collecting(workers: int) -> dict[str, Any]:
-    """Reads simulated journals, as workers write them for a launch of so many."""
+    """Read simulated journals, as workers of a large launch write them."""
     folder = Path(tempfile.mkdtemp(prefix="results_"))
     try:
         counters, tasks, file_bytes = CounterReader().read(), [], 0

@@ -1,4 +1,4 @@
-"""What is each term of the capacity model worth? Every gate once more without it.
+"""The value of each term of the capacity model: every gate once more without it.
 
     python -m benchmarks.terms [--seeds N] [--only NAME,…] [--json OUT]
 
@@ -65,8 +65,10 @@ def _line(size: float, grown: float, larger: float) -> float:
 
 TERMS: dict[str, Patch] = {
     "nothing": contextlib.nullcontext,
-    "what others had": _both(without(idle, "kept_ratio", lambda worker, layout: 1.0), without(assumptions, "OTHERS_SHARE", 0.0)),
-    "the error of what others had": without(assumptions, "OTHERS_SHARE", 0.0),
+    "the share of other programs": _both(
+        without(idle, "kept_ratio", lambda worker, layout: 1.0), without(assumptions, "OTHERS_SHARE", 0.0)
+    ),
+    "the error of that share": without(assumptions, "OTHERS_SHARE", 0.0),
     "Amdahl's law between probes": without(rates, "_amdahl", _line),
     "error of shapes": assumed(shape=0.0),
     "launch spread": assumed(launch=0.0),

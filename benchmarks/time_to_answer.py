@@ -1,6 +1,7 @@
-"""How long a user waits: `demo`, and `analyze` of each sample pipeline with its defaults; start of the process to its end.
+"""The waiting time of a user: `demo`, and `analyze` of each sample pipeline with its defaults.
 
-The data are written before, and read into the page cache. `whole` holds what no budget counts: starting Python, writing the report.
+It is measured from start to end of the process. The data are written before, and read into the page cache. `whole`
+includes the time outside the budget: starting Python, writing the report.
 """
 
 from __future__ import annotations

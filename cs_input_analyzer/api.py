@@ -49,7 +49,7 @@ class _Shown:
     __slots__ = ()
 
     def to_html(self: Any, path: str | Path) -> None:
-        """Writes the self-contained page."""
+        """Write the self-contained page."""
         report.write_report(path, report.render(self, "html"), "html")
 
     def _repr_markdown_(self: Any) -> str:
@@ -64,7 +64,7 @@ class Analysis(_Shown, records.Analysis):
     """A run, with the ways to write it down. `print` shows the report of the console, `repr` one line."""
 
     def to_json(self, path: str | Path) -> None:
-        """Writes the run file that `load_analysis` and `cs_input_analyzer report` read."""
+        """Write the run file that `load_analysis` and `cs_input_analyzer report` read."""
         report.write_report(path, report.render(self, "json"), "json")
 
     def to_csv(self, path: str | Path, table: str | None = None) -> None:
@@ -74,17 +74,17 @@ class Analysis(_Shown, records.Analysis):
         report.write_report(path, report.render(self, "csv"), "csv")
 
     def validate(self, *, progress: analysis.Progress | None = None, **choices: Any) -> Analysis:
-        """This run with its `validation`: real workers launched here or on Slurm's nodes, beside what was predicted for them.
+        """Return this run with its `validation`: real workers, here or on Slurm's nodes, beside the predictions for them.
 
-        Imports and runs the code that the run names: of a file that `load_analysis` read, trust its origin first.
+        This imports and runs the code that the run names. For a file that `load_analysis` read, trust its origin first.
 
         Args:
-            choices: the options of the command `validate`: `layouts` (without them the recommended one, its part that fits, and its
+            choices: the options of the command `validate`: `layouts` (default: the recommended one, its part that fits, and its
                 neighbours), `rounds` (3), `max_seconds` (120), `cpus` (as many as in the run), `launcher="slurm"` and its own.
-                `set`: texts `key=value` of params that a file does not hold, as they are secrets.
+                `set`: texts `key=value` of params that a file does not hold, because they are secrets.
 
         Raises:
-            As the function `analyze`; Interrupted holds the run with what was measured.
+            As the function `analyze`; Interrupted holds the run with the measurements so far.
         """
         with _shown(progress, choices.get("max_seconds", VALIDATE_SECONDS)) as shown:
             found = validate(self, progress=shown, **choices)
@@ -93,16 +93,16 @@ class Analysis(_Shown, records.Analysis):
         return found
 
     def plan(self, *, cluster: Cluster | Mapping[str, Any] | str | Path | None = None, **choices: Any) -> Analysis:
-        """This run planned again: the verdict, the launch and its alternatives for what is given here. Nothing is measured.
+        """Return this run planned again for the options given here. Nothing is measured.
 
         Args:
-            cluster: as for the function `analyze`; `local` is the machine that measured. Without it that of the run, on which
-                `nodes`, `cpus_per_node` and its other sizes win.
-            choices: the options of `analyze` about the demand, the cluster, the launch and its lines; those left out stay as they
-                are in this run, which is named as the `parent`.
+            cluster: as for the function `analyze`; `local` is the machine that measured. Default: the cluster of the run, whose
+                sizes `nodes`, `cpus_per_node` and others replace.
+            choices: the options of `analyze` about the demand, the cluster, the launch and its lines. The others stay as in this
+                run, which becomes the `parent`.
 
         Raises:
-            UsageError: a choice that cannot be, or a cluster on which no launch of this pipeline can run.
+            UsageError: an invalid choice, or a cluster on which no launch of this pipeline can run.
         """
         return plan(self, cluster=cluster, **choices)
 
@@ -124,12 +124,13 @@ def compare(
     progress: analysis.Progress | None = None,
     **choices: Any,
 ) -> Comparison:
-    """What changed between two runs beyond noise: two analyses, or the files that they were written to.
+    """Return the changes between two runs beyond noise: two analyses, or the files that they were written to.
 
     Args:
-        measure: launch both input functions again, in turns, on this host, so that neither meets a quieter one. Imports and runs
-            the code that the runs name: of files, trust their origin first. What follows is of these launches.
-        choices: `layouts` (without them what both have measured), `rounds`, `max_seconds`, `cpus`, `set`, as for
+        old, new: the runs.
+        measure: launch both input functions again, in turns, on this host, so that both meet the same conditions. It imports and
+            runs the code that the runs name; trust the origin of files first. The result is about these launches.
+        choices: `layouts` (default: those that both have measured), `rounds`, `max_seconds`, `cpus`, `set`, as for
             `Analysis.validate`.
 
     Raises:
@@ -167,7 +168,7 @@ def analyze(
     progress: analysis.Progress | None = None,
     **choices: Any,
 ) -> Analysis:
-    """Measures an input function and recommends a launch.
+    """Measure an input function and recommend a launch.
 
     Args:
         target: the input function, or its name: `package.module:function`, `path/file.py:function`.
@@ -257,7 +258,7 @@ def _opened_again(again: Relaunch, progress: analysis.Progress) -> contextlib.Ab
 
 @contextlib.contextmanager
 def hidden_in_errors(secrets: Secrets) -> Iterator[None]:
-    """Take secrets out of what is raised: a traceback of the user's function may hold what it was called with."""
+    """Take secrets out of raised errors: a traceback of the user's function may hold its arguments."""
     try:
         yield
     except AnalyzerError as error:
@@ -267,7 +268,7 @@ def hidden_in_errors(secrets: Secrets) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_secrets(*runs: records.Analysis) -> Iterator[None]:
-    """Take the secrets of these runs out of what is raised."""
+    """Take the secrets of these runs out of raised errors."""
     secrets = Secrets()
     for run in runs:
         secrets |= report.secrets_of(run.options, run.pipeline.target)
@@ -276,7 +277,7 @@ def _without_secrets(*runs: records.Analysis) -> Iterator[None]:
 
 
 def validate(found: records.Analysis, *, progress: analysis.Progress, **choices: Any) -> Analysis:
-    """The validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
+    """Return the validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
     again = read_relaunch((found,), VALIDATE_CHOICES, choices)
     with _without_secrets(*again.runs), _opened_again(again, progress) as opened:
         trial = Trial(
@@ -303,7 +304,7 @@ def plan(
     mistakes: Mistakes | None = None,
     **choices: Any,
 ) -> Analysis:
-    """A saved run planned again, see `Analysis.plan`. `path`: the file that it was read from."""
+    """Return a saved run planned again, see `Analysis.plan`. `path`: the file that it was read from."""
     noted = Mistakes() if mistakes is None else mistakes
     short = [name for name, field in SHORT.items() if field in replan.CHOICES]
     known = known_among(choices, (*short, *replan.CHOICES), noted)
@@ -336,10 +337,10 @@ def plan(
 
 
 def tune(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()) -> Any:
-    """`dataset`, made faster where that can be proven to change nothing else; the very same object where nothing gains.
+    """Return the dataset, made faster if that provably changes nothing else; the same object if nothing gains.
 
-    For training scripts: nothing is cut off, put on disk, printed, or given another order than it promised. See `tuning` for the
-    arguments, what was done, and what is raised.
+    For training scripts: nothing is cut off, put on disk, printed, or reordered beyond the dataset's promise. See
+    `tuning` for the arguments, the record of the changes, and the errors.
     """
     return tuning(dataset, seconds=seconds, select=select, ignore=ignore).dataset
 
@@ -371,21 +372,23 @@ def recommend_for(
     headroom: float = 0.1,
     seconds: float = RECOMMEND_SECONDS,
 ) -> Recommendation:
-    """What a `tf.data.Dataset` gives where it is used, in this process, and what is to be said about it.
+    """Measure a `tf.data.Dataset` in this process, and return its rate with recommendations.
 
-    For training scripts and notebooks, before training begins. It reads the dataset itself, through an iterator of its own: a
-    source that can be read only once loses elements, and the next order that `shuffle` gives is another one. What it finds is
-    marked `isolation: none` and is no launch plan; `analyze` measures a function in processes of their own, and makes one.
+    Use it in training scripts and notebooks, before training begins. It reads the dataset itself, through an iterator
+    of its own. So a source that can be read only once loses elements, and the next order of `shuffle` differs. The
+    result is marked `isolation: none` and is no launch plan. `analyze` measures a function in separate processes, and
+    makes a plan.
 
     Args:
+        dataset: the dataset of the training.
         demand: samples per second that the accelerator takes; or `step_time` in seconds, with `batch_size`.
-        samples_per_element: how many samples one element holds, where the dataset does not say.
-        headroom: what is to be left over, as a ratio of the demand.
-        seconds: for reading, about.
+        samples_per_element: how many samples one element holds, if the dataset does not say.
+        headroom: the reserve to leave, as a ratio of the demand.
+        seconds: time for reading, about.
 
     Raises:
-        UsageError: not a `tf.data.Dataset`, a number that makes no sense or contradicts the dataset, or a dataset that cannot be
-            read here (says why).
+        UsageError: not a `tf.data.Dataset`, an invalid number or one that contradicts the dataset, or a dataset that cannot be
+            read here (with the reason).
     """
     counts = {"batch_size": batch_size, "samples_per_element": samples_per_element}
     options = _for_here(seconds, RECOMMEND_SECONDS, demand=demand, step_time=step_time, headroom_ratio=headroom, **counts)
@@ -394,7 +397,10 @@ def recommend_for(
 
 
 def _for_here(seconds: float, example: float, **choices: Any) -> Options:
-    """The options of what is done inside this process. Raises UsageError: all that is wrong with them, or with the seconds."""
+    """Return the options of a measurement inside this process.
+
+    Raise UsageError for all mistakes in them, or in the seconds.
+    """
     mistakes = Mistakes()
     with mistakes:
         if not 0 < typed("seconds", seconds, float) < math.inf:
@@ -406,7 +412,7 @@ def _for_here(seconds: float, example: float, **choices: Any) -> Options:
 
 
 def load_analysis(path: str | Path) -> Analysis:
-    """Reads a run file, or the run inside a saved HTML report. Raises UsageError naming the file and what is wrong in it."""
+    """Read a run file, or the run inside a saved HTML report. Raise UsageError with the file and its fault."""
     return _public(report.load(path))
 
 
@@ -420,7 +426,7 @@ def _as(public: type[Public], found: Any) -> Public:
 
 @contextlib.contextmanager
 def _shown(progress: analysis.Progress | None, max_seconds: float) -> Iterator[analysis.Progress]:
-    """The caller's function; without one a bar that lasts as long as the run does in a notebook, and nothing elsewhere."""
+    """Yield the caller's function; without one a bar that lasts as long as the run does in a notebook, and nothing elsewhere."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if progress is not None or not hasattr(shell, "kernel"):
         yield progress or (lambda what, spent_ratio: None)

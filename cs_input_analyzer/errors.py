@@ -20,9 +20,10 @@ class AnalyzerError(Exception):
 
 
 class UsageError(AnalyzerError):
-    """An option, a file or a number that the user can put right (exit 2).
+    """An option, a file or a number that the user can correct (exit 2).
 
-    `lines`: one sentence for each mistake, where several were found together; empty where the message is of one.
+    Attributes:
+        lines: one sentence for each mistake, if several were found together; empty if the message is of one.
     """
 
     exit_code = 2
@@ -57,7 +58,7 @@ class LaunchError(AnalyzerError):
 
 
 class Interrupted(AnalyzerError):
-    """Ctrl-C or SIGTERM (exit 130). `analysis` holds what was measured before it; None when nothing was."""
+    """Ctrl-C or SIGTERM (exit 130). `analysis` holds the measurements before it; None if there are none."""
 
     exit_code = 130
     analysis: object | None = None
@@ -81,10 +82,11 @@ class Mistakes:
         return isinstance(error, UsageError)
 
     def note(self, message: str) -> None:
+        """Add a mistake."""
         self._found.append(UsageError(message))
 
     def raise_any(self) -> None:
-        """Raises the only one as it is, and several as one UsageError that has a line for each."""
+        """Raise the only one as it is, and several as one UsageError that has a line for each."""
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:
@@ -104,7 +106,10 @@ def check_text(what: str, name: str, kind: type[UsageError] = UsageError) -> Non
 
 
 def typed(name: str, value: Any, hint: Any) -> Any:
-    """`value` where it is of that type; a path becomes its text, a number of numpy's one of Python's. Raises UsageError."""
+    """Return the value if it is of that type. Raise UsageError if it is not.
+
+    A path becomes its text, and a number of numpy's becomes one of Python's.
+    """
     import msgspec
 
     if isinstance(value, os.PathLike):

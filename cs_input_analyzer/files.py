@@ -20,8 +20,11 @@ PRIVATE, USUAL = 0o600, 0o666
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder of this tool. Where it cannot be written to, as in a container without a home, return a folder
-    among the temporary ones that nobody else can write to."""
+    """Return the user's cache folder of this tool.
+
+    If it cannot be written to, as in a container without a home, return a temporary folder that only this user can
+    write to.
+    """
     import platformdirs
 
     folder = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
@@ -64,7 +67,7 @@ def write_text_atomically(path: Path | str, text: str, *, is_private: bool = Fal
 
 
 def check_writable(path: Path | str) -> Path:
-    """The file that `path` leads to. Cheap enough to ask before measuring for a minute. Raises UsageError as writing does."""
+    """Return the file that `path` leads to. Cheap enough to ask before measuring for a minute. Raise UsageError as writing does."""
     try:
         if _is_stream(Path(path)):
             return Path(path)
@@ -86,8 +89,11 @@ def check_writable(path: Path | str) -> Path:
 
 
 def _foreign_link(path: Path) -> int | None:
-    """The user who made this link, where that is neither us nor the owner of the folder and everybody may make links there, as in
-    /tmp: what it leads to is not the user's choice. None for all else. (The rule of Linux' `protected_symlinks`.)"""
+    """Return the user who made this link, if its target may be that user's trap. Return None otherwise.
+
+    A link is suspect if its maker is neither this user nor the owner of the folder, and everybody may make links there,
+    as in /tmp. (This is the rule of Linux' `protected_symlinks`.)
+    """
     if not path.is_symlink():
         return None
     folder, owner = path.parent.stat(), path.lstat().st_uid
@@ -97,7 +103,10 @@ def _foreign_link(path: Path) -> int | None:
 
 
 def _is_stream(path: Path) -> bool:
-    """A device, a pipe, or one of this process's own open files (`/dev/stdout`), which a rename would take away from its reader."""
+    """Return whether a path is a device, a pipe, or an open file of this process (`/dev/stdout`).
+
+    A rename would take it away from its reader.
+    """
     is_open_file = str(path).startswith(("/dev/fd/", "/dev/std", "/proc/self/fd/"))
     return is_open_file or (path.exists() and not path.is_file() and not path.is_dir())
 

@@ -41,7 +41,7 @@ GONE: Mapping[Kind, Mapping[str, str]] = {
         "summary": "use --format json; `verdict`, `supply`, `recommendation` and `findings` hold the answer.",
     },
 }
-"""What to do instead, by the word that users type: `--soak`, `reference`, `log`."""
+"""The replacement, by the word that users type: `--soak`, `reference`, `log`."""
 
 
 def gone_message(kind: Kind, word: str) -> str | None:

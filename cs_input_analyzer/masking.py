@@ -126,7 +126,7 @@ def is_secret(key: str, value: object) -> bool:
 
 
 def _words_of(key: str) -> list[str]:
-    """The words of the last part of a dotted path, in small letters; before them that of a section of secrets, if any."""
+    """Return the words of the last part of a dotted path, in small letters; before them that of a section of secrets, if any."""
     *sections, last = key[-_LONGEST_KEY:].split(".")
     outer = [words[-1] for section in sections if (words := _split(section)) and words[-1] in _SECRET]
     return [*outer[:1], *_split(last)]
@@ -137,7 +137,7 @@ def _split(text: str) -> list[str]:
 
 
 def _is_name(value: str) -> bool:
-    """Whether a text reads like a name of code or data: `image/encoded`, `train_v2`."""
+    """Return whether a text reads like a name of code or data: `image/encoded`, `train_v2`."""
     return len(value) <= _LONGEST_NAME and all(_PIECE.fullmatch(piece) for piece in _BETWEEN.split(value))
 
 
@@ -163,7 +163,7 @@ def _masked_value(key: str, value: Any, found: list[str]) -> Any:
 
 
 def masked_places(params: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield where params hold a mask in place of a secret: the keys and places in lists, and the same as `--set` takes it."""
+    """Yield the places where params hold a mask instead of a secret: the keys and places in lists, and the form for `--set`."""
     pending: list[tuple[tuple[str | int, ...], Any]] = [((), params)]
     while pending:
         place, value = pending.pop()
@@ -187,7 +187,7 @@ def masked_command(text: str) -> tuple[str, Secrets]:
 
 
 def _split_command(text: str) -> tuple[list[str], bool]:
-    """The words of a command line, and whether a shell could read it."""
+    """Return the words of a command line, and whether a shell could read it."""
     if len(text) <= LONGEST_COMMAND:
         with contextlib.suppress(ValueError):  # an open quote
             return shlex.split(text), True

@@ -41,7 +41,7 @@ _ESTIMATE = re.compile(_NUMBER + r"[xX×]?\s*(?:(?:\+-|\+/-|±)\s*(?P<percent>[0
 
 
 def parse_per_s(text: str | float) -> float:
-    """Samples per second from what a user writes: `7000`, `7,000`, `7k`, `1.5M`, `7000/s`, `7k samples/s`.
+    """Return samples per second from what a user writes: `7000`, `7,000`, `7k`, `1.5M`, `7000/s`, `7k samples/s`.
 
     Raises:
         UsageError: not such a number. Whether one can be a rate is for others to say.
@@ -51,10 +51,12 @@ def parse_per_s(text: str | float) -> float:
 
 
 def parse_seconds(text: str | float) -> float:
-    """Seconds from what a user writes: `0.16`, `0.16s`, `160ms`, `2min`, `1h`.
+    """Return seconds from what a user writes: `0.16`, `0.16s`, `160ms`, `2min`, `1h`.
+
+    The caller checks the limits.
 
     Raises:
-        UsageError: not such a time. Whether it is long enough is for others to say.
+        UsageError: not a number of seconds.
     """
     value, match = _read(_DURATION, text, "not a number of seconds", "0.16, 160ms or 2min")
     unit = match["unit"] or "s"
@@ -62,7 +64,7 @@ def parse_seconds(text: str | float) -> float:
 
 
 def _read(pattern: re.Pattern[str], text: str | float, what: str, examples: str) -> tuple[float, re.Match[str]]:
-    """The number, `7000`, `7,000` or `1e3`, and what else the pattern found; a comma may only stand before three digits."""
+    """Return the number, `7000`, `7,000` or `1e3`, and what else the pattern found; a comma may only stand before three digits."""
     written = str(text)
     # To try a pattern takes the square of the digits, and the cube of spaces in a row.
     match = pattern.fullmatch(" ".join(written.split())) if len(written) <= LONGEST_NUMBER else None
@@ -75,7 +77,7 @@ def _read(pattern: re.Pattern[str], text: str | float, what: str, examples: str)
 
 
 def parse_bytes(text: str | int | float) -> int:
-    """Bytes from what a user writes: `128GiB` (2^30), `128GB` (10^9), `1.5TiB`, or a bare number of bytes, a million or more.
+    """Return bytes from a user's text: `128GiB` (2^30), `128GB` (10^9), `1.5TiB`, or a million or more without a unit.
 
     Raises:
         UsageError: not a size, not positive, a bare `128`, or a bare `128G`, which means 10^9 to some tools and 2^30 to Slurm.
@@ -92,9 +94,9 @@ def parse_bytes(text: str | int | float) -> int:
 
 
 def parse_bytes_per_s(text: str | int | float) -> float:
-    """Bytes per second from `5GB/s`, `800MiB/s`, or a link speed in bits (`100Gb/s`, `100Gbit/s`, `100Gbps`); bare numbers are B/s.
+    """Return bytes per second from `5GB/s`, `800MiB/s`, or a link speed in bits (`100Gb/s`, `100Gbit/s`, `100Gbps`).
 
-    The case of `B` distinguishes bytes from bits, as on every network card's box.
+    A number without a unit is in B/s. The case of `B` distinguishes bytes from bits, as on every network card's box.
 
     Raises:
         UsageError: not a bandwidth, not positive, or a bare number of less than a million.
@@ -107,12 +109,12 @@ def parse_bytes_per_s(text: str | int | float) -> float:
 
 
 def _factor(match: re.Match[str]) -> int:
-    """What the prefix of a unit multiplies by; 1 without one."""
+    """Return the factor of a unit's prefix; 1 without a prefix."""
     return (_BINARY if match["binary"] else _DECIMAL)[(match["prefix"] or "").lower()]
 
 
 def parse_estimate(text: str | float) -> Estimate:
-    """A positive number with the half-width of its 90 % interval, if that is known: `1.2`, `1.2x`, `1.2+-5%`, `1.2±5%`.
+    """Return a positive number with the half-width of its 90 % interval, if that is known: `1.2`, `1.2x`, `1.2+-5%`, `1.2±5%`.
 
     Raises:
         UsageError: not such a number, or an interval that reaches down to zero.
@@ -126,33 +128,36 @@ def parse_estimate(text: str | float) -> Estimate:
 
 
 def format_count(count: float | None) -> str:
-    """`1,234,567`."""
+    """Return `1,234,567`."""
     return MISSING if count is None or not math.isfinite(count) else f"{count:,.0f}"
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 node`, `1,024 nodes`."""
+    """Return `1 node`, `1,024 nodes`."""
     return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def several(names: Sequence[str]) -> str:
-    """The first ones, and how many more there are."""
+    """Return the first ones, and how many more there are."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {format_count(more)} more" if more > 0 else "")
 
 
 def visible(text: str) -> str:
-    """Text that cannot act on a terminal or hide: control characters become `\\x1b`, as Python writes them. Newlines stay."""
+    """Return text that cannot act on a terminal or hide: control characters become escapes, as Python writes them.
+
+    Newlines stay.
+    """
     return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n").expandtabs(4))
 
 
 def format_rate(per_s: float | None, unit: str = "samples/s") -> str:
-    """`12,346 samples/s`, `85.2 samples/s`: whole numbers from 1000 up, three digits below."""
+    """Return `12,346 samples/s`, `85.2 samples/s`: whole numbers from 1000 up, three digits below."""
     return MISSING if per_s is None or not math.isfinite(per_s) else f"{_digits(per_s)} {unit}"
 
 
 def format_rate_short(per_s: float | None) -> str:
-    """`1,234`, `13.98k`, `1.611M`: four digits, for columns where an interval must stand beside its estimate."""
+    """Return `1,234`, `13.98k`, `1.611M`: four digits, for columns that hold an interval beside its estimate."""
     if per_s is None or not math.isfinite(per_s):
         return MISSING
     scale, letter = 1.0, ""
@@ -167,7 +172,7 @@ def format_rate_short(per_s: float | None) -> str:
 
 
 def format_seconds(seconds: float | None) -> str:
-    """`535 µs`, `3.2 ms`, `4.1 s`, `2 min 05 s`, `1 h 02 min`."""
+    """Return `535 µs`, `3.2 ms`, `4.1 s`, `2 min 05 s`, `1 h 02 min`."""
     if seconds is None or not math.isfinite(seconds):
         return MISSING
     size = abs(seconds)
@@ -186,17 +191,17 @@ def format_seconds(seconds: float | None) -> str:
 
 
 def format_bytes(size: float | None) -> str:
-    """`512 B`, `1.5 KiB`, `128 GiB`: binary units, as for memory."""
+    """Return `512 B`, `1.5 KiB`, `128 GiB`: binary units, as for memory."""
     return _scaled(size, 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"))
 
 
 def format_bytes_per_s(bytes_per_s: float | None) -> str:
-    """`753 MB/s`, `5 GB/s`: decimal units, as for links and file systems."""
+    """Return `753 MB/s`, `5 GB/s`: decimal units, as for links and file systems."""
     return _scaled(bytes_per_s, 1000.0, ("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"))
 
 
 def format_ratio(ratio: float | None) -> str:
-    """`12.3 %`. Never rounds to 0 % or 100 % what is not."""
+    """Return `12.3 %`. Only an exact 0 or 1 is shown as 0 % or 100 %."""
     if ratio is None or not math.isfinite(ratio):
         return MISSING
     percent = ratio * 100
@@ -209,7 +214,7 @@ def format_ratio(ratio: float | None) -> str:
 
 
 def format_estimate(value: Estimate | None, form: Callable[[float | None], str] = format_rate) -> str:
-    """`1,234 samples/s (1,200 to 1,270)`: the estimate with its 90 % interval; no interval where the number is exact."""
+    """Return `1,234 samples/s (1,200 to 1,270)`: the estimate with its 90 % interval; no interval if the number is exact."""
     if value is None:
         return MISSING
     whole = form(value.estimate)
@@ -238,7 +243,7 @@ def _positive(text: object, value: float) -> float:
 
 
 def _digits(value: float) -> str:
-    """Three significant digits, or all digits before the point where there are more."""
+    """Return three significant digits, or all digits before the point if there are more."""
     if value == 0:
         return "0"
     if abs(value) >= 999.5:

@@ -26,6 +26,7 @@ def read(
 
 
 def shuffled(dataset: tf.data.Dataset, section: Section) -> tf.data.Dataset:
+    """Return the dataset, shuffled as the params say."""
     return dataset.shuffle(section["shuffle_buffer"], seed=section["shuffle_seed"])
 
 

@@ -22,12 +22,12 @@ class Sample:
 
     @property
     def target(self) -> str:
-        """What `analyze` takes: `package.module:function`."""
+        """Return the target for `analyze`: `package.module:function`."""
         return f"{self.module}:train_input_fn"
 
     @property
     def params_path(self) -> Path:
-        """The default params file where it is installed."""
+        """Return the default params file where it is installed."""
         return Path(__file__).with_name(f"{self.name}.yaml")
 
 

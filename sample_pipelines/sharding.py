@@ -27,7 +27,7 @@ def worker_shard() -> tuple[int, int] | None:
     count, index = len(workers), config.get("task", {}).get("index", 0)
     if count and not 0 <= index < count:
         raise ValueError(f"TF_CONFIG gives this task the index {index}, but has {count} workers")
-    # A compile or a validation run sets `{}`: nobody else reads, so everything is ours.
+    # A compile or a validation run sets `{}`: no other task reads, so this one reads everything.
     return (count, index) if count else None
 
 

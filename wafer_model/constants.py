@@ -24,7 +24,7 @@ NEAR_SIZE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Domain:
-    """What the fitted runs of a mode cover: kinds of networks, systems, parameters of the smallest and the largest network."""
+    """The range of the fitted runs of a mode: kinds of networks, systems, parameters of the smallest and the largest network."""
 
     kinds: tuple[str, ...]
     systems: tuple[str, ...]
@@ -48,7 +48,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    """Of one mode.
+    """The constants of one mode.
 
     Attributes:
         efficiency: share of the dense peak that working cores reach.
@@ -105,7 +105,7 @@ WEIGHT_STREAMING = Constants(
 
 
 def constants_of(mode: str) -> Constants:
-    """Return the fitted constants. Raises WaferModelError: unknown mode."""
+    """Return the fitted constants. Raise WaferModelError: unknown mode."""
     for constants in (PIPELINED, WEIGHT_STREAMING):
         if constants.mode == mode:
             return constants

@@ -9,7 +9,7 @@ from wafer_model.network import Layer, Network, conv2d, dense, in_block, normali
 
 
 def fc_mnist(*, widths: Sequence[int] = (500, 300), classes: int = 10, pixels: int = 784) -> Network:
-    """The fully connected MNIST example of the public tutorials: 784-500-300-10."""
+    """Return the fully connected MNIST example of the public tutorials: 784-500-300-10."""
     sizes = (pixels, *widths, classes)
     layers = [dense(f"fc{index + 1}", sizes[index], sizes[index + 1]) for index in range(len(sizes) - 1)]
     layers += in_block(f"fc{len(sizes) - 1}", softmax_loss("loss", classes))

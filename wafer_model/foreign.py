@@ -10,7 +10,7 @@ from typing import Any
 from wafer_model.errors import WaferModelError
 
 MOST_BYTES = 1 << 18
-"""Of a document that is read whole; those of real runs and networks are a tenth of it. Dense YAML takes two seconds for so many."""
+"""The largest document that is read whole; real runs and networks take a tenth of it. Dense YAML of this size takes two seconds."""
 MOST_LEVELS = 64
 MOST_VALUES = 500_000
 LONGEST_NUMBER = 4300

@@ -1,4 +1,4 @@
-"""The analytical model: a network, a system and a mode in, samples per second out, with what limits them and an honest interval."""
+"""The analytical model: from a network, a system and a mode to samples per second, with the limiting resource and an interval."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def predict(
         batch_size: samples per optimizer step over all systems.
         constants: of the mode, where not the fitted ones (see `calibration.calibrate`).
 
-    Raises WaferModelError for whatever cannot be, by name; DoesNotFitError where memory or cores do not suffice.
+    Raise WaferModelError for whatever cannot be, by name; DoesNotFitError where memory or cores do not suffice.
     """
     box = find_system(system) if isinstance(system, str) else system
     _check(batch_size, systems, dtype)
@@ -80,7 +80,7 @@ def _check(batch_size: int, systems: int, dtype: str) -> None:
 
 
 def _why(network: Network, system: System, dtype: str, systems: int, obstacle: str) -> str:
-    """Return why the model took this mode where nobody asked for one."""
+    """Return the reason for the mode if the user asked for none."""
     if not obstacle:
         return f"it fits on one {system.name}, and has fewer than a billion parameters"
     if systems > 1 and not _obstacle_to_pipelining(network, system, dtype, 1):

@@ -34,6 +34,7 @@ class InputTensor:
 
 
 def tensors(**named: tuple[int, str]) -> tuple[InputTensor, ...]:
+    """Return the tensors of a sample, from `name=(elements, kind)`."""
     return tuple(InputTensor(name=name, elements=count, kind=kind) for name, (count, kind) in named.items())
 
 
@@ -64,6 +65,7 @@ class Layer:
 
     @property
     def training_flops(self) -> float:
+        """Return the FLOPs of a training step for one sample."""
         return self.forward_flops + self.backward_flops
 
 
@@ -109,8 +111,10 @@ class Network:
 
     @cached_property
     def kind(self) -> str:
-        """`convolutional`, `encoder-decoder` (attention over another sequence), `transformer` or `fully connected`: what most of
-        the arithmetic is. Public runs are told apart by it."""
+        """Return the kind of most of the arithmetic. Public runs are told apart by it.
+
+        `convolutional`, `encoder-decoder` (attention over another sequence), `transformer` or `fully connected`.
+        """
         convolving = sum(layer.forward_flops for layer in self.layers if layer.kind in ("conv2d", "transposed_conv"))
         attending = [layer.name for layer in self.layers if layer.kind == "attention"]
         if convolving > self.forward_flops / 2:
@@ -121,18 +125,21 @@ class Network:
 
     @cached_property
     def parameters(self) -> int:
+        """Return the parameters of all layers."""
         return sum(layer.parameters for layer in self.layers)
 
     @cached_property
     def forward_flops(self) -> float:
+        """Return the FLOPs of the forward pass of one sample."""
         return sum(layer.forward_flops for layer in self.layers)
 
     @cached_property
     def training_flops(self) -> float:
+        """Return the FLOPs of a training step for one sample."""
         return sum(layer.training_flops for layer in self.layers)
 
     def sample_bytes(self, dtype: str = "fp16") -> int:
-        """Bytes of one uncompressed sample on the wire."""
+        """Return bytes of one uncompressed sample on the wire."""
         width = {"integer": INTEGER_BYTES, "float": FLOAT_BYTES[dtype]}
         return sum(tensor.elements * width[tensor.kind] for tensor in self.inputs)
 
@@ -202,7 +209,7 @@ def in_block(block: str, *layers: Layer) -> list[Layer]:
 
 
 def dense(name: str, inputs: int, outputs: int, *, positions: int = 1, bias: bool = True, tied: bool = False) -> Layer:
-    """A matrix product at `positions` places of a sample (tokens, pixels). `tied`: the weights belong to another layer."""
+    """Return a matrix product at `positions` places of a sample (tokens, pixels). `tied`: the weights belong to another layer."""
     _check(name, inputs=inputs, outputs=outputs, positions=positions)
     weights = inputs * outputs
     flops = 2.0 * weights * positions
@@ -218,7 +225,7 @@ def dense(name: str, inputs: int, outputs: int, *, positions: int = 1, bias: boo
 
 
 def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int | None = None) -> Layer:
-    """The products of activations with activations: scores, softmax, weighted sum. The projections are `dense` layers."""
+    """Return the products of activations with activations: scores, softmax, weighted sum. The projections are `dense` layers."""
     keys = queries if keys is None else keys
     _check(name, heads=heads, head_size=head_size, queries=queries, keys=keys)
     scores = heads * queries * keys
@@ -235,7 +242,7 @@ def attention(name: str, *, heads: int, head_size: int, queries: int, keys: int 
 
 
 def embedding(name: str, vocabulary: int, size: int, *, positions: int) -> Layer:
-    """A look-up: parameters and traffic, no arithmetic worth counting."""
+    """Return a look-up: parameters and traffic, no arithmetic worth counting."""
     _check(name, vocabulary=vocabulary, size=size, positions=positions)
     return _layer(name, "embedding", parameters=vocabulary * size, elements=(positions, positions * size), port=positions)
 
@@ -267,7 +274,7 @@ def conv2d(
     bias: bool = True,
     transposed: bool = False,
 ) -> Layer:
-    """A square convolution of an image of `height` x `width` (input side) with "same" borders; `transposed` enlarges."""
+    """Return a square convolution of an image of `height` x `width` (input side) with "same" borders; `transposed` enlarges."""
     _check(name, height=height, width=width, inputs=inputs, outputs=outputs, kernel=kernel, stride=stride)
     weights = kernel * kernel * inputs * outputs
     if transposed:  # every INPUT pixel meets every weight once

@@ -45,7 +45,7 @@ MOST_LAYERS = 100_000
 
 
 def load_network(name_or_path: str, *, sequence_length: int | None = None) -> Network:
-    """Return a built-in network by name, or one from a YAML file. Raises WaferModelError, which names file, layer and field."""
+    """Return a built-in network by name, or one from a YAML file. Raise WaferModelError, which names file, layer and field."""
     if not name_or_path.lower().endswith((".yaml", ".yml")):
         return build_network(name_or_path, sequence_length=sequence_length)
     if sequence_length is not None:

@@ -1,4 +1,4 @@
-"""What a model of one execution mode says: one record for both modes, ready to be printed as a table or written as JSON."""
+"""The prediction of one execution mode: one record for both modes, ready for a table or JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class KernelRow:
         compute_samples_per_s: what arithmetic alone would allow.
         transmission_samples_per_s: what moving activations (pipelined) or weights (weight streaming) alone would allow; None of a
             block without weights.
-        cores: allocated (pipelined); None where the whole wafer works on every block.
+        cores: allocated (pipelined); None if the whole wafer works on every block.
         step_s: time per optimizer step, all micro-batches, forward and backward (weight streaming).
     """
 
@@ -38,7 +38,7 @@ class KernelRow:
 
 
 def limits_of(**samples_per_s: float) -> tuple[RateLimit, ...]:
-    """The bounds by their names, smallest first."""
+    """Return the bounds by their names, smallest first."""
     found = (RateLimit(name=name, samples_per_s=rate) for name, rate in samples_per_s.items())
     return tuple(sorted(found, key=lambda limit: limit.samples_per_s))
 
@@ -71,7 +71,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaferPrediction(Execution):
-    """What the wafer can take.
+    """The rate that the wafer can take.
 
     Attributes:
         samples_per_s: of all systems together, with its 90 % interval.

@@ -21,7 +21,7 @@ class System:
     Attributes:
         cores: processing elements on the wafer; `usable_cores`: those that a compiled network may occupy.
         peak_flops_per_s: dense FLOP/s of the whole wafer, by dtype; a dtype is missing if no peak is known.
-        derived_peaks: how a peak was worked out that nobody published, by dtype.
+        derived_peaks: the derivation of an unpublished peak, by dtype.
     """
 
     name: str
@@ -33,7 +33,7 @@ class System:
     derived_peaks: Mapping[str, str]
 
     def peak(self, dtype: str) -> float:
-        """Return the dense FLOP/s of the whole wafer in `dtype`. Raises WaferModelError: no peak is known for it."""
+        """Return the dense FLOP/s of the whole wafer in `dtype`. Raise WaferModelError: no peak is known for it."""
         if dtype not in self.peak_flops_per_s:
             raise WaferModelError(f"no peak is known for {self.name} in {dtype}: choose one of {', '.join(self.peak_flops_per_s)}")
         return self.peak_flops_per_s[dtype]
@@ -85,6 +85,6 @@ SYSTEMS = (
 
 
 def find_system(name: str) -> System:
-    """Return the system that `name` means (`cs2` is CS-2). Raises WaferModelError: none, or several."""
+    """Return the system that `name` means (`cs2` is CS-2). Raise WaferModelError: none, or several."""
     known = {system.name: system for system in SYSTEMS}
     return known[find_name(name, known, "system")]

@@ -231,8 +231,9 @@ def vit(size: str = "base", *, image: int = 224, patch: int = 16, classes: int =
 
 
 def dit(*, latent: int = 32, patch: int = 2) -> Network:
-    """Diffusion transformer of about 2B parameters (Peebles and Xie 2023, scaled up as in the public configuration):
-    30 blocks of width 2048 on 32 x 32 latents of 4 channels, six conditioning matrices per block.
+    """Return a diffusion transformer of about 2B parameters (Peebles and Xie 2023, scaled up as in the public configuration).
+
+    It has 30 blocks of width 2048 on 32 x 32 latents of 4 channels, and six conditioning matrices per block.
     """
     shape = BlockShape(hidden=2048, heads=16, feed_forward=8192, norms=0, condition=6)
     if patch < 1 or latent % patch:

@@ -102,7 +102,10 @@ class Performance:
 
     @property
     def is_input_bound(self) -> bool | None:
-        """Return the suspicion of the run itself, or None without one. (The texts are not published: a denial starts like one.)"""
+        """Return the suspicion of the run itself; None without one.
+
+        The texts are not published: a denial starts like a suspicion.
+        """
         if self.suspected_input_bottleneck is None:
             return None
         return self.suspected_input_bottleneck.lower().split()[0].strip(".,:;") not in ("false", "no", "none", "not", "0")

@@ -45,7 +45,7 @@ def _library() -> Any:
 
 
 def busy(cpu_us: float = 0.0, sleep_us: float = 0.0) -> Callable[..., Any]:
-    """A function for `Dataset.map` that gives its element back after burning `cpu_us` of CPU and sleeping `sleep_us`."""
+    """Return a function for `Dataset.map` that gives its element back after burning `cpu_us` of CPU and sleeping `sleep_us`."""
     import tensorflow as tf
 
     library = _library()

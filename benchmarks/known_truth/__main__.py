@@ -35,7 +35,7 @@ def run(case: Case, max_seconds: float, pairs: int, seconds: float) -> dict[str,
 
 
 def _rate(analysis: Analysis) -> float | None:
-    """Of the lone worker with all CPUs, which the stations are of; the last that ran."""
+    """Return the rate of the last lone worker with all CPUs, which the stations describe."""
     alone = [m for m in analysis.measurements if str(m.layout) == f"1x1x{CPUS}" and m.samples_per_s is not None]
     rate = alone[-1].samples_per_s if alone else None
     return rate.estimate if rate else None

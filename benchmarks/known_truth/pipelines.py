@@ -30,19 +30,19 @@ def balanced(params: Mapping[str, Any]) -> tf.data.Dataset:
 
 
 def serial(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """A map without parallel calls before a lighter parallel one."""
+    """Return a map without parallel calls before a lighter parallel one."""
     dataset = _read(params).map(busy(cpu_us=400)).prefetch(64)
     return dataset.map(busy(cpu_us=100), num_parallel_calls=AUTOTUNE).batch(BATCH, drop_remainder=True).prefetch(AUTOTUNE)
 
 
 def one_call(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """A map that makes one call at a time, of which two would fit."""
+    """Return a map that makes one call at a time, of which two would fit."""
     dataset = _read(params).map(busy(cpu_us=400), num_parallel_calls=1).prefetch(64)
     return dataset.map(busy(cpu_us=100), num_parallel_calls=AUTOTUNE).batch(BATCH, drop_remainder=True).prefetch(AUTOTUNE)
 
 
 def two_waiting_calls(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """A map whose calls wait for most of their time, as look-ups elsewhere do, and of which only two run at a time."""
+    """Return a map whose calls wait for most of their time, as look-ups elsewhere do, and of which only two run at a time."""
     dataset = _read(params).map(busy(cpu_us=50, sleep_us=750), num_parallel_calls=2)
     return dataset.batch(BATCH, drop_remainder=True).prefetch(AUTOTUNE)
 

@@ -1,4 +1,4 @@
-"""What is planted where: the cases, the files they read, and what `analyze` says of them."""
+"""The planted cases, the files they read, and the findings of `analyze` about them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ CASES = (
 
 @contextlib.contextmanager
 def files_of(case: Case) -> Iterator[dict[str, Any]]:
-    """Writes the case's files, mounts its file system, and gives the params of its input function."""
+    """Write the case's files, mounts its file system, and gives the params of its input function."""
     with tempfile.TemporaryDirectory(prefix="known_truth_") as folder, contextlib.ExitStack() as mounts:
         _write(case, Path(folder))
         place = mounts.enter_context(slowfs.mounted(folder, **case.slow)) if case.slow else Path(folder)
@@ -80,7 +80,7 @@ def files_of(case: Case) -> Iterator[dict[str, Any]]:
 
 
 def analyzed(case: Case, params: Mapping[str, Any], max_seconds: float) -> Analysis:
-    """The product's own analysis of the case, on two CPUs of this host."""
+    """Return the product's own analysis of the case, on two CPUs of this host."""
     return csia.analyze(case.target, params, max_seconds=max_seconds, cpus=CPUS)
 
 

@@ -47,7 +47,7 @@ QUIET_OTHERS_RATIO = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an occasion measures, and for how long at most."""
+    """The measurements of an occasion, and their longest time."""
 
     pipelines: tuple[str, ...]
     launches: int = LAUNCHES
@@ -62,7 +62,7 @@ class _Process:
     is_lost: bool = False
 
     def hear(self, patience_s: float) -> dict[str, Any] | None:
-        """Its next answer; None where it died or took too long, and then it is ended."""
+        """Its next answer; None if it died or took too long, and then it is ended."""
         assert self.started.stdout is not None
         if not self.is_lost and select.select([self.started.stdout], [], [], patience_s)[0]:
             line = self.started.stdout.readline()
@@ -152,7 +152,7 @@ def _generation(plan: Plan, params: dict[str, str], number: int, began_s: float,
 
 
 def _start(launches: Sequence[_Launch], params: dict[str, str], notes: list[str], plan: Plan, began_s: float) -> bool:
-    """Starts all processes, some at a time, and waits until each has run its pipeline for a moment."""
+    """Start all processes, some at a time, and waits until each has run its pipeline for a moment."""
     waiting: list[tuple[_Launch, _Process]] = []
     for launch, task in [(one, task) for one in launches for task in range(one.tasks)]:
         if psutil.virtual_memory().available < 2 * PROCESS_BYTES:
@@ -195,7 +195,10 @@ def _started(launch: _Launch, task: int, params: str) -> subprocess.Popen[str]:
 
 @contextlib.contextmanager
 def _params(names: Sequence[str], notes: list[str]) -> Iterator[dict[str, str]]:
-    """What each pipeline is built with, as JSON; data are in the user's cache folder, read from memory but for `storage`."""
+    """Yield the params of each pipeline as JSON.
+
+    Data are in the user's cache folder, read from memory except for `storage`.
+    """
     cache = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "occasion"
     with contextlib.ExitStack() as stack:
         params: dict[str, str] = {}
@@ -244,7 +247,7 @@ def _occasion(plan: Plan, began: float, ended: str, rows: Sequence[Sequence[Any]
 
 
 def others_ratio(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> float | None:
-    """Of the CPU time that the host's CPUs had during slices, what processes beside the measured ones took."""
+    """Return the share of the CPU time during slices that processes other than the measured ones took."""
     at = {name: number for number, name in enumerate(columns)}
     launches: dict[tuple[Any, ...], list[Sequence[Any]]] = {}
     for row in rows:
@@ -259,7 +262,7 @@ def others_ratio(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> float
 
 
 def _digest() -> str:
-    """Of the sources that decide what is measured: occasions with another digest measured something else."""
+    """Return the digest of the sources of the measurement: occasions with another digest measured something else."""
     here, samples = Path(__file__).parent, Path(sample_pipelines.__file__).parent
     own = [here / "pipelines.py", here / "process.py"]
     sources = [*own, *(samples / f"{name}{end}" for name in SAMPLES for end in (".py", ".yaml"))]

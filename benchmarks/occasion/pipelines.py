@@ -21,7 +21,7 @@ DRAWS = 20_000
 
 
 def build(name: str, params: Mapping[str, Any]) -> tuple[tf.data.Dataset, int]:
-    """The endless dataset called `name`, and the samples in one of its elements."""
+    """Return the endless dataset called `name`, and the samples in one of its elements."""
     if name == "storage":
         return storage(params["files"]), BATCH
     if name == "compute":
@@ -31,7 +31,7 @@ def build(name: str, params: Mapping[str, Any]) -> tuple[tf.data.Dataset, int]:
 
 
 def storage(files: str) -> tf.data.Dataset:
-    """Records of 8 KiB from one file after the other: each read of 128 KiB takes what the file system makes it wait."""
+    """Return records of 8 KiB from one file after the other: each read of 128 KiB waits for the file system."""
     paths = tf.data.Dataset.list_files(files, shuffle=False).repeat()
     records = paths.flat_map(lambda path: tf.data.TFRecordDataset(path, buffer_size=BUFFER_BYTES))
     return records.map(tf.strings.length).batch(BATCH, drop_remainder=True).prefetch(2)
@@ -47,7 +47,7 @@ def compute() -> tf.data.Dataset:
 
 
 def write_storage_files(folder: Path, files: int) -> None:
-    """The files of `storage`: alike, incompressible, without meaning."""
+    """Write the files of `storage`: equal, incompressible, without meaning."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(files):
         path = folder / f"part-{number}"

@@ -3,7 +3,7 @@
     python -m benchmarks.occasion.process PIPELINE CPU,CPU… PARAMS.json
 
 Orders are lines on standard input (`slice SECONDS`, anything else ends it), answers lines of JSON on standard output. Between
-slices nobody asks for batches, so the pipeline stands still with full buffers; the first moments of a slice are therefore not
+slices no batches are asked for, so the pipeline stands still with full buffers; the first moments of a slice are therefore not
 counted, and it answers only once its buffers are full again, as that takes CPU time from whoever is next. The CPU set is fixed
 before TensorFlow is loaded.
 """
@@ -73,7 +73,10 @@ def one_slice(loop: Callable[[float], int], samples_per_element: int, seconds: f
 
 
 def _loop(pipeline: str, params: dict[str, Any]) -> tuple[Callable[[float], int], int]:
-    """A function that runs the pipeline for so many seconds inside the graph and gives the batches it took; samples in each."""
+    """Return a function that runs the pipeline for some seconds inside the graph, and the samples of each batch.
+
+    The function returns its batches.
+    """
     import tensorflow as tf
 
     from benchmarks.occasion.pipelines import build

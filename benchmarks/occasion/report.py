@@ -45,7 +45,7 @@ class Occasion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A standard deviation of logarithms with its 90 % interval; None where nothing was repeated."""
+    """A standard deviation of logarithms with its 90 % interval; None if nothing was repeated."""
 
     sd: float | None
     low: float | None
@@ -59,7 +59,7 @@ class Spread:
 
 
 def read(data: dict[str, Any]) -> Occasion:
-    """Return one occasion from what was saved. Raises ValueError: it is none."""
+    """Return one occasion from its saved form. Raise ValueError for anything else."""
     try:
         at = {name: number for number, name in enumerate(data["columns"])}
         slices = tuple(_slices(data["rows"], at))
@@ -118,7 +118,7 @@ def _measurement(tasks: int, cpus: int, workers: Sequence[WorkerResult]) -> Meas
 
 
 def around(groups: Iterable[Sequence[float]]) -> Spread:
-    """The pooled spread of values around the mean of their group."""
+    """Return the pooled spread of values around the mean of their group."""
     squares, degrees = 0.0, 0
     for values in groups:
         mean = sum(values) / len(values) if values else 0.0
@@ -131,7 +131,10 @@ def around(groups: Iterable[Sequence[float]]) -> Spread:
 
 
 def spreads(occasions: Sequence[Occasion]) -> dict[str, dict[str, Any]]:
-    """Of each pipeline and layout, and of what two tasks, or two CPUs, give beside one: `launch`, `occasion` and `between`."""
+    """Return the spreads of each pipeline and layout, and of the ratio of two tasks, or two CPUs, to one.
+
+    The keys are `launch`, `occasion` and `between`.
+    """
     launches: dict[str, dict[int, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for number, occasion in enumerate(occasions):
         for one in occasion.slices:
@@ -167,7 +170,7 @@ LEVELS: dict[str, Callable[[Sequence[float]], float]] = {
 
 
 def levels(occasions: Sequence[Occasion]) -> dict[str, Spread]:
-    """How far occasions lie apart in what a launch shape gives, pooled over pipelines and layouts, by how that is estimated."""
+    """Return the spread of occasions in the rate of a launch shape, pooled over pipelines and layouts, by estimator."""
     rates: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, occasion in enumerate(occasions):
         for one in occasion.slices:

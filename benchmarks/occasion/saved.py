@@ -11,7 +11,7 @@ DATA = Path(__file__).with_name("occasions.jsonl.xz")
 
 
 def saved(path: Path = DATA) -> list[dict[str, Any]]:
-    """Return the occasions of a file; none if it is not there. Raises ValueError: a line is no JSON."""
+    """Return the occasions of a file; none if it is not there. Raise ValueError: a line is no JSON."""
     if not path.exists():
         return []
     with lzma.open(path, "rt", encoding="utf-8") as file:

@@ -1,1 +1,1 @@
-"""The analyzer on public input functions that nobody here wrote: are its numbers, lines, findings and fixes right there?"""
+"""The analyzer on public input functions by other authors: are its numbers, lines, findings and fixes right there?"""

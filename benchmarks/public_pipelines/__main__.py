@@ -1,4 +1,4 @@
-"""Is the analyzer right on public input functions that nobody here wrote? Samples counted, dearest op, lines, findings, fixes.
+"""Is the analyzer right on public input functions by other authors? Samples counted, dearest op, lines, findings, fixes.
 
 For each pipeline of `listed.py`, `analyze` is run as a user would, on synthetic data. Its numbers are held against those that
 `truth.py` measures without the analyzer's counting, costs and gains. What cannot be run is a row that says why. Findings are judged

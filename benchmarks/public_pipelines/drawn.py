@@ -14,7 +14,7 @@ The conditions:
 2. It is written for TensorFlow 2: no `tf.contrib`, session, placeholder, `tf.python_io` or one-shot iterator.
 3. Its data can be written by us in at most 64 MB, in the format that the code reads. Nothing is downloaded.
 4. It imports the standard library, TensorFlow, Keras, NumPy, pandas, Pillow, a package from PyPI, or its own repository. A package
-   that its data do not need may be stood in for.
+   that its data do not need may be replaced by a stand-in.
 5. The repository can be fetched, stands in no earlier list and in no audit of this project, and gives one pipeline only.
 6. It is called as the repository calls it, with the repository's sizes of batch, buffer and image. Only the data are small.
 

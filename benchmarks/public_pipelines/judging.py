@@ -1,4 +1,4 @@
-"""What a measured pipeline is judged by. Pure: numbers and texts in, verdicts out."""
+"""The criteria for a measured pipeline. Pure: numbers and texts in, verdicts out."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Ratio:
 
 
 def ratio_of_medians(above: Sequence[float], below: Sequence[float]) -> Ratio:
-    """Of pairs that were measured next to each other; the interval by resampling whole pairs (percentile bootstrap).
+    """Return the ratio of medians of pairs that were measured next to each other.
+
+    The interval comes from resampling whole pairs (percentile bootstrap).
 
     Raises:
         ValueError: no pair, or numbers of different count.
@@ -64,14 +66,17 @@ def ratio_of_medians(above: Sequence[float], below: Sequence[float]) -> Ratio:
 
 
 def verdict(found: Ratio) -> str:
-    """Whether the ratio is one, within the target: `met` by the ratio itself, `missed` by its whole interval, else `undecided`."""
+    """Return whether the ratio is one, within the target.
+
+    `met` by the ratio itself, `missed` by its whole interval, else `undecided`.
+    """
     if abs(found.ratio - 1) <= WITHIN:
         return "met"
     return "missed" if found.low > 1 + WITHIN or found.high < 1 - WITHIN else "undecided"
 
 
 def component_at(element: object, path: Sequence[str | int]) -> object:
-    """The component of a nested element at a path of keys and positions."""
+    """Return the component of a nested element at a path of keys and positions."""
     for key in path:
         element = element[key]  # type: ignore[index]
     return element
@@ -145,8 +150,10 @@ def samples_verdict(said: int | None, is_counted_in_each: bool, sizes: Sequence[
 
 
 def dearest(savings: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
-    """The op whose replacement saves most, by the median of the rounds, and those that its rounds do not tell from it: which save
-    at least as much in two rounds of five. The first saves most."""
+    """Return the op whose replacement saves most, then the ops that its rounds do not tell from it.
+
+    The median of the rounds decides. The others save at least as much in two rounds of five.
+    """
     if not savings:
         return ()
     order = sorted(savings, key=lambda name: median(savings[name]), reverse=True)
@@ -159,14 +166,17 @@ def dearest(savings: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
 
 
 def call_words(kind: str) -> tuple[str, ...]:
-    """How the user's call of an op of this kind may read."""
+    """Return the words that the user's call of an op of this kind may have."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()
     plain = re.sub(r"^(legacy_)?(parallel_)?(?=[a-z])", "", snake)
     return CALLS.get(plain, (f"{plain}(",))
 
 
 def line_is_right(kind: str, lines: Sequence[str], number: int) -> bool:
-    """Whether the call of an op of this kind stands at a line, counted from 1. What is given to `apply(` may follow below."""
+    """Return whether the call of an op of this kind stands at a line, counted from 1.
+
+    An argument of `apply(` may follow below.
+    """
     if not 1 <= number <= len(lines):
         return False
     text = lines[number - 1]
@@ -176,7 +186,7 @@ def line_is_right(kind: str, lines: Sequence[str], number: int) -> bool:
 
 
 def wrong_lines(ops: Sequence[Op], texts: Mapping[str, Sequence[str]]) -> list[str]:
-    """The ops whose line is missing or wrong, with what stands there. `texts`: the lines of each file, by path.
+    """Return the ops whose line is missing or wrong, with what stands there. `texts`: the lines of each file, by path.
 
     An op that was built in a library is right where the library's own line stands beside the user's.
     """
@@ -212,7 +222,7 @@ def finding_name(finding: Finding) -> str:
 
 
 def judged(findings: Sequence[str], judgements: Mapping[str, tuple[bool, str]]) -> tuple[list[str], list[str], list[str]]:
-    """Which findings are true, which false, which nobody has judged."""
+    """Return the findings that are true, those that are false, and those without a judgement."""
     true = [name for name in findings if name in judgements and judgements[name][0]]
     false = [name for name in findings if name in judgements and not judgements[name][0]]
     return true, false, [name for name in findings if name not in judgements]

@@ -24,7 +24,7 @@ class Listed:
         from_package: the code is imported from the installed package of this name, not from a checkout.
         script: the file is a whole training script, run by its path; the function names the part that is analyzed.
         own_folder: a folder that the code names and only its author has; its place is taken by the data.
-        pass_elements: CPU is measured by whole passes of so many elements; 0: of passes that end. None: by time.
+        pass_elements: CPU is measured by whole passes of this number of elements; 0: of passes that end. None: by time.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What each op costs, by replacing it: CPU that is saved where its elements are ready, without the analyzer's cost table."""
+"""The cost of each op, by replacing it: the CPU saved if its elements are ready, without the analyzer's cost table."""
 
 from __future__ import annotations
 
@@ -127,8 +127,10 @@ def top_nodes(graph_def: Any) -> dict[str, str]:
 
 
 def cut_after(dataset: Any, op: str) -> Any:
-    """Return the pipeline cut after one of its ops, as flat tuples of tensors. None for an op inside a function, or one that this
-    TensorFlow does not describe. Works as long as `dataset` lives."""
+    """Return the pipeline cut after one of its ops, as flat tuples of tensors. It works as long as `dataset` lives.
+
+    Return None for an op inside a function, or one that this TensorFlow does not describe.
+    """
     from cs_input_analyzer.tfdata.edits import graph_text
     from cs_input_analyzer.tfdata.graph import graph_def_of
 

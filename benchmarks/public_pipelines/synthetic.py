@@ -15,7 +15,7 @@ WORDS = 3000
 
 
 def write(name: str, folder: Path) -> None:
-    """The data of one pipeline, by its name in the list."""
+    """Write the data of one pipeline, by its name in the list."""
     folder.mkdir(parents=True)
     WRITERS[name](folder, random.Random(0))
 
@@ -46,7 +46,7 @@ def _feature(values: Any) -> Any:
 
 
 def _example(**values: Any) -> bytes:
-    """Of features whose names have `_` where the format has a slash twice: `image__encoded`."""
+    """Return a record with features whose names have `_` for a slash of the format: `image__encoded`."""
     import tensorflow as tf
 
     features = {name.replace("__", "/"): _feature(value) for name, value in values.items()}
@@ -54,7 +54,7 @@ def _example(**values: Any) -> bytes:
 
 
 def _image(draw: random.Random, width: int, height: int) -> Any:
-    """A smooth picture with some noise, so that it compresses as photographs do."""
+    """Return a smooth picture with some noise, so that it compresses as photographs do."""
     from PIL import Image
 
     noise = np.random.default_rng(draw.randrange(2**32))

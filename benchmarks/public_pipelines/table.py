@@ -1,4 +1,4 @@
-"""What came of one public pipeline, and the table of all."""
+"""The results of one public pipeline, and the table of all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = (
 
 @dataclass(slots=True, kw_only=True)
 class Judgement:
-    """What came of one pipeline. `problem`: why there is nothing; `steps_failed`: single steps that gave nothing, and why."""
+    """The result of one pipeline. `problem`: why there is none; `steps_failed`: single steps without a result, and why."""
 
     name: str
     repository: str

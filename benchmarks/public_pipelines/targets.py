@@ -17,7 +17,7 @@ Params = Mapping[str, str]
 
 
 def _from(params: Params, repository: str, *folders: str) -> Path:
-    """The checkout, and its folders on Python's path as the repository's README has them."""
+    """Return the checkout, and its folders on Python's path as the repository's README has them."""
     checkout = Path(params["checkouts"]) / repository.replace("/", "+")
     for folder in folders:
         if str(checkout / folder) not in sys.path:

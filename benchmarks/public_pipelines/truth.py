@@ -39,9 +39,9 @@ PASSES = 5
 
 
 def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float) -> dict[str, Any]:
-    """Samples/s that a worker reports, beside those of the bare loop; of pairs whose order is turned every time.
+    """Return the samples/s that a worker reports, beside those of the bare loop; of pairs whose order is turned every time.
 
-    Where the analyzer says that it does not know what an element holds, it is told, as its user would have to.
+    If the analyzer does not know the samples of an element, it gets them as an option, as from its user.
     """
     from dataclasses import replace
 
@@ -83,7 +83,7 @@ def rates(listed: Listed, params: Mapping[str, str], pairs: int, seconds: float)
 
 
 def sizes(listed: Listed, params: Mapping[str, str], elements: int) -> dict[str, Any]:
-    """Samples of each of the first elements: by the shape of the component that the list names. Fewer where the time is up."""
+    """Return samples of each of the first elements, by the shape of the listed component. Fewer if time runs out."""
     dataset, _ = built(getattr(targets, listed.name), params)
     samples, until_s = [], time.perf_counter() + SIZES_S
     for element in dataset.take(elements):
@@ -126,7 +126,7 @@ def again(
 
 
 def runs(listed: Listed, params: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Reads two elements with source files that have other texts, by path. What goes wrong is raised."""
+    """Read two elements with source files that have other texts, by path. What goes wrong is raised."""
     import importlib
 
     from cs_input_analyzer.tfdata.patched import patched_sources

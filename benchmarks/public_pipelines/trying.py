@@ -1,4 +1,4 @@
-"""Where one public pipeline is tried: its files and data, a run of the analyzer as a user has it, and the process of the truth."""
+"""The place where one public pipeline is tried: its files and data, a user's run of the analyzer, and the process of the truth."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FailedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one pipeline is tried."""
+    """The place where one pipeline is tried."""
 
     listed: Listed
     checkouts: Path
@@ -43,7 +43,7 @@ class Place:
 
 
 def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
-    """Take the Python files of the listed commit out of the clone, and writes the data. Raises FailedError."""
+    """Take the Python files of the listed commit out of the clone, and writes the data. Raise FailedError."""
     missing = [name for name in listed.packages if importlib.util.find_spec(name) is None]
     if missing:
         raise FailedError(f"not installed: {', '.join(missing)}; put them into a folder, and that on PYTHONPATH")
@@ -66,7 +66,7 @@ def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
 
 
 def analyzed(place: Place, seconds: float, patience_s: float, more: Sequence[str] = ()) -> Analysis:
-    """Return what `analyze` finds, as a process of its own. Raises FailedError with what the user would read."""
+    """Return what `analyze` finds, as a process of its own. Raise FailedError with what the user would read."""
     listed, file, folder = place.listed, place.data.parent / f"{place.listed.name}.json", None
     options = [
         "--json", str(file), "--quiet", "--max-seconds", str(seconds), *more,
@@ -88,7 +88,7 @@ def analyzed(place: Place, seconds: float, patience_s: float, more: Sequence[str
 
 
 def measured(place: Place, steps: Sequence[Step], seconds: float) -> dict[str, Any]:
-    """Return what `truth.py` says of steps, by label, in a fresh process: a dictionary, or a text that says why there is none."""
+    """Return the results of `truth.py` for steps, by label, in a fresh process: a dictionary, or the reason why there is none."""
     command = [sys.executable, "-m", "benchmarks.public_pipelines.truth", place.listed.name, str(place.checkouts), str(place.data)]
     try:
         done = _run([*command, json.dumps(steps)], place, seconds)

@@ -1,4 +1,4 @@
-"""A launcher whose workers deliver what a truth says, with noise; its clock moves only when it runs something."""
+"""A launcher whose workers deliver the rates of a truth, with noise; its clock moves only when it runs something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one worker of a launch delivers on idle nodes: the interface of `laws` and `events`."""
+"""The rate of one worker of a launch on idle nodes: the interface of `laws` and `events`."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class UnavailableError(RuntimeError):
 
 
 def missing() -> str | None:
-    """What keeps this machine from mounting, in one sentence; None when it can (as far as one can tell without trying)."""
+    """Return the reason why this machine cannot mount, in one sentence; None if it can (as far as one can tell without trying)."""
     tools = [tool for tool in ("gcc", "pkg-config", "fusermount3") if shutil.which(tool) is None]
     if tools:
         return f"not installed: {', '.join(tools)} (apt-get install {PACKAGES})"
@@ -53,12 +53,14 @@ def mounted(
     subtype: str = "slowfs",
     uncached: bool = False,
 ) -> Iterator[Path]:
-    """Mounts a mirror of the folder `source` in a private place, yields that place, and unmounts it whatever happens.
+    """Mount a mirror of the folder `source` in a private place, yield that place, and unmount it in any case.
 
-    Latencies are waited for by each open and each read request (128 KiB unless the kernel is told otherwise), and overlap;
-    `bytes_per_s` is shared by all readers. `subtype` is what the kernel calls it: `nfs4` shows up as `fuse.nfs4`. `uncached` reads
-    pass by the page cache, as those of several nodes would pass by each other's. The file system ends with the thread that mounted
-    it. Raises UnavailableError with what is missing.
+    Each open and each read request waits for its latency (128 KiB unless the kernel is told otherwise), and latencies overlap;
+    `bytes_per_s` is shared by all readers. `subtype` is the name for the kernel: `nfs4` shows up as `fuse.nfs4`. `uncached` reads
+    bypass the page cache, like reads of several nodes. The file system ends with the thread that mounted it.
+
+    Raises:
+        UnavailableError: something is missing; the message names it.
     """
     program = build()
     folder = Path(tempfile.mkdtemp(prefix="slowfs_"))
@@ -77,7 +79,7 @@ def mounted(
 
 
 def build() -> Path:
-    """The compiled program, from the user's cache folder where it is there already. Raises UnavailableError."""
+    """Return the compiled program, from the user's cache folder where it is there already. Raise UnavailableError."""
     reason = missing()
     if reason is not None:
         raise UnavailableError(reason)

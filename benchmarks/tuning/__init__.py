@@ -1,4 +1,4 @@
-"""What findings and their fixes are worth: precision and recall on planted faults, the speed of tuned pipelines, the time it takes.
+"""The value of findings and their fixes: precision and recall on planted faults, the speed of tuned pipelines, and its cost.
 
 python -m benchmarks.tuning --parts findings,speed,times --only serial --json tuning.json
 """

@@ -24,7 +24,7 @@ CPUS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one pipeline raised. `planted`: the code that it must raise; None for a clean one.
+    """The findings of one pipeline. `planted`: the code that it must raise; None for a clean one.
 
     `codes` are of rules that have a plant: others (a busy host, a cold cache) tell of this host and not of the pipeline.
     """
@@ -51,7 +51,7 @@ def pipelines(only: str) -> Iterator[tuple[str, str, str | None]]:
 
 
 def found_in(name: str, target: str, planted: str | None, max_seconds: float) -> Found:
-    """Writes the data and analyzes twice: how fast one worker is tells the demand of several."""
+    """Write the data and analyzes twice: how fast one worker is tells the demand of several."""
     home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
     home.mkdir(parents=True, exist_ok=True)
     # Not in the temporary folder: that is a finding of its own.
@@ -95,8 +95,11 @@ def _rate_of_one(target: str, params: Mapping[str, Any], max_seconds: float) -> 
 
 
 def precision_and_recall(found: Sequence[Found]) -> dict[str, float | int | None]:
-    """Over all pipelines: of the rules that fired where they can be judged (on their own plants, on clean samples), those that
-    should have; and of the plants, those that were found."""
+    """Return precision and recall over all pipelines.
+
+    Precision counts the rules that fired on their own plants and on clean samples; recall counts the plants that were
+    found.
+    """
     planted = [item for item in found if item.planted]
     hits = sum(item.is_right for item in planted)
     false_alarms = sum(len(item.codes) for item in found if not item.planted)

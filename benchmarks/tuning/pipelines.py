@@ -28,7 +28,7 @@ class Mistake:
 
     Attributes:
         function: of this module.
-        files, records: what it reads: so many files of so many pictures.
+        files, records: its input: the number of files, and the pictures in each.
         slow: how slow the file system is (arguments of `slowfs.mounted`); empty for this host's own.
         tenfold: whether the cure can be worth a factor of ten here; n CPUs give a serial map n.
     """
@@ -78,7 +78,10 @@ def flat_map_of_files(params: Mapping[str, Any]) -> tf.data.Dataset:
 
 
 def serial_map(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """Decoding on one CPU of several. TensorFlow makes a plain map parallel by itself, but not one that draws random numbers."""
+    """Decode on one CPU of several.
+
+    TensorFlow makes a plain map parallel by itself, but not one that draws random numbers.
+    """
     files = tf.data.Dataset.list_files(params["files"], shuffle=False)
     dataset = files.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=AUTOTUNE)
     dataset = dataset.repeat().map(lambda record: _mean_row(record) + tf.random.uniform([], maxval=0.1, dtype=tf.float16))
@@ -92,7 +95,7 @@ def _mean_row(record: tf.Tensor) -> tf.Tensor:
 
 @contextmanager
 def params_of(mistake: Mistake) -> Iterator[dict[str, Any]]:
-    """Writes the files, mounts their file system, and gives the params."""
+    """Write the files, mounts their file system, and gives the params."""
     # Not in the temporary folder: that is a finding of its own.
     home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
     home.mkdir(parents=True, exist_ok=True)

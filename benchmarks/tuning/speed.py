@@ -34,14 +34,14 @@ class Speeds:
 
 
 def speeds_of(target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float) -> Speeds:
-    """Runs a fresh process on the CPUs of this one."""
+    """Run a fresh process on the CPUs of this one."""
     order = {"target": target, "params": params, "edits": [asdict(edit) for edit in edits], "rounds": rounds, "seconds": seconds}
     found = fresh("benchmarks.tuning.speed", json.dumps(order))
     return Speeds(**{name: tuple(values) for name, values in found.items()})
 
 
 def autotune_everywhere(pipeline: PipelineGraph) -> tuple[Edit, ...]:
-    """What an expert does without looking: every call that can be parallel is AUTOTUNE's, and the end is prefetched."""
+    """Return the edits of an expert who does not look: AUTOTUNE for every parallel call, and a prefetch at the end."""
     edits: list[Edit] = []
     for op in (op for op in pipeline.ops if op.within is None):
         if op.kind in ("Map", "Batch"):

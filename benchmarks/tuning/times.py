@@ -1,4 +1,4 @@
-"""How long findings and fixes take: the rules alone on graphs of growing length, and the fixes of a pipeline of ten ops."""
+"""The time of findings and fixes: the rules alone on graphs of growing length, and the fixes of a pipeline of ten ops."""
 
 from __future__ import annotations
 

@@ -39,7 +39,12 @@ WINDOW_S, LONGEST_WINDOW_S = 0.5, 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What came of one form. `problem` None: a batch of so many samples was read. `packages`: given to --stand-in."""
+    """The result of one form.
+
+    Attributes:
+        problem: None if a batch of samples was read.
+        packages: packages given to --stand-in.
+    """
 
     problem: str | None
     batch_size: int | None = None
@@ -59,7 +64,7 @@ def measured(launcher: LocalLauncher, target: str, params: dict[str, Any] | None
 
 
 def tried(attempt: Callable[[tuple[str, ...]], Reached]) -> Reached:
-    """What the attempt gives, done again with each package that its message proposes to stand in for."""
+    """Return the result of the attempt, repeated with each stand-in that its message proposes."""
     began_s = time.monotonic()
     packages: tuple[str, ...] = ()
     while True:
@@ -76,7 +81,7 @@ def tried(attempt: Callable[[tuple[str, ...]], Reached]) -> Reached:
 
 
 def forms_of(case: Case, for_scripts: LocalLauncher, for_targets: LocalLauncher, data: Path) -> tuple[Reached, Reached | None]:
-    """What came of the script and of the target."""
+    """Return the results of the script and of the target."""
     random.seed(0)
     data.mkdir()
     params = with_data(yaml.safe_load(case.config.read_text(encoding="utf-8")), data, case.folder)
@@ -118,7 +123,7 @@ def cell(reached: dict[str, Any] | None) -> str:
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
-    """A line for each configuration, the releases beside each other."""
+    """Print a line for each configuration, the releases beside each other."""
     releases = list(dict.fromkeys(row["release"] for row in rows))
     columns = [f"{release}, {form}" for release in releases for form in ("script", "data.py")]
     print(f"| model | params | {' | '.join(columns)} | --stand-in |\n|---|---|{'---|' * len(columns)}---|")

@@ -32,7 +32,7 @@ class Case:
 
 
 def take_out(repository: str, release: str, root: Path, needed: Sequence[str] = NEEDED) -> None:
-    """Raises CalledProcessError where the repository has no such release."""
+    """Raise CalledProcessError where the repository has no such release."""
     packed = subprocess.run(["git", "-C", repository, "archive", release, "--", *needed], capture_output=True, check=True)
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(root, filter="data")

@@ -20,7 +20,7 @@ Section = dict[str, Any]
 
 
 def with_data(params: dict[str, Any], folder: Path, model_folder: Path) -> dict[str, Any]:
-    """The params with `train_input` and `eval_input` reading data that are written to `folder`; all else as it was.
+    """Return the params with `train_input` and `eval_input` reading data that are written to `folder`; all else as it was.
 
     Relative paths that stay, of vocabularies that belong to the release, are taken from `model_folder`, as the scripts do.
     """
@@ -52,7 +52,7 @@ def _write(folder: Path, name: str, examples: Iterable[bytes]) -> Path:
 
 
 def _example(lengths: Mapping[str, int], of_floats: tuple[str, ...] = ()) -> bytes:
-    """With features of so many values each: whole numbers below 1000, or zeros and ones."""
+    """Return a record with features of the given lengths: whole numbers below 1000, or zeros and ones."""
     import tensorflow as tf
 
     def feature(name: str, length: int) -> Any:
@@ -184,7 +184,7 @@ def _steel(train: Section, folder: Path, model_folder: Path) -> Section:
 
 
 def _image_records(train: Section, folder: Path, model_folder: Path) -> Section:
-    """A few images, their file under so many names that they fill a batch."""
+    """Return a few images, their file under so many names that they fill a batch."""
     height, width, channels = train["image_shape"]
     lengths = dict.fromkeys(("image", "mask"), height * width * channels)
     _write(folder / "train", "train", (_example(lengths, ("image", "mask")) for _ in range(2 * FILES)))
@@ -199,7 +199,7 @@ def _image_records(train: Section, folder: Path, model_folder: Path) -> Section:
 def _prepared(
     name: str, config: str | None, features: Callable[[Any], dict[str, Any]], element: dict[str, Any]
 ) -> Callable[[Section, Path, Path], Section]:
-    """Where that package is installed; else an empty folder: without it nothing can read the data."""
+    """Return the preparation if that package is installed, else an empty folder: without it nothing can read the data."""
 
     def write(train: Section, folder: Path, model_folder: Path) -> Section:
         try:

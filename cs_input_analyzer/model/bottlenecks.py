@@ -1,21 +1,21 @@
-"""What holds one worker back: every resource that a sample passes, and the rate that each alone would allow.
+"""The bottleneck of one worker: every resource that a sample uses, and the rate that each alone would allow.
 
 The law is the bottleneck law of operational analysis (Denning & Buzen, "The operational analysis of queueing network models",
-ACM Computing Surveys 10(3), 1978): X <= m / D, servers over service demand, for every station, so the lowest ceiling is the
-bottleneck, and the utilization law U = X · D / m says how near the worker comes to it. The stations of one worker:
+ACM Computing Surveys 10(3), 1978). For every station X <= m / D, servers over service demand, so the lowest ceiling is the
+bottleneck. The utilization law U = X · D / m says how near the worker comes to it. The stations of one worker:
 
     CPU                 CPUs over the CPU time of a sample
-    serial op           1 over the time that one thread spends on a sample in all the ops it walks through
+    serial op           1 over the time that one thread spends on a sample in all its ops
     fixed parallelism   k over the thread time of a sample in an op that makes k calls at a time
     Python (GIL)        1 over the CPU time of a sample in all Python functions: they share the interpreter's lock
-    readers             the file reading as it is written, measured alone
+    readers             the reading of the files as the code does it, measured alone
     storage bandwidth   bytes/s of the file system over the bytes of a sample
-    storage latency     bytes/s that the readers' own number of streams draws, where more streams would draw more
-    slowest shard       the slowest of several workers, when the accelerator takes batches in turn
+    storage latency     bytes/s that the readers' own number of streams draws, if more streams would draw more
+    slowest shard       the slowest of several workers, if the accelerator takes batches in turn
 
-No ceiling is below what was measured: one that is so by a little is rounded up to it, one that is so by far is refuted and left
-out, as is whatever was not measured. Two ceilings can be the same limit seen twice (a slow disk, and the reader that waits for it):
-then the cause stands before what follows from it, although its own figure may be the slightly higher one.
+No ceiling is below the measured rate. A ceiling a little below it is raised to it. A ceiling far below it is refuted and left
+out, and so is one that was not measured. Two ceilings can show the same limit (a slow disk, and the reader that waits for it). Then
+the cause comes first, even if its own number is slightly higher.
 """
 
 from __future__ import annotations
@@ -46,29 +46,30 @@ from cs_input_analyzer.tfdata.folding import costliest
 from cs_input_analyzer.tfdata.op_kinds import THREADED
 from cs_input_analyzer.tfdata.threads import as_run, inside, python_ops, reader_ops, segments
 
-# `CEILING_ERROR_RATIO` where a kind of station has another: CPU time of Python functions also holds the runtime's, which only shows
-# by what no op accounts for. CPUs are what the kernel gave: more cannot have been used.
+# `CEILING_ERROR_RATIO` of the kinds of station that have their own. The CPU time of Python functions includes the runtime's, which
+# no op accounts for. The CPUs are those that the kernel gave, so this ceiling is exact.
 REFUTED_RATIOS: Mapping[StationKind, float] = {"CPU": math.inf, "Python (GIL)": 1.6}
-# Ceilings that lie so near can be one limit seen twice. What reads and waits does so a little slower than a bare loop of reads.
+# Ceilings within this ratio can be the same limit. A pipeline reads a little slower than a bare loop of reads.
 SAME_LIMIT_RATIO = 1.4
-# From this share of its CPUs on, threads of one worker stand in each other's way.
+# Above this share of its CPUs, threads of one worker slow each other down.
 CROWDED_RATIO = 0.85
-# An op with as many calls as CPUs is limited by them, not by its number of calls, unless its calls wait for so much of their time.
+# An op with as many calls as CPUs is limited by the CPUs, unless its calls wait for this share of their time.
 WAITING_RATIO = 0.2
-# A shard whose samples need so many times the CPU or bytes of others is a heavier one.
+# A shard is heavier if its samples need this many times the CPU or bytes of other shards.
 HEAVIER_RATIO = 1.1
-# More streams would read more where the readers' number of streams draws less than this of the best.
+# More streams would read more if the readers' own number draws less than this share of the best.
 LATENCY_RATIO = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Worker:
-    """What is known of the worker, by op name where it is a mapping.
+    """The facts about the worker; a mapping is by op name.
 
     Attributes:
         ops: as TensorFlow runs them.
-        thread_s: for one sample, without the time spent waiting to get a CPU back; `cpu_s` is the part of it that ran.
-        parallelism: what AUTOTUNE chose, or the user wrote.
+        thread_s: thread time of one sample, without the time spent waiting to get a CPU back.
+        cpu_s: the part of it that ran.
+        parallelism: the number that AUTOTUNE chose, or the user wrote.
         unseen: ops that hold the CPU that could not be attributed, `unseen_cpu_s` of a sample.
     """
 
@@ -86,9 +87,12 @@ class _Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ceiling:
-    """`members` are the ops that make up the station, `costliest` that of them which takes most time; it is named after `op`.
+    """One ceiling of the worker, named after `op`.
 
-    `cpu_samples_per_s`: the rate that the CPU time in it would allow, were there nothing to wait for.
+    Attributes:
+        members: the ops of the station.
+        costliest: the member that takes most time.
+        cpu_samples_per_s: the rate that the CPU time in it would allow without any waiting.
     """
 
     kind: StationKind
@@ -110,14 +114,16 @@ def stations_of(
     measurements: Sequence[Measurement] = (),
     feed: Feed = "round-robin",
 ) -> tuple[Station, ...]:
-    """The stations of one worker, the bottleneck first; empty where the worker gave no rate.
+    """Return the stations of one worker, the bottleneck first. Return nothing if the worker gave no rate.
 
     Args:
+        pipeline: the pipeline of the worker.
         profile: of the first worker of `measurement`.
-        storage: `source_samples_per_s` in it is taken to be of a worker with as many CPUs.
-        capacity: has how far the slowest of several workers stays behind; None where that is not known.
-        measurements: all of the run; those of several workers show whether the slowest has a shard that asks for more.
-        feed: only in turn does the accelerator wait for the slowest worker.
+        measurement: the launch of the worker.
+        storage: its `source_samples_per_s` is taken to be of a worker with as many CPUs.
+        capacity: gives the distance of the slowest of several workers; None if unknown.
+        measurements: all of the run; launches of several workers show whether the slowest has a heavier shard.
+        feed: only a feed in turn makes the accelerator wait for the slowest worker.
     """
     worker = _worker(pipeline, profile, measurement)
     if worker is None:
@@ -128,7 +134,7 @@ def stations_of(
 
 
 def _kept(worker: _Worker, measurement: Measurement, storage: Storage | None) -> list[_Ceiling]:
-    """The ceilings of the worker itself that its rate does not refute."""
+    """Return the ceilings of the worker itself that its rate does not refute."""
     # Bottleneck law with m = CPUs, D = CPU time of the whole process for one sample.
     cpu = _Ceiling(kind="CPU", samples_per_s=worker.cpus / worker.cpu_s_per_sample, servers=worker.cpus)
     found = [cpu, *_serial(worker), *_fixed(worker), *_python(worker)]
@@ -143,7 +149,7 @@ def _worker(pipeline: PipelineGraph, profile: Profile, measurement: Measurement)
     if first is None or first.samples_per_s is None or first.samples_per_s.estimate <= 0 or not profile.cpu_s_per_sample:
         return None
     cpus = profile.layout.cpus_per_task
-    # Waiting to get a CPU back is the CPU station's queue, not an op's service. It comes from the worker's own threads only where
+    # Waiting to get a CPU back is the CPU station's queue, not an op's service. It comes from the worker's own threads only if
     # they fill its CPUs; and as in `tfdata.costs`, not on one CPU.
     is_full = first.samples_per_s.estimate * profile.cpu_s_per_sample >= CROWDED_RATIO * cpus
     preempted = first.noise.preempted_ratio if first.noise and is_full and cpus > 1 else None
@@ -166,7 +172,7 @@ def _worker(pipeline: PipelineGraph, profile: Profile, measurement: Measurement)
 
 
 def _own_cpu_s(row: OpCost) -> float:
-    """Return the CPU of a sample on the op's own threads: without that of threads inside it, where its own were seen at work."""
+    """Return the CPU of a sample on the op's own threads, without threads inside it if its own were seen at work."""
     whole_s = row.self_cpu_s_per_sample or 0.0
     return whole_s if row.wait_s_per_sample is None else whole_s - (row.told_apart_cpu_s_per_sample or 0.0)
 
@@ -175,7 +181,7 @@ def _own_cpu_s(row: OpCost) -> float:
 
 
 def _serial(worker: _Worker) -> Iterator[_Ceiling]:
-    """Bottleneck law with m = 1 for each thread, D summed over its ops (service demands of one server add up)."""
+    """Yield the ceiling of each thread by the bottleneck law: m = 1, D summed over its ops."""
     for members in segments(worker.ops):
         is_whole = worker.unseen and worker.unseen <= {op.name for op in members}
         unseen_s = worker.unseen_cpu_s if is_whole else 0.0  # all of it is spent on this thread
@@ -191,7 +197,10 @@ def _serial(worker: _Worker) -> Iterator[_Ceiling]:
 
 
 def _fixed(worker: _Worker) -> Iterator[_Ceiling]:
-    """Little's law N = X · R with N = k calls at a time: X <= k / R, R being thread time, waiting included."""
+    """Yield the ceilings of ops with a fixed number of calls.
+
+    By Little's law N = X · R with N = k calls at a time: X <= k / R. R is thread time, waiting included.
+    """
     for op in worker.ops:
         calls = _written_width(op) if op.kind in THREADED else None
         members = (*inside(op, worker.ops), op)
@@ -211,7 +220,10 @@ def _fixed(worker: _Worker) -> Iterator[_Ceiling]:
 
 
 def _python(worker: _Worker) -> Iterator[_Ceiling]:
-    """Bottleneck law with m = 1, the lock. It is held for the CPU time of the functions; those that let go of it refute this."""
+    """Yield the ceiling of the interpreter's lock: the bottleneck law with m = 1.
+
+    The lock counts as held for the CPU time of the functions; functions that release it refute this ceiling.
+    """
     members = python_ops(worker.ops)
     demand_s = _sum(worker.cpu_s, members)
     if demand_s > 0:
@@ -224,7 +236,7 @@ def _python(worker: _Worker) -> Iterator[_Ceiling]:
 
 
 def _readers(worker: _Worker, storage: Storage) -> Iterator[_Ceiling]:
-    """Not computed but measured: the rate of the pipeline cut after its readers."""
+    """Yield the measured rate of the pipeline cut after its readers."""
     alone = storage.source_samples_per_s
     if alone is not None and alone.estimate > 0:
         members = tuple(member for op in reader_ops(worker.ops) for member in (op, *_holders(op, worker.ops)))
@@ -232,10 +244,10 @@ def _readers(worker: _Worker, storage: Storage) -> Iterator[_Ceiling]:
 
 
 def _storage(worker: _Worker, storage: Storage, measurement: Measurement) -> Iterator[_Ceiling]:
-    """Bottleneck law with the demand in bytes: X <= bytes/s over bytes per sample. Silent where the files come out of memory.
+    """Yield the ceilings of the storage: X <= bytes/s over bytes per sample. Yield nothing if the files are cached.
 
-    Latency: by Little's law N streams, each with one read outstanding, draw N · read size / time of a read. What N streams drew is
-    that product as it was measured, with the kernel's read-ahead at work, which a bare latency does not know.
+    Latency: by Little's law N streams, each with one outstanding read, draw N · read size / time of a read. The
+    measured rate of N streams is that product with the kernel's read-ahead, which a bare latency leaves out.
     """
     demand_bytes = worker.bytes_read_per_sample
     is_cached = measurement.cache_state == "warm" or (measurement.page_cache_ratio or 0.0) >= CACHED_RATIO
@@ -245,7 +257,7 @@ def _storage(worker: _Worker, storage: Storage, measurement: Measurement) -> Ite
         return
     best, streams = max(drawn.values()), _streams(worker, reader_ops(worker.ops))
     is_open = is_growing(drawn) and streams is not None and streams > max(drawn)
-    if not is_open:  # else the readers have more streams than were tried, and more would draw more: how much is not known
+    if not is_open:  # else the readers have more streams than were tried, and their higher rate is unknown
         yield _Ceiling(kind="storage bandwidth", samples_per_s=best / demand_bytes)
     if streams is None:
         return
@@ -256,15 +268,16 @@ def _storage(worker: _Worker, storage: Storage, measurement: Measurement) -> Ite
 
 
 def is_growing(drawn: Mapping[int, float]) -> bool:
-    """Whether the most streams drew clearly more than any fewer ones."""
+    """Return whether the most streams drew clearly more than any smaller number of them."""
     most = max(drawn)
     return drawn[most] * LATENCY_RATIO > max((rate for streams, rate in drawn.items() if streams < most), default=0.0)
 
 
 def _drawn_by(drawn: Mapping[int, float], streams: float) -> float:
-    """Return the bytes/s of so many streams: in proportion to the nearest fewer ones, but not above the nearest more.
+    """Return the bytes/s of a number of streams.
 
-    N streams draw at most N times the rate of one. A window below its share of a wider one was disturbed, so the share counts.
+    They are in proportion to the nearest smaller number, and at most those of the nearest larger one. N streams draw at
+    most N times the rate of one. A window below its share of a wider one was disturbed, so the share counts.
     """
     least = {count: max(rate * count / wider for wider, rate in drawn.items() if wider >= count) for count in drawn}
     fewer = max((count for count in least if count <= streams), default=min(least))
@@ -274,7 +287,7 @@ def _drawn_by(drawn: Mapping[int, float], streams: float) -> float:
 
 
 def _streams(worker: _Worker, readers: Sequence[Op]) -> float | None:
-    """Reads that are outstanding at a time: 1 where files are read one after the other; None where it is not known."""
+    """Return the reads that are outstanding at a time: 1 if files are read one after the other; None if unknown."""
     if len(readers) != 1:
         return None
     streams = 1.0
@@ -288,7 +301,7 @@ def _streams(worker: _Worker, readers: Sequence[Op]) -> float | None:
 
 
 def _reading_op(worker: _Worker) -> Op | None:
-    """The op that says how files are read: the outermost that holds the reader (`interleave`, `flat_map`), else the reader."""
+    """Return the op that decides how files are read: the outermost op around the reader, else the reader."""
     readers = reader_ops(worker.ops)
     if len(readers) != 1:
         return None
@@ -296,13 +309,16 @@ def _reading_op(worker: _Worker) -> Op | None:
 
 
 def _holders(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """The ops whose functions hold `op`, the nearest first."""
+    """Return the ops whose functions hold `op`, the nearest first."""
     holder = next((other for other in ops if other.name == op.within and other.name != op.name), None)
     return () if holder is None else (holder, *_holders(holder, ops))
 
 
 def _written_width(op: Op) -> float | None:
-    """Calls at a time as the user wrote it; None where TensorFlow chooses. An interleave has no more than its cycle is long."""
+    """Return the calls at a time in the user's code. Return None if TensorFlow chooses.
+
+    An interleave makes at most as many calls as its cycle is long.
+    """
     values = [op.parameters.get("num_parallel_calls"), op.parameters.get("cycle_length")]
     numbers = [float(value) for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0]
     return min(numbers, default=None)
@@ -314,10 +330,10 @@ def _written_width(op: Op) -> float | None:
 def _slowest_shard(
     worker: _Worker, capacity: CapacityModel | None, measurements: Iterable[Measurement], feed: Feed
 ) -> Iterator[_Ceiling]:
-    """A feed that takes batches in turn draws the slowest worker's rate from each of them.
+    """Yield the ceiling of a feed that takes batches in turn: the slowest worker's rate from each of them.
 
-    A ceiling of the launch and not of the worker, so what one delivers alone does not refute it: it is a share of just that. A
-    worker that is slow for no more work is one that a neighbour of the host disturbed.
+    It limits the launch and not the worker, so the rate of one worker alone does not refute it. A slow worker without
+    more work was disturbed by a neighbour on the host.
     """
     if capacity is None or feed != "round-robin" or not 0 < capacity.slowest_ratio < UNEVEN_RATIO:
         return
@@ -326,7 +342,7 @@ def _slowest_shard(
 
 
 def _is_heavier(measurement: Measurement) -> bool:
-    """Whether a sample of the slowest worker costs clearly more CPU or bytes than one of the others."""
+    """Return whether a sample of the slowest worker costs clearly more CPU or bytes than one of the others."""
     workers = sorted(measurement.measured_workers, key=lambda worker: worker.samples_per_s.estimate if worker.samples_per_s else 0)
     if len(workers) < 2:
         return False
@@ -355,7 +371,7 @@ def _station(ceiling: _Ceiling, samples_per_s: float, layout: Layout) -> Station
 
 
 def _causes_first(ceilings: Iterable[_Ceiling]) -> list[_Ceiling]:
-    """By rising ceiling; of two that are one limit seen twice, the cause first."""
+    """Return the ceilings from the lowest up; if two show the same limit, the cause comes first."""
     order = sorted(ceilings, key=lambda ceiling: ceiling.samples_per_s)
     for explains in _EXPLANATIONS:
         for cause in list(order):
@@ -367,17 +383,17 @@ def _causes_first(ceilings: Iterable[_Ceiling]) -> list[_Ceiling]:
 
 
 def _ops_explain_readers(cause: _Ceiling, other: _Ceiling) -> bool:
-    """A thread or a fixed number of calls that reads: the readers' rate follows from it."""
+    """Return whether the readers' rate follows from a thread or a fixed number of calls that reads."""
     return other.kind == "readers" and cause.kind in ("serial op", "fixed parallelism") and cause.op in other.members
 
 
 def _the_lock_explains_python_calls(cause: _Ceiling, other: _Ceiling) -> bool:
-    """Calls at a time that all wait for the lock."""
+    """Return whether calls at a time all wait for the lock."""
     return cause.kind == "Python (GIL)" and other.kind == "fixed parallelism" and other.servers > 1 and other.op in cause.members
 
 
 def _storage_explains_reading(cause: _Ceiling, other: _Ceiling) -> bool:
-    """Readers, and threads that mostly read, go as fast as the storage gives."""
+    """Return whether the storage limits the readers, or a thread that mostly reads."""
     if cause.kind not in ("storage bandwidth", "storage latency"):
         return False
     return other.kind == "readers" or (other.costliest is not None and other.costliest in reader_ops(other.members))
@@ -388,7 +404,7 @@ _EXPLANATIONS: tuple[Callable[[_Ceiling, _Ceiling], bool], ...] = (
     _the_lock_explains_python_calls,
     _storage_explains_reading,
 )
-"""From the least to the most specific: what is moved last stands first."""
+"""From the least to the most specific: the ceiling that moves last comes first."""
 
 
 def _sum(seconds: Mapping[str, float], members: Iterable[Op]) -> float:
@@ -413,13 +429,14 @@ def ceilings(
 ) -> tuple[Limit, ...]:
     """Return the ceilings that no number of CPUs lifts a worker above, on an idle node and as measured.
 
-    CPUs that nobody else uses lift them by what they lift the worker. They do not lift them above what the CPU time in a station
-    allows: others take no CPU time from a sample, and they only make it wait. Storage is not faster on an idle node.
+    Idle CPUs lift a ceiling as they lift the worker, but not above the rate that the CPU time of a station allows.
+    Other programs take no CPU time from a sample; they only make it wait. Storage is not faster on an idle node.
 
     Args:
-        profile, measurement: of the worker that the stations are of.
+        pipeline, storage: as for `stations_of`.
+        profile, measurement: those of the worker of the stations.
         idle: the same worker as it would be on an idle node.
-        measurements: no ceiling is below what any of their workers delivered.
+        measurements: no ceiling is below the rate of any of their workers.
     """
     worker = _worker(pipeline, profile, measurement)
     if worker is None or idle.samples_per_s is None:

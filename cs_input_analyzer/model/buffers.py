@@ -1,4 +1,4 @@
-"""What the buffers of one worker hold: bytes when it was measured, and when they are full; and what it costs to fill them again."""
+"""The buffers of one worker: their bytes when it was measured and when they are full, and the time to fill them again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from cs_input_analyzer.tfdata.op_kinds import BATCHING, KEEPERS, KEEPS_SIZE, REP
 from cs_input_analyzer.tfdata.op_traits import cost_of, number_of, sample_bytes
 from cs_input_analyzer.tfdata.samples import samples_reaching, shuffle_of_samples
 
-# Each call of these works on an element of its own, and keeps it until its turn comes.
+# Each call of these ops works on its own element, and keeps it until its turn comes.
 _CALLING = kinds_with("threads") & (kinds_with("transforms") | BATCHING)
 _HOLDING = SHUFFLES | _CALLING | {"Prefetch"}
-# As TensorFlow has it (kMaxBatchResults of map_and_batch_dataset_op.cc).
+# TensorFlow's constant (kMaxBatchResults of map_and_batch_dataset_op.cc).
 MOST_BATCH_RESULTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """What an op holds, and what it holds when it is full."""
+    """The bytes that an op holds, now and when it is full."""
 
     op: Op
     held_bytes: float
@@ -30,6 +30,7 @@ class Buffer:
 
     @property
     def growth_bytes(self) -> float:
+        """Return the bytes that the buffer may still grow by."""
         return max(0.0, self.full_bytes - self.held_bytes)
 
 
@@ -54,12 +55,14 @@ def buffers_of(case: Case) -> tuple[Buffer, ...]:
 
 
 def refill_ratio(case: Case) -> float | None:
-    """Share of the time in which the accelerator waits while the workers of the plan fill their shuffle anew, at each pass of the
-    data; None where they fill it once, where the length of a pass or the cost of what fills it is not known, and where whole passes
-    were measured: then the rates hold it.
+    """Return the share of time in which the accelerator waits while the workers fill their shuffle again in each pass.
 
-    It is filled once where the data are repeated before the shuffle, and where `repeat` follows it at once: TensorFlow makes one
-    op of the two (the graph rewrite `shuffle_and_repeat_fusion`), which takes from the next pass while it drains the last one.
+    Return None if they fill it once, if the length of a pass or the cost of the fill is unknown, or if whole passes
+    were measured: then the rates include it.
+
+    It is filled once if the data are repeated before the shuffle, or if `repeat` follows it at once: TensorFlow makes
+    one op of the two (the graph rewrite `shuffle_and_repeat_fusion`), which takes from the next pass while it drains
+    the last one.
     """
     ops, plan = case.pipeline.ops, case.plan
     shuffle, count = shuffle_of_samples(ops)
@@ -85,7 +88,7 @@ def refill_ratio(case: Case) -> float | None:
 
 
 def _passes_measured(case: Case, samples: float) -> float:
-    """How many passes of the data, of so many samples, the window of a worker held; the median of all workers."""
+    """Return the number of passes over `samples` samples in the window of a worker; the median of all workers."""
     held = [
         worker.samples_per_s.estimate * worker.steady_state.window_s * (launch.num_workers if case.is_sharded else 1) / samples
         for launch in case.measurements
@@ -96,7 +99,10 @@ def _passes_measured(case: Case, samples: float) -> float:
 
 
 def element_bytes(op: Op, case: Case) -> float | None:
-    """Bytes of an element that `op` gives: as measured, else as the pipeline's own are, where nothing after it changes them."""
+    """Return the bytes of an element that `op` gives, as measured.
+
+    Without a measurement they are those of the pipeline's elements, if no later op changes them.
+    """
     row = cost_of(op, case.profile)
     if row is not None and row.bytes_out_per_sample is not None and row.elements_per_sample:
         return row.bytes_out_per_sample / row.elements_per_sample

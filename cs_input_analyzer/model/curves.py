@@ -1,7 +1,7 @@
-"""The numbers behind the pictures of a report: points of curves, worked out from the records of one run. Pure.
+"""The numbers behind the pictures of a report: points of curves, computed from the records of one run. Pure.
 
-A report formats records and computes nothing, so what a picture needs beside them is made here: what the capacity model says about
-launches around the plan, and how batch times scatter. The same run gives the same numbers, today's or a saved one.
+A report formats records and computes nothing, so the extra numbers of a picture are made here: the predicted rates of
+launches around the plan, and the spread of batch times. The same run always gives the same numbers.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MOST_CURVE_TASKS, MOST_CURVE_NODES = 12, 36
 
 
 def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
-    """Launches with the CPUs per task of the plan, from one input worker to all that the cluster holds, by rising input workers.
+    """Return launches with the CPUs per task of the plan, by rising input workers: from one to all of the cluster.
 
-    First the tasks of one node grow to those of the plan (on a cluster of one node: to all that fit), then the nodes. Launches that
-    cannot run are left out; empty without a plan or a capacity model.
+    First the tasks of one node grow to those of the plan (on a cluster of one node: to all that fit), then the nodes.
+    Launches that cannot run are left out. Return nothing without a plan or a capacity model.
     """
     plan, cluster = analysis.recommendation, analysis.cluster
     if plan is None or analysis.capacity is None:
@@ -50,7 +50,7 @@ def feeds(prediction: Prediction, analysis: Analysis) -> bool | None:
 
 
 def spread(first: int, last: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
-    """At most about `most` whole numbers from `first` to `last`, evenly spread on a log scale, with the `wanted` ones inside."""
+    """Return about `most` whole numbers at most, from `first` to `last`, evenly on a log scale, with the `wanted` ones inside."""
     if last < first:
         return ()
     if last - first < most:

@@ -18,13 +18,13 @@ from cs_input_analyzer.records import Estimate
 Vector = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.90
-"""What the intervals of all estimates hold."""
+"""The probability of the intervals of all estimates."""
 
 NORMAL_95 = 1.6448536269514722
 """95 % quantile of the normal: half of a 90 % interval in standard deviations."""
 
 REPLICATES = 200
-"""How many draws stand for an interval."""
+"""The number of draws for an interval."""
 
 SIMPSON_POINTS = 1001
 """An odd number: of where the density of Student's t is looked at."""
@@ -36,16 +36,17 @@ SMALLEST_LOW_RATIO = 0.01
 """No interval of a rate reaches down to zero: a measured rate was more than nothing."""
 
 MOST_LOG = 300.0
-"""What an exponential may be asked for: a run that was edited can hold rates of any size."""
+"""The largest argument of an exponential: an edited run can hold rates of any size."""
 
 
 @functools.lru_cache(maxsize=1024)
 def student_t(degrees: float, statements: int = 1) -> float:
-    """Return the two-sided 90 % quantile of Student's t; of several `statements` that shall hold together, each at its share
-    (Bonferroni). The relative error is below 1e-5 from 2 degrees on.
+    """Return the two-sided 90 % quantile of Student's t; the relative error is below 1e-5 from 2 degrees on.
 
-    With t = sqrt(degrees) * tan(a) the density is cos(a)^(degrees - 1): smooth, on a finite interval. So Simpson's rule gives the
-    probability, and halving the interval the quantile.
+    For several `statements` that must hold together, each gets its share (Bonferroni).
+
+    With t = sqrt(degrees) * tan(a) the density is cos(a)^(degrees - 1): smooth, on a finite interval. So Simpson's rule
+    gives the probability, and halving the interval the quantile.
     """
     degrees = min(degrees, NEARLY_NORMAL)
     wanted = (1 - (1 - CONFIDENCE) / max(1, statements)) / 2
@@ -66,7 +67,7 @@ def _between_0_and(angle: float, degrees: float) -> float:
 
 
 def half_width_of_mean(values: Sequence[float] | Vector, of_one: float = 0.0) -> float:
-    """Half the 90 % interval (Student's t) of the mean of independent values; `of_one` where there are fewer than two."""
+    """Return half the 90 % interval (Student's t) of the mean of independent values; `of_one` for fewer than two."""
     count = len(values)
     if count < 2:
         return of_one
@@ -74,7 +75,7 @@ def half_width_of_mean(values: Sequence[float] | Vector, of_one: float = 0.0) ->
 
 
 def from_log(middle: float, half: float, count: int | None = None) -> Estimate:
-    """The estimate whose logarithm is `middle`, give or take `half`."""
+    """Return the estimate whose logarithm is `middle`, give or take `half`."""
     low, estimate, high = (math.exp(min(max(value, -MOST_LOG), MOST_LOG)) for value in (middle - half, middle, middle + half))
     return Estimate(estimate=estimate, low=min(low, estimate), high=max(high, estimate), count=count)
 
@@ -91,7 +92,7 @@ def paired_ratio(above: Sequence[float], below: Sequence[float]) -> Estimate | N
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:
-    """The sum of independent estimates, at least one; `count` is the smallest of theirs. It does not reach below zero."""
+    """Return the sum of independent estimates, at least one; `count` is the smallest of theirs. It does not reach below zero."""
     middle = math.fsum(one.estimate for one in estimates)
     below = math.hypot(*(one.estimate - one.low for one in estimates))
     above = math.hypot(*(one.high - one.estimate for one in estimates))
@@ -102,17 +103,20 @@ def total(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def mean_of(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of independent estimates of one number, at least one, with what each is unsure of and nothing of how they differ."""
+    """Return the mean of independent estimates of one number, at least one.
+
+    Its interval comes from their own intervals, not from the differences between them.
+    """
     return total(estimates).scaled(1 / len(estimates))
 
 
 def product(*factors: Estimate) -> Estimate:
-    """The product of independent estimates above zero; `count` is that of the first."""
+    """Return the product of independent estimates above zero; `count` is that of the first."""
     return _multiplied(factors, (1,) * len(factors))
 
 
 def quotient(above: Estimate, below: Estimate) -> Estimate:
-    """The ratio of two independent estimates above zero; `count` is that of `above`."""
+    """Return the ratio of two independent estimates above zero; `count` is that of `above`."""
     return _multiplied((above, below), (1, -1))
 
 
@@ -128,19 +132,19 @@ def _multiplied(factors: Sequence[Estimate], powers: Sequence[int]) -> Estimate:
 
 
 def _log_halves(rate: Estimate) -> tuple[float, float]:
-    """How far the interval reaches down and up, natural logarithms."""
+    """Return how far the interval reaches down and up, natural logarithms."""
     middle = math.log(rate.estimate)
     down = middle - math.log(rate.low) if rate.low > 0 else math.inf
     return min(down, -math.log(SMALLEST_LOW_RATIO)), math.log(rate.high) - middle
 
 
 def standard_error(rate: Estimate) -> float:
-    """Standard error of an estimate from its 90 % interval."""
+    """Return standard error of an estimate from its 90 % interval."""
     return (rate.high - rate.low) / 2 / NORMAL_95
 
 
 def log_error(rate: Estimate) -> float:
-    """Standard error of the logarithm of an estimate above zero from its 90 % interval."""
+    """Return standard error of the logarithm of an estimate above zero from its 90 % interval."""
     return sum(_log_halves(rate)) / 2 / NORMAL_95
 
 
@@ -148,9 +152,10 @@ def log_error(rate: Estimate) -> float:
 
 
 def draws(estimate: Estimate, seed: int | Sequence[int] | np.random.Generator, count: int = REPLICATES) -> Vector:
-    """The estimate (place 0), then `count` draws from its interval, shape [1 + count]: a normal for each side, never below 1 %.
+    """Return the estimate (place 0), then `count` draws from its interval: a normal for each side, never below 1 %.
 
-    Formulas are applied to whole vectors, so that what two factors have in common cancels. The same seed gives the same draws.
+    Shape: [1 + count]. Formulas are applied to whole vectors, so that common factors cancel. The same seed gives the
+    same draws.
     """
     normal = np.random.default_rng(seed).standard_normal(count)
     width = np.where(normal < 0, estimate.estimate - estimate.low, estimate.high - estimate.estimate) / NORMAL_95
@@ -159,13 +164,13 @@ def draws(estimate: Estimate, seed: int | Sequence[int] | np.random.Generator, c
 
 
 def estimate_of_draws(values: Vector, count: int | None = None) -> Estimate:
-    """A vector's estimate with the middle 90 % of its draws; never without the estimate itself."""
+    """Return a vector's estimate with the middle 90 % of its draws; never without the estimate itself."""
     middle = float(values[0])
     low, high = middle_90(values[1:])
     return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=count)
 
 
 def middle_90(values: Vector) -> tuple[float, float]:
-    """The ends of the middle 90 %, which are draws themselves: so those of logarithms are the logarithms of those."""
+    """Return the ends of the middle 90 %, which are draws themselves: so those of logarithms are the logarithms of those."""
     low, high = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
     return float(np.quantile(values, low, method="lower")), float(np.quantile(values, high, method="higher"))

@@ -1,4 +1,4 @@
-"""What the measurements of a Case say about an op or a resource; None where nothing was measured. Pure."""
+"""The measured facts of a Case about an op or a resource; None if nothing was measured. Pure."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from cs_input_analyzer.tfdata.op_kinds import HANDS_ON, IDLE, KEEPERS, KEEPS_SIZ
 from cs_input_analyzer.tfdata.op_traits import cost_of, length_of, sample_bytes
 from cs_input_analyzer.tfdata.threads import as_run, inside, reader_ops, segments
 
-# Stations that are reading: what the pipeline draws from its files, and what the storage gives.
+# Stations of reading: the readers of the pipeline, and the storage.
 READING: tuple[StationKind, ...] = ("readers", "storage bandwidth", "storage latency")
 # No more reads are opened at once: each holds a thread and a buffer.
 MOST_READS = 64
 # With just as many reads as keep the CPUs busy on average, both wait for each other in turn; twice as many leave the CPUs to set
 # the pace (asymptotic bounds of a closed network: the knee, and well beyond it).
 PAST_THE_KNEE_RATIO = 2
-# More calls pay where there are so many times more.
+# More calls pay if there are this many times more.
 PAYING_RATIO = 1.2
-# From this share of the CPU time on, what ops do is worth doing once, elsewhere or not at all.
+# Above this share of the CPU time, the work of ops is worth moving or avoiding.
 COSTLY_RATIO = 0.2
-# Workers whose bytes of a sample differ by more than this do not tell how many samples there are.
+# If the workers' bytes of a sample differ by more than this, the number of samples is unknown.
 AGREEING_RATIO = 1.5
 
 
@@ -52,7 +52,10 @@ def finding(
     edits: tuple[Edit, ...] = (),
     after: str | None = None,
 ) -> Finding:
-    """What a rule found at an op, for the user's information where it is no warning. `after`: the op's statement, changed."""
+    """Return a finding at an op, for the user's information unless it is a warning.
+
+    `after` is the op's statement, changed.
+    """
     return Finding(
         severity=severity or ("warning" if is_warning else "info"),
         message=message,
@@ -77,8 +80,11 @@ def is_endless(pipeline: PipelineGraph) -> bool:
 
 
 def last_end(pipeline: PipelineGraph, measurements: Iterable[Measurement], mode: Mode) -> SteadyState | None:
-    """Return the window of a worker that saw the data end for good: they claim to be endless, or gave nothing when read again. In
-    evaluation, where one pass is meant, only the first counts. None if no worker saw that."""
+    """Return the window of a worker that saw the data end for good. Return None if no worker saw that.
+
+    The data claim to be endless, or gave nothing when read again. In evaluation, which needs one pass, only the first
+    counts.
+    """
     claims = is_endless(pipeline)
     ended = [
         window
@@ -94,7 +100,7 @@ def windows_of(measurements: Iterable[Measurement]) -> list[SteadyState]:
 
 
 def share_of(case: Case, ops: Iterable[Op]) -> float | None:
-    """Share of the worker's CPU time that these ops take together."""
+    """Return share of the worker's CPU time that these ops take together."""
     if case.profile is None:
         return None
     names = {op.name for op in ops}
@@ -103,7 +109,7 @@ def share_of(case: Case, ops: Iterable[Op]) -> float | None:
 
 
 def station_of(case: Case, kinds: tuple[StationKind, ...]) -> Station | None:
-    """The busiest station of these kinds."""
+    """Return the busiest station of these kinds."""
     found = [station for station in case.stations if station.kind in kinds]
     return max(found, key=lambda station: station.utilization_ratio, default=None)
 
@@ -121,7 +127,7 @@ def bottleneck(case: Case, kinds: tuple[StationKind, ...], at: Collection[str | 
 
 
 def reads_at_once(case: Case, now: float = 1) -> int | None:
-    """Files to read at once, so that the CPUs and no longer the waiting set the pace; None where reads do not wait for an answer.
+    """Files to read at once, so that the CPUs and no longer the waiting set the pace; None if reads do not wait for an answer.
 
     Little's law: outstanding reads = rate x latency, here those of `now` times the rate that the CPUs allow over the one that they
     draw; and some to spare. AUTOTUNE stops at the number of CPUs, which is too early for reads that only wait. Readers of an object
@@ -137,15 +143,19 @@ def reads_at_once(case: Case, now: float = 1) -> int | None:
 
 
 def visits(case: Case, op: Op) -> float | None:
-    """Return the elements that `op` was seen to give for a sample of the output. None where its work was not seen: then its row
-    has at best what its neighbours gave."""
+    """Return the elements that `op` gave for a sample of the output.
+
+    Return None if its work was not seen: then its row has at best the elements of its neighbours.
+    """
     cost = cost_of(op, case.profile)
     return cost.elements_per_sample if cost is not None and cost.self_cpu_s_per_sample is not None else None
 
 
 def is_idle(case: Case, op: Op) -> bool:
-    """Return whether `op` was measured to give nothing and take no CPU, as before a full cache. An op whose work stands in another
-    row may run."""
+    """Return whether `op` was measured to give nothing and take no CPU, as before a full cache.
+
+    An op whose work stands in another row may run.
+    """
     cost = cost_of(op, case.profile)
     return cost is not None and cost.elements_per_sample == 0 and not cost.self_cpu_s_per_sample and cost.merged_into is None
 
@@ -178,8 +188,8 @@ def calls_at_once(case: Case, op: Op, now: int = 1) -> int | None:
 def seconds_before(case: Case, op: Op, elements: float) -> float | None:
     """Return the seconds in which the ops before `op` make so many elements for it, by their own measured costs.
 
-    The rate of the whole pipeline says nothing of it: what comes after `op` is in that rate, too. No more than the quickest first
-    batch took. None where the cost of one of these ops, or how many elements it gives, is not known.
+    The rate of the whole pipeline does not show it, because it includes the ops after `op`. No more than the quickest first
+    batch took. None if the cost of one of these ops, or how many elements it gives, is not known.
     """
     before, profile = upstream(op, case.pipeline.ops), case.profile
     rows = {row.name: row for row in profile.ops} if profile is not None else {}
@@ -208,7 +218,7 @@ _NODE_LOCAL = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/proc")
 
 
 def node_local_folder(path: str) -> str | None:
-    """The folder above `path` that is each node's own by its name; None where the name does not tell."""
+    """Return the folder above `path` that is each node's own by its name; None if the name does not tell."""
     return next((folder for folder in _NODE_LOCAL if f"{path}/".startswith(f"{folder}/")), None)
 
 
@@ -233,7 +243,7 @@ def workers_of(case: Case) -> int | None:
 
 
 def rate_of_worker(case: Case, more_cpus_than: int = 0) -> float | None:
-    """Samples/s of the fastest worker that was measured, of those with more CPUs than so many."""
+    """Return the samples/s of the fastest measured worker, of those with more CPUs than the given number."""
     launches = [launch for launch in case.measurements if launch.layout.cpus_per_task > more_cpus_than]
     rates = [worker.samples_per_s.estimate for m in launches for worker in m.measured_workers if worker.samples_per_s]
     return max(rates, default=None)
@@ -246,8 +256,10 @@ def widest_cpus(case: Case) -> int | None:
 
 
 def files_read(case: Case, op: Op) -> int | None:
-    """Files that the readers inside `op` read; all of the pipeline's where the graph does not say who reads which, and no other op
-    reads."""
+    """Return the number of files that the readers inside `op` read.
+
+    Return that of the whole pipeline if the graph does not say who reads which, and no other op reads.
+    """
     files, own = case.pipeline.files, (op, *inside(op, case.pipeline.ops))
     named = [one.files.count for one in own if one.files is not None]
     if named:
@@ -259,10 +271,10 @@ def files_read(case: Case, op: Op) -> int | None:
 def samples_of_worker(case: Case) -> float | None:
     """Return the samples in the files of one worker of the plan (of all files, without one).
 
-    They are the files where each is a sample, else the bytes of all over those read for a sample. None where not all samples come
+    They are the files where each is a sample, else the bytes of all over those read for a sample. None if not all samples come
     from readers of files: what a generator reads, and how often, is not known. None, too, where a file is read in slices, each by
-    a `skip` over those before it: then its bytes are read more than once in a pass. None where a full cache feeds the passes: then
-    no file is read for a sample. And None where workers do not agree on the
+    a `skip` over those before it: then its bytes are read more than once in a pass. None if a full cache feeds the passes: then
+    no file is read for a sample. And None if workers do not agree on the
     bytes of a sample: then what one of them read was not what its samples are made of.
     """
     counts = _sample_counts(case)
@@ -272,7 +284,7 @@ def samples_of_worker(case: Case) -> float | None:
 
 
 def _sample_counts(case: Case) -> list[float]:
-    """The samples of a worker by the bytes that each measured one read for a sample; empty where they are not known."""
+    """Return the samples of a worker by the bytes that each measured one read for a sample; empty if they are not known."""
     ops, files = case.pipeline.ops, case.pipeline.files
     is_read_again = any(op.kind == "Skip" and op.within is not None for op in ops)
     if files is None or is_read_again or any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
@@ -302,7 +314,7 @@ def elements_of_worker(case: Case, op: Op) -> float | None:
 
 
 def busy_ratio(case: Case, op: Op, calls: int = 1) -> float | None:
-    """Share of the time in which `op` computes in `calls` calls at a time, on workers with more CPUs than that.
+    """Return share of the time in which `op` computes in `calls` calls at a time, on workers with more CPUs than that.
 
     Utilization law, U = X · D / m, with the CPU time of the op as D: without its waiting it is too small rather than too large.
     """
@@ -318,8 +330,10 @@ def seconds_of_call(case: Case, op: Op) -> float | None:
 
 
 def cache_bytes_per_node(case: Case, op: Op) -> float | None:
-    """Memory that a cache after `op` takes on a node of the plan: what one pass gives there, for each of its workers. By the most
-    samples where workers do not agree on them: it must fit."""
+    """Return the memory that a cache after `op` takes on a node of the plan: one pass for each of its workers.
+
+    If workers disagree on their samples the largest number counts, because the cache must fit.
+    """
     samples, cost = samples_of_pass(case, op), cost_of(op, case.profile)
     each = bytes_per_sample(case, op)
     if samples is None or cost is None or each is None:

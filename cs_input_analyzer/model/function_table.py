@@ -1,4 +1,4 @@
-"""What an input function does of what input functions should do: the functions it has and lacks, with values set and advised."""
+"""The function table of an input function: the recommended functions, whether it has them, and their values."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ _FUNCTIONS: Mapping[str, tuple[_Fits, tuple[str, ...], tuple[str, ...]]] = {
 
 
 def function_table(pipeline: PipelineGraph, findings: Sequence[Finding], *, is_sharded: bool = False) -> tuple[FunctionUse, ...]:
-    """A row for each function, in the order in which a pipeline has them; `advised` is empty where nothing is to be changed.
+    """Return a row for each function, in the order in which a pipeline has them.
 
-    `is_sharded`: workers read their own files, also where Python code or `tf.distribute` and no `shard` sees to it.
+    `advised` is empty if there is nothing to change.
+
+    `is_sharded`: workers read their own files, also if Python code or `tf.distribute` divides them and no `shard` does.
     """
     rows = [_use(name, pipeline.ops, findings) for name in _FUNCTIONS]
     if is_sharded and not any(op.kind == "Shard" for op in pipeline.ops):
@@ -73,7 +75,7 @@ def _text(name: str, value: Scalar | tuple[Scalar, ...]) -> str:
 
 
 def _advised(codes: Sequence[str], findings: Sequence[Finding]) -> str:
-    """The fix of the first of these rules that found something, by the order in which findings are shown."""
+    """Return the fix of the first of these rules that found something, by the order in which findings are shown."""
     return next((f"{found.fix} ({found.code})" for found in findings if found.code in codes and found.fix), "")
 
 

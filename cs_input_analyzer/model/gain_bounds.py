@@ -1,7 +1,7 @@
-"""What a fix can gain at most, by the cost table: a measured gain above that is noise, or not understood. Pure.
+"""The largest possible gain of a fix, by the cost table. A larger measured gain is noise, or not understood. Pure.
 
-A worker with c CPUs gives at most c / D samples/s, D being the CPU time of a sample (bottleneck law): what a fix leaves of D bounds
-what it can gain, however much it takes away (Amdahl's law). A serial op that it leaves alone bounds it by 1 / D of that op.
+A worker with c CPUs gives at most c / D samples/s, D being the CPU time of a sample (bottleneck law). So the rest of D
+after a fix bounds its gain (Amdahl's law). A serial op that the fix does not change bounds it by 1 / D of that op.
 """
 
 from __future__ import annotations
@@ -14,22 +14,24 @@ from cs_input_analyzer.tfdata.lineage import upstream
 from cs_input_analyzer.tfdata.op_traits import to_batch
 from cs_input_analyzer.tfdata.threads import inside
 
-# The row of an op is right to this; a bound that is a little too high declines nothing that is true.
+# The error of an op's row. A bound that is a little too high declines no true gain.
 ROW_ERROR_RATIO = 1.15
-# Processes of one pipeline differ by this in what they cost and give.
+# Processes of one pipeline differ by this in cost and rate.
 PROCESS_RATIO = 1.05
-# A sample costs a worker that mostly waits more than a busy one, as each wakes threads and finds caches cold: where the costs of
-# one that used 8 % of a CPU allowed a gain of 24, it was 38. So much less may a sample cost a worker that is always busy.
+# A sample costs a worker that mostly waits more than a busy one, because it wakes threads and finds caches cold. The costs of a
+# worker that used 8 % of a CPU allowed a gain of 24, and it was 38. A sample may cost a busy worker less by this factor.
 IDLE_RATIO = 2.0
-# What is left of the CPU time, or a row of it, is too little to divide by: a row may be wrong by so much of the whole.
+# A rest of the CPU time below this share is too small to divide by: a row may be wrong by this share of the whole.
 LEAST_LEFT_RATIO = 0.02
-# What these change is done side by side, or earlier, and costs what it cost before.
+# These edits move work side by side, or earlier, and do not change its cost.
 _OVERLAPPING = frozenset({"parallelize", "interleave", "set-cycle-length", "insert-prefetch", "use-private-threads"})
 
 
 def most_gain(case: Case, edits: Sequence[Edit]) -> float | None:
-    """The largest ratio of rates, edited / original, that the costs allow in workers of the profile's size; None where they say
-    nothing about it."""
+    """Return the largest ratio of rates, edited / original, that the costs allow in workers of the profile's size.
+
+    Return None if the costs set no bound.
+    """
     profile = case.profile
     if profile is None or not profile.cpu_s_per_sample:
         return None
@@ -44,7 +46,7 @@ def most_gain(case: Case, edits: Sequence[Edit]) -> float | None:
 
 
 def _by_computing(case: Case, profile: Profile, edits: Sequence[Edit], rate: float) -> Iterator[float]:
-    """Samples/s that the CPUs, and each serial op alone, allow with what the edits leave of the work."""
+    """Return the samples/s that the CPUs, and each serial op alone, allow for the work that the edits leave."""
     whole_s = profile.cpu_s_per_sample or 0.0
     touched = {op.name for edit in edits for op in _touched(edit, case.pipeline.ops)}
     lessened = {op.name for edit in edits if edit.kind not in _OVERLAPPING for op in _touched(edit, case.pipeline.ops)}
@@ -64,7 +66,7 @@ def _by_computing(case: Case, profile: Profile, edits: Sequence[Edit], rate: flo
 
 
 def _touched(edit: Edit, ops: Sequence[Op]) -> Iterable[Op]:
-    """The ops that an edit takes work from, or does otherwise than on the thread where it was done."""
+    """Return the ops that an edit takes work from, or moves to other threads."""
     op = next((one for one in ops if one.name == edit.op), None)
     if op is None:
         return ops  # nothing is known of it

@@ -28,7 +28,7 @@ PLACEHOLDER_COMMAND = "python run.py --mode=train"
 # Letters of a command in a message.
 SHOWN = 200
 
-# What says which nodes: given twice, Slurm would follow one of both, and the plan is of the other.
+# Options that choose nodes. If one were given twice, Slurm might follow the one that the plan is not for.
 OWN_OPTIONS = {"-p": "--partition", "--partition": "--partition", "-x": "--exclude-nodes", "--exclude": "--exclude-nodes"}
 
 # Runs in every task: TF_CONFIG is made there, because only there the rank is known.
@@ -36,7 +36,7 @@ _WITH_TF_CONFIG = 'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFI
 
 
 def launch_lines(plan: LaunchPlan, cluster: Cluster, options: Options, target: str) -> LaunchLines:
-    """The plan in every form that users paste.
+    """Return the plan in every form that users paste.
 
     Args:
         target: the input function, named in the sbatch file's header.
@@ -56,14 +56,15 @@ def launch_lines(plan: LaunchPlan, cluster: Cluster, options: Options, target: s
 
 
 def check_lines(options: Options, cluster: Cluster | None = None) -> None:
-    """Whether there can be launch lines of these options, whatever the plan: worth asking before anything is measured.
+    """Check that these options allow launch lines, whatever the plan. It is worth asking before anything is measured.
 
     Args:
-        cluster: that of the plan; None where it is not known yet.
+        options: the options of the run.
+        cluster: that of the plan; None if it is not known yet.
 
     Raises:
-        UsageError: `--train-command`, `--srun-args` or `--sbatch-args` is not a list of words a shell could read, or says what
-            an option of ours is for, or a value holds what Slurm cannot carry.
+        UsageError: `--train-command`, `--srun-args` or `--sbatch-args` is not a list of words that a shell can read, repeats an
+            option of ours, or holds a value that Slurm cannot carry.
     """
     if not _train_command(options):
         raise UsageError("--train-command is empty: give the command that starts training")
@@ -78,7 +79,7 @@ def check_lines(options: Options, cluster: Cluster | None = None) -> None:
 
 
 def _train_command(options: Options) -> list[str]:
-    """What every task runs: the user's command, whatever launcher and mode it was typed with, as one that trains."""
+    """Return the command of every task: the user's command as one that trains, without its launcher and mode."""
     typed = _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command")
     return with_python_of(trained(without_launcher(typed, "--train-command")), options.wafer_mode)
 
@@ -123,8 +124,7 @@ def _components(plan: LaunchPlan, cluster: Cluster, options: Options, extra: lis
 
 
 def _where(options: Options, cluster: Cluster | None) -> list[str]:
-    """The nodes that were planned for: their partition, which the user's own word for it replaces, and those that are not among
-    them."""
+    """Return the options for the planned nodes: their partition, unless the user named one, and the excluded nodes."""
     partition = options.partition or (cluster.partition if cluster is not None else None)
     words = [f"--partition={partition}"] if partition else []
     theirs = [name for text in options.exclude_nodes for name in expand_nodelist(text)]
@@ -138,7 +138,7 @@ def _all_memory(extra: list[str]) -> list[str]:
 
 
 def asks_for_memory(words: Iterable[str]) -> bool:
-    """Whether options of Slurm say how much memory: it takes one that does, and no second."""
+    """Return whether options of Slurm say how much memory: it takes one that does, and no second."""
     return any(re.match(r"--mem(=|$|-per-)", word) for word in words)
 
 
@@ -181,7 +181,7 @@ def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, c
 
 
 def _in_each_task(options: Options, command: list[str]) -> list[str]:
-    """The command of a task: TF_CONFIG from Slurm's variables outside, the training inside the container."""
+    """Return the command of a task: TF_CONFIG from Slurm's variables outside, the training inside the container."""
     if options.container is not None:
         mounts = ["-B", ",".join(options.mount_dirs)] if options.mount_dirs else []
         command = ["singularity", "exec", *mounts, options.container, *command]
@@ -189,7 +189,7 @@ def _in_each_task(options: Options, command: list[str]) -> list[str]:
 
 
 def _directive(word: str) -> str:
-    """One word of an `#SBATCH` line; sbatch reads quotes there as a shell does, but not line breaks."""
+    """Return one word of an `#SBATCH` line. sbatch reads quotes there as a shell does, but not line breaks."""
     if re.search(r"[\r\n\0]", word):
         raise UsageError(f"an #SBATCH line cannot hold a line break: {word!r}")
     return shlex.quote(word)

@@ -30,7 +30,7 @@ def expand_nodelist(text: str) -> tuple[str, ...]:
 
 
 def _items(text: str) -> list[str]:
-    """The parts between commas that are outside of brackets."""
+    """Return the parts between commas that are outside of brackets."""
     found, begin, is_inside = [], 0, False
     for match in re.finditer(r"[\[\],]", text):
         if match[0] != ",":

@@ -1,4 +1,4 @@
-"""The params of a training: as text and back, and what they say beside its input: steps, epochs, batch sizes, precision. Pure."""
+"""The params of a training, as text and back, and the facts in them: steps, epochs, batch sizes, precision. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _number(params: object, names: tuple[str, ...]) -> int | None:
 
 
 def _half(key: str, value: object) -> str | None:
-    """The type of 16 bits that a key and its value name."""
+    """Return the type of 16 bits that a key and its value name."""
     text = f"{key}={value}".lower()
     if value in (None, False) or "16" not in text + ("16" if value is True else ""):
         return None
@@ -93,10 +93,10 @@ def params_to_json(params: Mapping[Any, Any], default: Callable[[Any], Any] | No
 
 
 def params_from_json(text: str) -> Any:
-    """Return what `params_to_json` wrote; JSON of another hand as it is.
+    """Return the value that `params_to_json` wrote, or the value of any other JSON text.
 
     Raises:
-        ValueError, TypeError, RecursionError: the text is none of both.
+        ValueError, TypeError, RecursionError: the text is neither.
     """
     return json.loads(text, object_hook=lambda read: dict(map(tuple, read[PAIRS])) if read.keys() == {PAIRS} else read)
 

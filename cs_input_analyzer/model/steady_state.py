@@ -47,19 +47,19 @@ class Window:
     lag1_autocorrelation: float | None
 
 
-# What buffers gathered before the window comes at once; MSER-5 misses it where it is a few batches among many, and where there are
-# too few for it.
+# Batches that buffers gathered before the window come at once. MSER-5 misses them if they are few among many, or if there are too
+# few batches for it.
 BUFFERED_S = 0.2
 BURST_RATIO = 0.5
 LEAST_CUT_DIVISOR = 8
-# Gaps that are so many times the median one, stand alone, and take half of the time are fills: a shuffle buffer that is filled at
+# Gaps of this many times the median one that stand alone and take half of the time are fills: a shuffle buffer that is filled at
 # the start of each pass of a `repeat` gives its elements in bursts.
 FILL_FACTOR = 10
 FILL_SHARE_RATIO = 0.5
 
 
 def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None:
-    """The steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate).
+    """Return the steady window of batch arrival times, shape [n] in seconds; None with fewer than two stamps (no gap, no rate).
 
     `passes`: how many batches had come when each pass over the data ended. A window in which two or more of them end is made of the
     whole passes between them: a shuffle buffer that fills at the start of each is part of the pipeline, and a piece of a pass has
@@ -79,7 +79,7 @@ def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None
     fills = _fills(gaps)
     if len(fills) > 2:
         return _window(stamps_s, int(fills[0]), int(fills[-1]), *block_means(np.diff(stamps_s[fills]) / np.diff(fills)))
-    if len(fills):  # too few for an interval: what came since the first fill began, which no cut may take off
+    if len(fills):  # too few for an interval: use all since the first fill began, which no cut may remove
         last = int(fills[-1]) if len(fills) > 1 else len(gaps)
         return _window(stamps_s, int(fills[0]), last, *block_means(gaps[fills[0] : last].mean(keepdims=True)))
     cut = max(mser5(gaps), _buffered(stamps_s))
@@ -87,7 +87,7 @@ def steady_window(stamps_s: Floats, passes: Sequence[int] = ()) -> Window | None
 
 
 def _fills(gaps_s: Floats) -> npt.NDArray[np.int64]:
-    """Return the places of the gaps in which a buffer was filled; none where batches come evenly."""
+    """Return the places of the gaps in which a buffer was filled; none if batches come evenly."""
     places = np.flatnonzero(gaps_s > FILL_FACTOR * np.median(gaps_s))
     are_alone = len(places) > 0 and bool(np.all(np.diff(places) > 1))
     return places if are_alone and gaps_s[places].sum() >= FILL_SHARE_RATIO * gaps_s.sum() else places[:0]
@@ -108,8 +108,10 @@ def _window(stamps_s: Floats, first: int, last: int, blocks: Floats, correlation
 
 
 def half_width_of_series(blocks: Floats, of_one: float = 0.0) -> float:
-    """Half the 90 % interval of the mean of values in time order, wider where they depend on each other; `of_one`: of fewer than
-    two."""
+    """Return half the 90 % interval of the mean of values in time order, wider if they depend on each other.
+
+    Return `of_one` for fewer than two values.
+    """
     half, correlation = half_width_of_mean(blocks, of_one), _lag1(blocks)
     if correlation is None or correlation <= CORRELATED:
         return half
@@ -117,8 +119,11 @@ def half_width_of_series(blocks: Floats, of_one: float = 0.0) -> float:
 
 
 def _buffered(stamps_s: Floats) -> int:
-    """How many gaps to cut for what may have waited in full buffers: all the first batches where they came in a burst, at less than
-    half the mean gap of those after them; else no more than an eighth of all."""
+    """Return the number of gaps to cut for batches that may have waited in full buffers.
+
+    Cut all the first batches if they came in a burst, at less than half the mean gap of later ones; else at most an
+    eighth of all.
+    """
     count = len(stamps_s) - 1
     filled = int(np.searchsorted(stamps_s, stamps_s[0] + BUFFERED_S))
     if 1 < filled < count:
@@ -129,7 +134,7 @@ def _buffered(stamps_s: Floats) -> int:
 
 
 def rate_of(gap_s: Estimate, samples_per_batch: float) -> Estimate:
-    """Samples per second from seconds per batch; the interval turns over with the reciprocal."""
+    """Return samples per second from seconds per batch; the interval turns over with the reciprocal."""
     return Estimate(
         estimate=samples_per_batch / gap_s.estimate,
         low=samples_per_batch / gap_s.high,
@@ -139,7 +144,7 @@ def rate_of(gap_s: Estimate, samples_per_batch: float) -> Estimate:
 
 
 def mser5(gaps_s: Floats) -> int:
-    """How many gaps to cut from the start: 0 up to half of them, always a multiple of five."""
+    """Return the number of gaps to cut from the start: 0 up to half of them, always a multiple of five."""
     groups = len(gaps_s) // MSER_GROUP
     if groups < 4:
         return 0

@@ -19,7 +19,7 @@ FIRST_PORT = 23111
 
 
 def tf_config(environ: Mapping[str, str]) -> str:
-    """The `TF_CONFIG` of one task of a Slurm step, as JSON, from its environment.
+    """Return the `TF_CONFIG` of one task of a Slurm step, as JSON, from its environment.
 
     Task 0 is the chief and every other task of a streaming node is a worker, so that a pipeline that shards by
     `len(cluster.worker)` and `task.index` splits the data over exactly the tasks that stream. Further single-task nodes (weight
@@ -48,7 +48,7 @@ def tf_config(environ: Mapping[str, str]) -> str:
 
 
 def addresses_of(hosts: Sequence[str]) -> list[str]:
-    """The address of each task, given the host of each: ports count up on each host."""
+    """Return the address of each task, given the host of each: ports count up on each host."""
     taken: Counter[str] = Counter()
     addresses = []
     for host in hosts:
@@ -58,19 +58,21 @@ def addresses_of(hosts: Sequence[str]) -> list[str]:
 
 
 def announced_addresses(nodes: Sequence[str], num_workers: int) -> list[str]:
-    """Addresses of a chief and `num_workers` workers as a real launch has them, on `nodes` by rank. Workers that are only announced
-    are dealt to the same nodes again."""
+    """Return addresses of a chief and `num_workers` workers as in a real launch, on `nodes` by rank.
+
+    Workers that are only announced are dealt to the same nodes again.
+    """
     return addresses_of([nodes[max(0, number - 1) % len(nodes)] for number in range(1 + num_workers)])
 
 
 def of_worker(addresses: Sequence[str], index: int) -> str:
-    """The `TF_CONFIG` of worker `index`. `addresses`: the chief's, then those of all workers."""
+    """Return the `TF_CONFIG` of worker `index`. `addresses`: the chief's, then those of all workers."""
     cluster = {"chief": list(addresses[:1]), "worker": list(addresses[1:])}
     return json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
 
 
 def _task_hosts(environ: Mapping[str, str]) -> tuple[list[str], int]:
-    """The host of each task of the step, by rank; and how many nodes in front are single-task nodes."""
+    """Return the host of each task of the step, by rank; and how many nodes in front are single-task nodes."""
     nodes = expand_nodelist(_first(environ, "SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"))
     counts = _expand_counts(_first(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
     if len(nodes) != len(counts):
@@ -88,7 +90,10 @@ def _task_hosts(environ: Mapping[str, str]) -> tuple[list[str], int]:
 
 
 def _components_of_step(environ: Mapping[str, str], nodes: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The nodes of each component, in the order of ranks. Slurm sorts the nodes of the whole step, so it has lost that order."""
+    """Return the nodes of each component, in the order of ranks.
+
+    Slurm sorts the nodes of the whole step, and so loses that order.
+    """
     if not (environ.get("SLURM_HET_SIZE") or environ.get("SLURM_PACK_SIZE")):
         return [nodes]
     size = _number(environ, "SLURM_HET_SIZE", "SLURM_PACK_SIZE")

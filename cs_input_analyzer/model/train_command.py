@@ -1,5 +1,8 @@
-"""The command that trains, as a user types it -> as launch lines need it: without a launcher, in the mode that trains or compiles,
-with the Python of the wafer's mode. All on lists of words, which nothing here runs."""
+"""The training command, converted from the user's text to the form that launch lines need.
+
+It has no launcher, the mode that trains or compiles, and the Python of the wafer's mode. All functions work on lists of
+words; nothing runs here.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +25,20 @@ NOT_TRAINING_MODES = (*NOT_TRAINING, "eval", "eval_all", "predict")
 
 
 def is_python(word: str) -> bool:
-    """Whether a word of a command line is Python: `python3`, `/opt/bin/python`, `python-ws`."""
+    """Return whether a word of a command line is Python: `python3`, `/opt/bin/python`, `python-ws`."""
     return _PYTHON.fullmatch(_name(word)) is not None
 
 
 def streams_weights(words: Sequence[str]) -> bool:
-    """Whether the command is for weight streaming: `python-ws run.py`."""
+    """Return whether the command is for weight streaming: `python-ws run.py`."""
     python = next((_name(word) for word in words if is_python(word)), "")
     return python == STREAMING_PYTHON
 
 
 def without_launcher(words: Sequence[str], option: str) -> list[str]:
-    """The command that `csrun_wse`, `csrun_cpu` or `srun` would start, from its container or its Python on: launch lines bring a
-    launcher of their own.
+    """Return the command that `csrun_wse`, `csrun_cpu` or `srun` would start, from its container or its Python on.
+
+    The launch lines bring a launcher of their own.
 
     Raises:
         UsageError: it is not clear where the launcher's options end.
@@ -51,7 +55,7 @@ def without_launcher(words: Sequence[str], option: str) -> list[str]:
 
 
 def trained(words: Sequence[str]) -> list[str]:
-    """The command as one that trains, whatever it names: `--mode=validate_only` becomes `--mode=train`, `--compile_only` goes."""
+    """Return the command as one that trains: `--mode=validate_only` becomes `--mode=train`, `--compile_only` is removed."""
     kept = [word for word in words if not (word.startswith("-") and _plain(word.partition("=")[0]) in NOT_TRAINING)]
     found, before = [], ""
     for word in kept:
@@ -68,9 +72,9 @@ def trained(words: Sequence[str]) -> list[str]:
 
 
 def compiled(words: Sequence[str]) -> list[str] | None:
-    """The command as one that compiles and does not train.
+    """Return the command as one that compiles and does not train.
 
-    None where it is no Python, or names no mode: a script that has none would not know what `--mode` is.
+    None if it is no Python, or names no mode: a script that has none would not know what `--mode` is.
     """
     if not any(is_python(word) for word in words):
         return None
@@ -87,7 +91,7 @@ def compiled(words: Sequence[str]) -> list[str] | None:
 
 
 def with_python_of(words: Sequence[str], mode: str | None) -> list[str]:
-    """The command with the Python that the wafer's mode needs: scripts that stream weights run in `python-ws`."""
+    """Return the command with the Python that the wafer's mode needs: scripts that stream weights run in `python-ws`."""
     place = next((place for place, word in enumerate(words) if is_python(word)), None)
     if mode != "weight_streaming" or place is None or not _PLAIN_PYTHON.fullmatch(_name(words[place])):
         return list(words)

@@ -1,11 +1,12 @@
-"""The records of the analyzer, in the order in which data flows through them. READ THESE FIRST, then `workflows/analyze.py`.
+"""The records of the analyzer, in the order of the data. Read these first, then `workflows/analyze.py`.
 
     machine ─▶ pipeline ─▶ measured ─▶ model ─▶ plan ─▶ findings ─▶ run
-    (`inspection` and `comparison` are what two other stories give: `inspect-run` and `compare`)
+    (`inspection` and `comparison` hold the results of `inspect-run` and `compare`)
 
-Rules that hold everywhere: frozen and keyword-only; SI floats, units in names, tuples and not lists, `None` for what is missing and
-never 0, ratios between 0 and 1. A field that is an `Estimate` carries its 90 % interval. The field names are the keys of the JSON
-(docs/interfaces.md), so an `Analysis` that is written out structurally *is* the run file.
+Rules for all records: they are frozen and keyword-only. Numbers are SI floats, and names carry the unit. Sequences are
+tuples. A missing value is `None`, never 0. Ratios lie between 0 and 1. An `Estimate` carries its 90 % interval. The
+field names are the keys of the JSON (docs/interfaces.md), so an `Analysis` that is written out structurally *is* the
+run file.
 """
 
 # ruff: noqa: F401, F403  (all records of each module, for others)

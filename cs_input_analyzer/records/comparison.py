@@ -1,4 +1,4 @@
-"""Two runs of one input function beside each other."""
+"""Two runs of one input function, compared."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ MemoryDirection = Literal["more", "less", "no difference seen"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRun:
-    """What stands at the top of each side. `path`: the file that it was read from.
+    """The summary of one side of a comparison.
 
-    `is_planned_as_measured` and `idle_factor`: as of the `Analysis`.
+    Attributes:
+        path: the file that the run was read from.
+        is_planned_as_measured, idle_factor: as in `Analysis`.
     """
 
     path: str
@@ -44,14 +46,14 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateChange:
-    """One launch that both runs measured: the same layout, worker count and state of the page cache.
+    """The rates of one launch that both runs measured: same layout, worker count and state of the page cache.
 
     Attributes:
-        old_samples_per_s, new_samples_per_s: on an idle node, geometric mean over the fresh launches, how many of them is its
-            `count`; the interval is of that run's launches alone.
-        ratio: new over old; its intervals hold for all rows of a comparison together with 90 % probability.
+        old_samples_per_s, new_samples_per_s: rate on an idle node, geometric mean over `count` fresh launches. The interval uses
+            the launches of that run alone.
+        ratio: new over old. Its intervals hold for all rows of a comparison together with 90 % probability.
         change: `no difference seen` unless the whole interval lies on one side of 1.
-        old_cpu_s_per_sample, new_cpu_s_per_sample: mean over the processes; None where it was not read.
+        old_cpu_s_per_sample, new_cpu_s_per_sample: mean over the processes; None if it could not be read.
     """
 
     layout: Layout
@@ -68,10 +70,11 @@ class RateChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpChange:
-    """CPU of one op for one sample, by its name; of kind `process` the sum of all.
+    """The CPU time of one op per sample in both runs, matched by name. A row of kind `process` holds the sum of all ops.
 
-    `noise_s`: how far the two may lie apart by chance, with 90 % probability for all ops together; None where that cannot be said.
-    `not comparable`: the two profiles are of other launches, or one has no number for the op.
+    Attributes:
+        noise_s: largest difference that chance explains, with 90 % probability for all ops together; None if unknown.
+        change: `not comparable` if the two profiles are of different launches, or one has no number for the op.
     """
 
     name: str
@@ -85,7 +88,7 @@ class OpChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryChange:
-    """Memory that one worker of a launch holds alone, the largest of them."""
+    """The private memory of one worker of a launch; the largest of them."""
 
     layout: Layout
     num_workers: int
@@ -96,7 +99,7 @@ class MemoryChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingChange:
-    """A finding that only one of the runs has, by its code and op."""
+    """A finding that only one of the runs has, matched by its code and op."""
 
     change: Literal["new", "gone"]
     finding: Finding
@@ -104,7 +107,7 @@ class FindingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Something other than the pipeline in which the runs differ, or that was not quiet; `old` and `new` as text."""
+    """A difference between the runs besides the pipeline, or noise in one of them; `old` and `new` are text."""
 
     name: str
     old: str
@@ -113,17 +116,17 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two runs of one input function, beside each other.
+    """Two runs of one input function, compared.
 
     Attributes:
-        rates: by rising tasks and CPUs.
-        spread_ratio: standard deviation of the rates of fresh launches alike, relative, in both runs together: what the intervals
-            of `rates` rest on, the error of each rate and what is assumed included.
-        ops: the costliest first; the first is the whole process.
+        rates: sorted by tasks, then CPUs.
+        spread_ratio: relative standard deviation of the rates of repeated launches, pooled over both runs. The intervals of
+            `rates` rest on it; it includes the error of each rate and the assumed spread.
+        ops: the costliest first, after the row of the whole process.
         findings: new ones first.
-        doubts: what makes the comparison doubtful; empty where nothing does.
+        doubts: reasons to doubt the comparison; empty if there are none.
         not_compared: launches that only one of the runs holds, a sentence each.
-        rounds: fresh launches of both, in turns, that the rates are of; 0 where they are those that the runs hold.
+        rounds: fresh launches of both runs, in turns, behind the rates; 0 if the rates are those that the runs hold.
     """
 
     schema_version: int
@@ -141,13 +144,15 @@ class Comparison:
 
     @property
     def smallest_slowdown_ratio(self) -> float:
-        """Return the smallest slowdown that the row known best would show."""
+        """Return the smallest slowdown that the most precise row would show."""
         return min(1 - row.ratio.low / row.ratio.estimate for row in self.rates)
 
     @property
     def slower(self) -> tuple[RateChange, ...]:
+        """Return the launches that became slower beyond doubt."""
         return tuple(row for row in self.rates if row.change == "slower")
 
     @property
     def faster(self) -> tuple[RateChange, ...]:
+        """Return the launches that became faster beyond doubt."""
         return tuple(row for row in self.rates if row.change == "faster")

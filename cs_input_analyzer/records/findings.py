@@ -1,4 +1,4 @@
-"""What the user should know or change, with its proof and its gain; `Case` is what a rule sees."""
+"""Findings with their proof and gain, and `Case`, the input of a rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ Severity = Literal["info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What the params say of the training. `half`: its type of 16 bits (`float16`, `bfloat16`, `cbfloat16`); None: nothing said."""
+    """The training parameters found in the params.
+
+    Attributes:
+        half: the 16-bit type of the training (`float16`, `bfloat16`, `cbfloat16`); None if not set.
+    """
 
     steps: int | None = None
     epochs: int | None = None
@@ -28,11 +32,11 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """All that a rule may look at.
+    """The input of a rule.
 
     Attributes:
-        is_sharded: each worker reads its own files, by a `shard` of their list or by Python code.
-        demand_samples_per_s: of the accelerator; None where it is not known.
+        is_sharded: each worker reads its own files, by a `shard` op or by Python code.
+        demand_samples_per_s: rate that the accelerator asks for; None if unknown.
     """
 
     pipeline: PipelineGraph
@@ -50,39 +54,40 @@ class Case:
     demand_samples_per_s: float | None = None
 
 
-# A fix is kept where the low end of its gain lies above this: less is not worth another line, and near what noise shows.
+# A fix is kept if the low end of its gain lies above this. A smaller gain is not worth a line, and is close to noise.
 LEAST_GAIN = 1.03
 # In fewer rounds two numbers may agree by luck.
 FEWEST_ROUNDS = 3
-# A gain that is below this for sure is none: another trial would find nothing worth having.
+# A gain whose high end lies below this counts as no gain: another trial would find nothing useful.
 NO_GAIN = 1.1
-# How the reason begins of a fix that nothing was found out about.
+# The reason of an untried fix begins with this.
 UNTRIED = "not measured"
-# What became of a fix: see `Finding.trial`.
+# The result of trying a fix: see `Finding.trial`.
 Trial = Literal["advice", "untried", "refused", "noisy", "no gain", "gain"]
 
 
 def is_clear_gain(gain: Estimate | None) -> bool:
-    """Return whether the interval of a measured ratio of rates leaves no doubt that it is clearly faster."""
+    """Return whether the whole interval of a measured gain lies above `LEAST_GAIN`, in enough rounds."""
     return gain is not None and gain.low > LEAST_GAIN and (gain.count is None or gain.count >= FEWEST_ROUNDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something the user should know or change.
+    """A fact that the user should know, or code that the user should change.
 
     Attributes:
-        code: of the rule; filled in, with its name `rule`, where the rules are run.
-        fix: what to do, one sentence.
-        before: the user's code that the fix changes; None where it is not known.
+        code: code of the rule; filled in, with its name `rule`, by the caller of the rules.
+        fix: what to do, in one sentence.
+        before: the user's code that the fix changes; None if it is not known.
         after: that code, changed.
-        edits: the same change of the graph; empty where the fix is advice only.
-        source_check: why `after` is not given (it fails, or is no Python), was not run, or is not what was proven. Empty where the
-            changed source was run, and is what was proven if anything was.
-        proven: the changed source, or else the changed graph, gave the same elements, as far as the original promises any order.
-        verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
-        measured_gain: ratio of rates, fixed / original, of this fix alone; None where it was not measured.
-        most_gain: the largest such ratio that the costs of the ops allow; None where they say nothing about it.
+        edits: the same change of the graph; empty if the fix is advice only.
+        source_check: why `after` is missing (it fails, or is no Python), was not run, or differs from the change that was proven.
+            Empty if the changed source was run and is the change that was proven.
+        proven: the changed source, or else the changed graph, gave the same elements, in the order that the original promises.
+        verified_elements: number of elements compared.
+        pass_elements: number of elements in a pass; None if a pass has no end, or none was seen.
+        measured_gain: ratio of rates, fixed / original, of this fix alone; None if it was not measured.
+        most_gain: the largest such ratio that the costs of the ops allow; None if the costs set no bound.
         unproven_because: why a fix with edits was not proven, not measured, or declined; empty otherwise.
     """
 
@@ -107,14 +112,14 @@ class Finding:
 
     @property
     def change(self) -> SourceChange | None:
-        """Return the fix as a change of the source; None where there is none, or its place is not known."""
+        """Return the fix as a change of the source. Return None if there is none, or its place is not known."""
         if self.source is None or self.before is None or self.after is None:
             return None
         return SourceChange(source=self.source, before=self.before, after=self.after)
 
     @property
     def is_gain(self) -> bool:
-        """Return whether it gives the same elements, and is clearly faster."""
+        """Return whether the fix gives the same elements and is clearly faster."""
         return self.proven and is_clear_gain(self.measured_gain) and not self.unproven_because
 
     @property
@@ -124,10 +129,11 @@ class Finding:
 
     @property
     def trial(self) -> Trial:
-        """Return what became of the fix.
+        """Return the result of trying the fix.
 
-        `advice`: there is no change to try. `untried`: nothing was found out. `refused`: it cannot be applied, gives other
-        elements, or gains more than the costs allow. `noisy`: it was measured and may gain. `no gain`, `gain`: it is clear.
+        `advice`: there is no change to try. `untried`: the fix was not tried. `refused`: it cannot be applied, gives
+        other elements, or gains more than the costs allow. `noisy`: it was measured and may gain. `no gain`, `gain`:
+        the result is clear.
         """
         if not self.edits:
             return "advice"
@@ -145,11 +151,11 @@ class FunctionUse:
     """One row of the function table of an input function.
 
     Attributes:
-        name: what the function is for: `shard`, `interleave`, `file shuffle`, `deterministic`, …
-        is_set: whether the input function has it.
-        value: its parameters as the graph holds them; of several ops one after the other.
-        advised: the fix of a finding about it, with its code; empty where nothing is to be changed.
-        source: `path:line` of the first op that is it.
+        name: purpose of the function: `shard`, `interleave`, `file shuffle`, `deterministic`, …
+        is_set: whether the input function uses it.
+        value: its parameters as the graph holds them; those of several ops one after the other.
+        advised: the fix of a finding about it, with its code; empty if there is nothing to change.
+        source: `path:line` of the first such op.
     """
 
     name: str
@@ -161,15 +167,16 @@ class FunctionUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """Kept fixes as a change of the user's source files, which themselves are never written.
+    """Kept fixes as a change of the user's source files. The files themselves are never written.
 
     Attributes:
-        diff: unified, for `patch -p0` or `git apply` in `folder`; empty where no fix could be put into it.
-        codes: rules whose fixes are in it.
-        by_hand: what is not in it, a sentence each: the rule, the place, what to do, why it is not in it.
+        diff: unified diff, for `patch -p0` or `git apply` in `folder`; empty if it holds no fix.
+        codes: rules whose fixes the diff holds.
+        by_hand: fixes that the diff does not hold, a sentence each: the rule, the place, what to do, and why.
         proven: the patched source gave the same elements as the original.
-        verified_elements: how many were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
-        measured_gain: ratio of rates, patched / original, in the same worker; None where it was not measured.
+        verified_elements: number of elements compared.
+        pass_elements: number of elements in a pass; None if a pass has no end, or none was seen.
+        measured_gain: ratio of rates, patched / original, in the same worker; None if it was not measured.
         unproven_because: why it was not proven or not measured; empty otherwise.
     """
 
@@ -186,18 +193,19 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixes:
-    """What all kept fixes do together: proven as one pipeline, measured against the original side by side.
+    """All kept fixes together: proven as one pipeline, and measured side by side with the original.
 
     Attributes:
         codes: rules whose fixes were kept, in the order in which they were added (greedily, the largest gain first).
         edits: all of them, in order.
-        measured_gain: ratio of rates, fixed / original; None where none was kept.
+        measured_gain: ratio of rates, fixed / original; None if no fix was kept.
         layout: the launch in whose worker it was measured.
-        plan: the launch that would feed the accelerator then; None without a plan or a kept fix.
-        elements: how many elements were compared; `pass_elements`: of how many, None where a pass has no end or none was seen.
-        most_gain: the largest ratio that the costs of the ops allow; None where they say nothing about it.
-        none_because: why none was kept, where they gained at first; empty otherwise.
-        patch: the same as a change of the source, as far as that was proven; None where `tune` did not make it.
+        plan: the launch that feeds the accelerator with the fixes; None without a plan or a kept fix.
+        elements: number of elements compared.
+        pass_elements: number of elements in a pass; None if a pass has no end, or none was seen.
+        most_gain: the largest ratio that the costs of the ops allow; None if the costs set no bound.
+        none_because: why no fix was kept although some gained at first; empty otherwise.
+        patch: the same change as a proven change of the source; None if `tune` did not make it.
     """
 
     codes: tuple[str, ...]
@@ -212,7 +220,7 @@ class Fixes:
     none_because: str = ""
 
     def says_of(self, plan: LaunchPlan) -> bool:
-        """Return whether the gain says something of a plan: it is of workers as wide as the plan's, or wider ones."""
+        """Return whether the gain applies to a plan: it was measured in workers at least as wide as the plan's."""
         return self.measured_gain is not None and self.layout.cpus_per_task >= plan.cpus_per_task
 
     def kept(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:

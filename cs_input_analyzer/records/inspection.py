@@ -1,4 +1,4 @@
-"""A run that already happened, as its log files show it."""
+"""A past run, as its log files show it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ StallCause = Literal["none known", "checkpoint", "evaluation", "set-up", "read l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSource:
-    """A file that a run left behind, as far as it could be read. `note`: what was wrong with it, or how much of it was read."""
+    """A file that a run left behind.
+
+    Attributes:
+        note: a problem with the file, or how much of it was read.
+    """
 
     path: str
     kind: RunSourceKind
@@ -27,12 +31,12 @@ class RunSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseSpan:
-    """What the run did for a while.
+    """One phase of the run.
 
     Attributes:
-        start_s: seconds since the first time stamp of the run; None where the file has none.
-        duration_s: None where its begin or its end was not seen.
-        step: of a checkpoint.
+        start_s: seconds since the first time stamp of the run; None if the file has none.
+        duration_s: None if its start or its end was not seen.
+        step: the step of a checkpoint.
     """
 
     phase: RunPhase
@@ -43,13 +47,14 @@ class PhaseSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """Steps that took much longer than most.
+    """A pause: steps that took much longer than most.
 
     Attributes:
-        start_s: seconds since the first time stamp of the run; `duration_s` from one line of the log to the next.
-        lost_s: what that is above the usual time of so many steps.
+        start_s: seconds since the first time stamp of the run.
+        duration_s: seconds from one line of the log to the next.
+        lost_s: `duration_s` minus the usual time of that number of steps.
         step: the last step before it.
-        cause: what the run was seen to do in that time.
+        cause: the activity of the run in that time.
     """
 
     start_s: float | None
@@ -74,12 +79,12 @@ class StepSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWorker:
-    """One of several workers that wrote of the same run (step journals, `ordinals`).
+    """One of several workers that logged the same run (step journals, `ordinals`).
 
     Attributes:
-        samples_per_s: what it took itself.
-        wait_ratio: share of its time that it waited for input; None where not known.
-        is_straggler: clearly slower than the middle one of them.
+        samples_per_s: the rate at which it took samples itself.
+        wait_ratio: share of its time that it waited for input; None if unknown.
+        is_straggler: clearly slower than the median worker.
     """
 
     name: str
@@ -92,18 +97,18 @@ class StepWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRates:
-    """Every rate that the files hold, or that follows from their steps and times; None for one that nobody saw.
+    """Every rate that the files hold, or that their steps and times give; None if it was not seen.
 
     Attributes:
         rate_samples_per_s, global_rate_samples_per_s: the last `Rate` and `GlobalRate` as logged.
-        steady_samples_per_s: of training alone: without start, checkpoints and evaluation; stalls without a cause count.
-        undisturbed_samples_per_s: between the stalls, or within bursts: what the accelerator showed that it can take.
-        average_samples_per_s: of the whole run as its last line or `performance.json` has it; releases differ in what it includes.
-        estimated_samples_per_s: what the compiler expected.
-        steady_steps_per_s: as `steady_samples_per_s`.
-        batch_size: samples of a step, where the files say.
+        steady_samples_per_s: rate of training alone, without start, checkpoints and evaluation. Pauses of unknown cause count.
+        undisturbed_samples_per_s: rate between the pauses, or within bursts: the accelerator can take at least this.
+        average_samples_per_s: rate of the whole run, from its last line or `performance.json`; releases include different phases.
+        estimated_samples_per_s: the compiler's estimate.
+        steady_steps_per_s: `steady_samples_per_s` in steps.
+        batch_size: samples per step, if the files say.
         evaluation_samples_per_s: GlobalRate of the last evaluation.
-        worker_steps_per_s: GlobalRate of one input worker, in steps, as its own log has it.
+        worker_steps_per_s: GlobalRate of one input worker, in steps, from its own log.
     """
 
     rate_samples_per_s: float | None = None
@@ -122,14 +127,15 @@ class RunRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChange:
-    """What the run says about its launch.
+    """The advice that a run gives about its launch.
 
     Attributes:
-        demand_samples_per_s: what the accelerator would take, and `demand_source` how that is known.
-        input_factor: how many times the input rate that asks for; None without a demand.
-        current: the launch of the run, where it was given.
-        layout: the launch to use; None where none follows.
-        predicted_samples_per_s: of that launch, where a capacity model was asked.
+        demand_samples_per_s: rate that the accelerator would take.
+        demand_source: how that rate is known.
+        input_factor: the factor by which the input rate must grow for it; None without a demand.
+        current: the launch of the run, if it was given.
+        layout: the launch to use; None if the run suggests none.
+        predicted_samples_per_s: predicted rate of that launch, if there is a capacity model.
         text: the advice, one or two sentences.
     """
 
@@ -144,15 +150,18 @@ class PlanChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInspection:
-    """What the files of a run say about its input. `confidence` is the probability of the verdict; None where it is `unknown`.
+    """The result of inspecting the files of a run.
 
     Attributes:
-        evidence: what the verdict rests on, by name; `reasons`: the same in sentences, the strongest first.
+        confidence: the probability of the verdict; None if it is `unknown`.
+        evidence: the numbers behind the verdict, by name.
+        reasons: the same in sentences, the strongest first.
         timeline: by start; the phases of the newest run only.
-        stalls: the longest ones, by start; `stall_count` all of them.
+        stalls: the longest pauses, by start.
+        stall_count: the number of all pauses.
         spans: all steps in order, at most 120 spans of them.
-        runs_found: runs that the files hold; the newest of them is described.
-        notes: what could not be read, or was left aside.
+        runs_found: number of runs in the files; the newest of them is described.
+        notes: parts that could not be read or were left out.
     """
 
     schema_version: int

@@ -1,4 +1,4 @@
-"""A launch (`Layout`), the nodes it runs on (`Cluster`) and the machine that measures (`Host`)."""
+"""A launch (`Layout`), the nodes that it runs on (`Cluster`) and the measuring machine (`Host`)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Literal
 from cs_input_analyzer.errors import UsageError
 from wafer_model import Estimate
 
-# Beyond these it is a typing error: no machine has a quarter of these nodes, the widest single systems that were sold had 4,096
-# hardware threads, and an exbibyte is more memory than all nodes of any machine have together; the least memory is a hundredth of
-# what TensorFlow takes. Planning for the widest takes half a second.
+# A number beyond these is a typing error. No machine has a quarter of these nodes. The widest systems ever sold had 4,096 hardware
+# threads. No machine has an exbibyte of memory in all its nodes. TensorFlow needs a hundred times the least memory. Planning for
+# the widest takes half a second.
 MOST_NODES = 1_000_000
 MOST_CPUS_PER_NODE = 1 << 12
 LEAST_MEMORY_BYTES_PER_NODE = 1 << 20
 MOST_MEMORY_BYTES_PER_NODE = 1 << 60
-# No storage, link or memory that is in use is as slow, or as fast.
+# No storage, link or memory in use is slower or faster than this.
 LEAST_BYTES_PER_S, MOST_BYTES_PER_S = 1e3, 1e18
 Launcher = Literal["local", "slurm"]
 SpeedBasis = Literal["this host", "stated", "same model", "reference loop", "CPU models"]
-"""How a speed ratio is known. Only runs saved by 0.1 and 0.2 hold the last two."""
+"""The source of a speed ratio. Only runs saved by 0.1 and 0.2 hold the last two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +36,17 @@ class Layout:
         """Raise UsageError for an invalid launch, as an edited run may hold."""
         counts: tuple[object, ...] = (self.nodes, self.tasks_per_node, self.cpus_per_task)
         if not all(isinstance(count, int) and count >= 1 for count in counts):
-            raise UsageError(f"{self} is no launch: it needs one node, task and CPU at least")
+            raise UsageError(f"invalid launch {self}: nodes, tasks and CPUs must each be at least 1")
 
     def __str__(self) -> str:
         return f"{self.nodes}x{self.tasks_per_node}x{self.cpus_per_task}"
 
     @classmethod
     def parse(cls, text: str) -> Layout:
-        """Return the launch of `"2x8x4"`: 2 nodes, 8 tasks per node, 4 CPUs per task. Raise UsageError for another form."""
+        """Return the launch that `"2x8x4"` names. Raise UsageError for another form.
+
+        The numbers are nodes, tasks per node and CPUs per task.
+        """
         match = re.fullmatch(r"\s*([1-9]\d{0,6})x([1-9]\d{0,6})x([1-9]\d{0,6})\s*", text)
         if match is None:
             raise UsageError(f"a layout is written NODESxTASKSxCPUS with positive whole numbers, for example 2x8x4; got {text!r}")
@@ -52,6 +55,7 @@ class Layout:
 
     @property
     def tasks(self) -> int:
+        """Return the tasks of all nodes together."""
         return self.nodes * self.tasks_per_node
 
     @property
@@ -61,6 +65,7 @@ class Layout:
 
     @property
     def cpus_per_node(self) -> int:
+        """Return the CPUs that the tasks of one node use."""
         return self.tasks_per_node * self.cpus_per_task
 
 
@@ -73,18 +78,18 @@ class Cluster:
     """The CPU nodes that will feed the accelerator.
 
     Attributes:
-        cpus_per_node: CPUs as Slurm counts them (hardware threads where SMT is on).
-        threads_per_core: 1 without SMT; None where unknown.
-        network_bytes_per_s_per_node: what one node can move in each direction; None where unknown.
-        storage_bytes_per_s: ceiling of the shared file system over all nodes; None where neither declared nor measured.
-        speed_ratio: speed of one CPU of a node over one of the measuring host; None where unknown.
-        speed_basis: how that ratio is known; says nothing where it is None.
-        memory_bandwidth_bytes_per_s_per_node: None where unknown.
-        source: where these numbers come from: `this host`, `flags`, a file, a preset and its citation.
-        measured_storage_bytes_per_s: `storage_bytes_per_s` with its interval, where several nodes showed it; None elsewhere.
-        partition: of Slurm, that these nodes are in; None where Slurm was not asked.
-        excluded_nodes: names of those nodes of the partition that a launch must not get: the accelerator's, of another kind.
-        is_measured: whether the workers ran on nodes of this cluster, as tasks of Slurm: what those share (the storage) was seen.
+        cpus_per_node: CPUs as Slurm counts them (hardware threads if SMT is on).
+        threads_per_core: 1 without SMT; None if unknown.
+        network_bytes_per_s_per_node: bandwidth of one node in each direction; None if unknown.
+        storage_bytes_per_s: ceiling of the shared file system over all nodes; None if neither declared nor measured.
+        speed_ratio: speed of one CPU of a node over one of the measuring host; None if unknown.
+        speed_basis: the source of that ratio; has no meaning if the ratio is None.
+        memory_bandwidth_bytes_per_s_per_node: None if unknown.
+        source: the source of these numbers: `this host`, `flags`, a file, a preset and its citation.
+        measured_storage_bytes_per_s: `storage_bytes_per_s` with its interval, if several nodes showed it; None otherwise.
+        partition: the Slurm partition of these nodes; None if Slurm was not asked.
+        excluded_nodes: nodes of the partition that a launch must not get: the accelerator's own, or nodes of another kind.
+        is_measured: whether the workers ran on nodes of this cluster as Slurm tasks, and so showed its shared storage.
     """
 
     nodes: int
@@ -132,18 +137,19 @@ class Cluster:
                 raise UsageError(f"the {name} bandwidth must be a positive number of bytes per second, got {said}")
             if rate is not None and not LEAST_BYTES_PER_S <= rate <= MOST_BYTES_PER_S:
                 limits = f"{LEAST_BYTES_PER_S:g} to {MOST_BYTES_PER_S:g} bytes per second"
-                raise UsageError(f"a {name} bandwidth of {rate:g} bytes per second ({self.source}) is none: it is {limits}")
+                raise UsageError(f"a {name} bandwidth of {rate:g} bytes per second ({self.source}) is impossible; give {limits}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """The machine that measured.
 
-    `threads_per_core`: how many of the CPUs that may be used share a core, 1 where each has one of its own; None where unknown.
-    `numa_cpus`: how many of the CPUs that may be used the largest NUMA node has; None where unknown.
-    `is_virtual`: whether it is a virtual machine, whose neighbours on the same cores no counter shows; None where unknown.
-    `site_errors`: natural logarithms of what launches of `validate` gave over what was predicted, of earlier runs on this site.
-    `kept_ratios`: what the launches of each earlier run got of an idle host, 0 to 1.
+    Attributes:
+        threads_per_core: usable CPUs that share a core, 1 if each has its own; None if unknown.
+        numa_cpus: usable CPUs of the largest NUMA node; None if unknown.
+        is_virtual: whether it is a virtual machine; no counter shows its neighbours on the same cores. None if unknown.
+        site_errors: natural logarithms of validated over predicted rates of earlier runs on this site.
+        kept_ratios: share of an idle host's rate that the launches of each earlier run got, 0 to 1.
     """
 
     hostname: str

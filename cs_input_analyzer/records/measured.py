@@ -1,4 +1,4 @@
-"""What was measured: workers of a launch, costs of ops, the storage, and what limits a worker."""
+"""Measured results: the workers of a launch, the costs of ops, the storage, and the limits of a worker."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cs_input_analyzer.records.machine import Layout
 from wafer_model import Estimate
 
 STRAGGLER_RATIO = 0.9
-# From this share of the files in the page cache on, their reads are reads of memory and say nothing of the storage.
+# Above this share of the files in the page cache, reads come from memory and show nothing about the storage.
 CACHED_RATIO = 0.95
-# Shares of cached files that differ by more are two experiments.
+# Measurements whose shares of cached files differ by more cannot be compared.
 OTHER_CACHE_RATIO = 0.1
-# From this utilization on a station holds the worker back; without one, something that was not looked at does.
+# Above this utilization a station holds the worker back. If no station reaches it, the limit is something that was not measured.
 BUSY_RATIO = 0.8
 CacheChoice = Literal["warm", "cold", "as-is"]
 WorkerStatus = Literal["done", "data_error", "deadline", "interrupted", "lost"]
@@ -27,7 +27,7 @@ StationKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchGap:
-    """Seconds between two batches in the steady window: a wafer stalls on the tail, not on the mean."""
+    """Seconds between two batches in the steady window. Long gaps make the wafer wait, whatever the mean."""
 
     p50: float
     p95: float
@@ -46,18 +46,18 @@ class TunedParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyState:
-    """How the window was cut out of the run, and why sampling stopped.
+    """The steady window of a measurement, and why sampling stopped.
 
     Attributes:
-        transient_s, transient_batches: cut from the start by MSER-5 (White 1997), first batch included.
-        window_s, batches: what is left and was used.
+        transient_s, transient_batches: warm-up cut from the start by MSER-5 (White 1997), first batch included.
+        window_s, batches: the rest, which was used.
         blocks: batch means behind the interval.
-        lag1_autocorrelation: of the block means; near 0 where the blocks are independent.
+        lag1_autocorrelation: of the block means; near 0 if the blocks are independent.
         epochs: passes over the data that ended inside the run.
         stopped_by: `precision` reached, `budget` ended, `data_end` (nothing more to read), `error` in the data.
-        moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None where its model was not read.
-        epoch_gap_s: mean time from the last batch of a pass to the first of the next; None where no pass ended inside the run.
-        is_filling_cache: a `cache` of the pipeline was not full at the end: the window is of the first pass, which is slower.
+        moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None if its model was not read.
+        epoch_gap_s: mean time from the last batch of a pass to the first of the next; None if no pass ended inside the run.
+        is_filling_cache: a `cache` of the pipeline was not full at the end, so the window shows the slower first pass.
         pass_elements: elements of the first pass; None if no pass ended inside the run.
     """
 
@@ -77,14 +77,14 @@ class SteadyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """How quiet the host was during the window.
+    """The influence of other programs during the window.
 
     Attributes:
         run_queue_wait_ratio: time the worker's threads waited for a CPU over the time they ran (schedstat); None if unreadable.
         steal_ratio: share of CPU time that the hypervisor took; None if unreadable.
-        others_ratio: share of the worker's CPUs that others had, or the hypervisor; None if unreadable.
-        preempted_ratio: the part of `run_queue_wait_ratio` that threads waited after they had lost their CPU in the middle of their
-            work: waits taken alike, it is the share of such switches among all; None if unreadable.
+        others_ratio: share of the worker's CPUs that other programs or the hypervisor used; None if unreadable.
+        preempted_ratio: the part of `run_queue_wait_ratio` after a thread lost its CPU in the middle of its work. It assumes that
+            all waits are equally long, so it is the share of such switches among all. None if unreadable.
     """
 
     run_queue_wait_ratio: float | None
@@ -95,7 +95,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IgnoredErrors:
-    """The errors that an `ignore_errors` hides: of `elements` that were asked for, `dropped` raised, the first of them `error`."""
+    """The errors that an `ignore_errors` hides: of `elements` requests `dropped` raised, the first with `error`."""
 
     op: str
     elements: int
@@ -105,28 +105,30 @@ class IgnoredErrors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerResult:
-    """What one worker process delivered. Numbers are None where it did not live to give them.
+    """The results of one worker process. A number is None if the process did not live to give it.
 
     Attributes:
         index: TF_CONFIG task index among the streaming workers.
         status: `done`; `data_error` (a record could not be read; measured until there); `deadline` (ended by the parent, its
             numbers kept); `interrupted` (the same, by Ctrl-C); `lost` (died or never delivered).
-        message: what went wrong; empty when done.
-        cpu_s_per_sample: user + system over the window, of all threads and of the processes that it started, as are bytes and
-            memory.
-        processes: it and those that it started: the most that were alive at one reading.
-        first_batch_digest: the same for the same batch; None where all its values are alike.
-        bytes_read_per_sample: logical (`rchar`), `physical_…`: what reached the storage (`read_bytes`).
+        message: the error; empty when done.
+        cpu_s_per_sample: user + system time over the window. It covers all threads and the processes that the worker started;
+            so do bytes and memory.
+        processes: the worker and the processes that it started: the most that were alive at one reading.
+        first_batch_digest: equal for equal batches; None if all values of the batch are equal.
+        bytes_read_per_sample: logical reads (`rchar`).
+        physical_bytes_read_per_sample: reads that reached the storage (`read_bytes`).
         bytes_out_per_sample: bytes of the tensors of one sample.
-        private_bytes: memory that every further worker needs again; `shared_bytes`: pages of files (libraries) that all workers
-            of a node can share, whether or not another is there; `peak_rss_bytes`: high-water mark of both.
+        private_bytes: memory that every further worker needs again.
+        shared_bytes: pages of files (libraries) that all workers of a node can share, even if there is only one.
+        peak_rss_bytes: high-water mark of both.
         block_samples_per_s: rates of equal blocks of the steady window, in time order.
         batch_gaps_s: seconds between the last batches of that window, in order, at most 512 of them.
-        file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` where Python code shards the list.
-        writes: what its caches, snapshots and saves would write, as the input function names it; a complete cache is not in it.
-        pss_bytes: its memory with shared pages divided among their holders.
-        buffered_bytes: elements that wait in the buffers of the pipeline (shuffle, prefetch, interleave), at the end of the window.
-        ignored: what each `ignore_errors` hides, counted after the window in a pipeline that ends before it.
+        file_count: files in this worker's own pipeline; fewer than in `PipelineGraph.files` if Python code shards the list.
+        writes: files that its caches, snapshots and saves would write, named as in the input function; no complete caches.
+        pss_bytes: its memory, with shared pages divided among their holders.
+        buffered_bytes: elements waiting in the buffers of the pipeline (shuffle, prefetch, interleave) at the end of the window.
+        ignored: errors that each `ignore_errors` hides, counted after the window, if the pipeline ends before its time.
     """
 
     index: int
@@ -162,8 +164,12 @@ class WorkerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One layout, run. `num_workers` is the worker count that TF_CONFIG announced, which may exceed the workers started; `why` says
-    what this layout was to show; `notes`: what the engine had to say of this launch.
+    """One measured launch.
+
+    Attributes:
+        num_workers: the worker count that TF_CONFIG announced; it may exceed the number of started workers.
+        why: the purpose of this launch.
+        notes: messages of the engine about this launch.
     """
 
     layout: Layout
@@ -187,20 +193,20 @@ class Measurement:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all of its workers delivered."""
+        """Return whether all of its workers delivered a rate."""
         return len(self.measured_workers) == len(self.workers)
 
     @property
     def is_filling_cache(self) -> bool:
-        """Return whether a worker's window is of a first pass, which was still filling a `cache` of the pipeline."""
+        """Return whether a worker was measured in a first pass that was still filling a `cache` of the pipeline."""
         states = [worker.steady_state for worker in self.measured_workers]
         return any(state is not None and state.is_filling_cache for state in states)
 
     @property
     def stragglers(self) -> tuple[WorkerResult, ...]:
-        """Return the workers whose interval ends a tenth or more below the median, which a feed in turn waits for.
+        """Return the workers whose interval ends a tenth or more below the median. A feed in turn waits for them.
 
-        Return none of fewer than three workers.
+        Return nothing for fewer than three workers.
         """
         rates = [worker.samples_per_s.estimate for worker in self.workers if worker.samples_per_s is not None]
         if len(rates) < 3:
@@ -210,10 +216,10 @@ class Measurement:
 
 
 def others_ratio(measurements: Iterable[Measurement], host_cpus: int | None) -> float | None:
-    """Return the share of their CPUs that others had, the mean of all measured windows; None if none has it.
+    """Return the mean share of their CPUs that other programs used in all measured windows; None if none has it.
 
     Args:
-        host_cpus: in launches of more CPUs the others are workers of ours, too, so these do not count; None if not known.
+        host_cpus: launches with more CPUs are left out, as the other programs include our own workers; None if unknown.
     """
     launches = [launch for launch in measurements if host_cpus is None or launch.layout.cpus_per_node <= host_cpus]
     noises = [worker.noise for launch in launches for worker in launch.measured_workers if worker.noise is not None]
@@ -228,24 +234,24 @@ NO_OPS = (RUNTIME, UNATTRIBUTED, RESTART)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpCost:
-    """What one op costs. Each op of the pipeline has a row, and three rows are no ops:
+    """The cost of one op. Each op of the pipeline has a row, and three rows are no ops.
 
-    `runtime` is the CPU that belongs to no op (executor, allocation, scheduling); `unattributed` stands in its place where ops
-    worked that could not be seen at it, and holds what they cost, too; `restart` is what it takes to begin another pass over the
+    `runtime` is CPU that belongs to no op (executor, allocation, scheduling). `unattributed` replaces it if the cost of
+    some ops could not be told apart, and includes their cost. `restart` is the cost of starting another pass over the
     data.
 
     Attributes:
-        self_cpu_s_per_sample: CPU of the op itself, its inputs excluded; all rows add up to the process's CPU.
+        self_cpu_s_per_sample: CPU of the op itself without its inputs; all rows add up to the CPU of the process.
         wait_s_per_sample: time its threads spent in it without running: storage, locks.
-        told_apart_cpu_s_per_sample: the part of its CPU that the model of the running pipeline did not show: threads inside the op,
-            the executor, iterators that live for milliseconds. It comes from parts of the pipeline that ran alone.
+        told_apart_cpu_s_per_sample: the part of its CPU that the model of the running pipeline did not show: threads inside the
+            op, the executor, iterators that live for milliseconds. It comes from parts of the pipeline that ran alone.
         elements_per_sample: elements it gave for each sample of the output (visit ratio).
         bytes_out_per_sample, bytes_in_per_sample: bytes of those elements, and of the elements it took.
         buffered_elements: elements waiting in its buffer at the end of the window.
         is_serial: it runs on one thread at a time, whatever the CPUs.
-        source, library_source: as of the op.
-        merged_into: the row that holds its cost: of the op that TensorFlow merged it into, of the op whose function it is part of,
-            or `unattributed`. None where it has a cost of its own, or nothing of it ran.
+        source, library_source: as in `Op`.
+        merged_into: the row that holds its cost: the op that TensorFlow merged it into, the op whose function it is part of, or
+            `unattributed`. None if it has a cost of its own, or did not run.
     """
 
     name: str
@@ -272,10 +278,11 @@ class OpCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The one-worker view of one measurement: where its CPU went.
+    """The CPU costs of one worker in one measurement.
 
     Attributes:
-        poll_count: snapshots of the running pipeline that the costs come from; `poll_time_ratio`: the part of the time they took.
+        poll_count: snapshots of the running pipeline behind the costs.
+        poll_time_ratio: the share of the time that they took.
     """
 
     layout: Layout
@@ -287,16 +294,17 @@ class Profile:
 
     @property
     def is_told_apart(self) -> bool:
-        """Return whether parts of the pipeline ran alone, for costs that no snapshot shows."""
+        """Return whether parts of the pipeline ran alone, to find costs that no snapshot shows."""
         return any(op.told_apart_cpu_s_per_sample is not None for op in self.ops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRate:
-    """The file system alone: `streams` readers of the pipeline's own files, without TensorFlow.
+    """The speed of the file system alone: `streams` readers of the pipeline's own files, without TensorFlow.
 
-    `bytes_per_s` of all streams together; `latency_s` is the median of the first reads of stretches, of `read_bytes` each: later
-    ones find what read-ahead fetched.
+    Attributes:
+        bytes_per_s: rate of all streams together.
+        latency_s: median time of the first reads of stretches, `read_bytes` each. Later reads find data that read-ahead fetched.
     """
 
     streams: int
@@ -311,12 +319,12 @@ class Storage:
     """The file system under the pipeline, as seen from this host.
 
     Attributes:
-        file_system: type as the kernel names it (`ext4`, `nfs4`, `lustre`, `fuse.…`); None where unknown.
-        is_shared: a network file system; None where unknown.
-        cached_ratio: share of the dataset in this host's page cache before anything was measured; None where not known.
-        evicted: whether `--cache cold` emptied that cache; None where it was not asked for, or the kernel does not say.
-        reads: bandwidth and latency by streams, cold ones first.
-        source_samples_per_s: ceiling of one worker's readers alone, the pipeline cut after them; None where not measured.
+        file_system: type as the kernel names it (`ext4`, `nfs4`, `lustre`, `fuse.…`); None if unknown.
+        is_shared: whether it is a network file system; None if unknown.
+        cached_ratio: share of the dataset in this host's page cache before the first measurement; None if unknown.
+        evicted: whether `--cache cold` emptied that cache; None if it was not asked for, or the kernel does not say.
+        reads: bandwidth and latency by streams, cold reads first.
+        source_samples_per_s: ceiling of one worker's readers alone, with the pipeline cut after them; None if not measured.
     """
 
     directory: str
@@ -331,13 +339,13 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Station:
-    """A resource that every sample of one worker passes, and the rate that it alone would allow (bottleneck law).
+    """A resource that every sample of one worker uses, and the rate that it alone would allow (bottleneck law).
 
     Attributes:
-        op: the op that is the station; None where it is no single op (CPU, storage).
+        op: the op that is the station; None for CPU and storage, which are no single op.
         samples_per_s: ceiling of one worker: servers over service demand.
-        utilization_ratio: measured rate over that ceiling (utilization law, U = X · D), at most 1: near 1 is the bottleneck.
-        layout: that of the worker.
+        utilization_ratio: measured rate over that ceiling (utilization law, U = X · D), at most 1; near 1 it is the bottleneck.
+        layout: the launch of the worker.
     """
 
     kind: StationKind
@@ -350,12 +358,12 @@ class Station:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Where the seconds of this run went. What did not fit is named, never guessed.
+    """The seconds that each part of this run took. A part that did not fit is named in `not_measured`, never guessed.
 
     Attributes:
-        import_s: until the workers of the first launch had imported TensorFlow and built their pipelines, and, for a script, until
-            the places were found where it takes data; no part of `--max-seconds`.
-        total_s: of the whole run, `import_s` included.
+        import_s: time until the workers of the first launch had imported TensorFlow and built their pipelines. For a script it
+            includes the search for the places where it takes data. It is no part of `--max-seconds`.
+        total_s: time of the whole run, `import_s` included.
     """
 
     import_s: float = 0.0
@@ -369,9 +377,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPoint:
-    """Launches of one shape over `nodes` nodes: what all of their workers delivered, and read, together.
+    """The combined rates of launches of one shape over `nodes` nodes.
 
-    `wait_ratio`: share of the workers' CPU time in which they neither ran nor waited for a CPU; None where it could not be read.
+    Attributes:
+        wait_ratio: share of the workers' CPU time in which they neither ran nor waited for a CPU; None if unreadable.
     """
 
     nodes: int
@@ -383,13 +392,13 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """The same workers on one node, then on more: what the storage that they share still gives.
+    """The same workers on one node, then on more nodes, which shows the limit of their shared storage.
 
     Attributes:
-        points: by rising nodes, at least two.
-        kept_ratio: of the rate per node on the fewest nodes, what is left on the most.
-        ceiling_bytes_per_s: what the shared storage gives to all nodes together; None where none was seen.
-        note: what follows, one sentence.
+        points: sorted by nodes, at least two.
+        kept_ratio: rate per node on the most nodes over that on the fewest.
+        ceiling_bytes_per_s: rate of the shared storage over all nodes together; None if no ceiling was seen.
+        note: the conclusion, one sentence.
     """
 
     points: tuple[ScalingPoint, ...]
@@ -399,5 +408,5 @@ class Scaling:
 
     @property
     def nodes(self) -> int:
-        """Return the most nodes that were measured."""
+        """Return the largest number of nodes that was measured."""
         return self.points[-1].nodes

@@ -1,4 +1,4 @@
-"""What the measurements say about any launch: the capacity model and a prediction made with it."""
+"""The capacity model of a pipeline, and predictions made with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AS_IDLE = Estimate.exact(1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatePoint:
-    """Rate of one worker of `cpus` CPUs among `tasks` of them on the measuring host, over all launches of that shape."""
+    """The rate of one worker of `cpus` CPUs among `tasks` workers on the measuring host, over all launches of that shape."""
 
     tasks: int
     cpus: int
@@ -25,8 +25,8 @@ class Limit:
     """One term of the bottleneck law: the rate that `name` alone would allow.
 
     Attributes:
-        measured_samples_per_s: the same as measured, of a ceiling of a `CapacityModel`, whose `samples_per_s` is that on an idle
-            node. None of other terms, and in runs of versions that did not keep it.
+        measured_samples_per_s: the measured value of a ceiling of a `CapacityModel`, whose `samples_per_s` is the rate on an idle
+            node. None for other terms, and in runs of versions that did not keep it.
     """
 
     name: str
@@ -34,28 +34,33 @@ class Limit:
     measured_samples_per_s: float | None = None
 
     def scaled(self, factor: float) -> Limit:
+        """Return the limit with its rates multiplied by a factor."""
         measured = None if self.measured_samples_per_s is None else self.measured_samples_per_s * factor
         return Limit(name=self.name, samples_per_s=self.samples_per_s * factor, measured_samples_per_s=measured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityModel:
-    """All that `capacity.predict` needs to know of a pipeline and of the host that measured it. Rates are those of an idle host.
+    """The properties of a pipeline and of the measuring host that `capacity.predict` needs. Rates are those of an idle host.
 
     Attributes:
-        points: the rates that were measured, by rising tasks and CPUs; at least one of a lone worker.
-        shard_ratio: rate of a worker that reads its shard of the planned launch over that of one that reads what the probes read;
-            exactly 1 if no difference was seen.
-        slowest_ratio: slowest over mean of the rates of workers that ran together, without the noise of their windows; those of the
-            largest and the smallest shard are among them. `whole_slowest_ratio`: the same without shards of the plan.
-        spread_ratio: standard deviation of the log rate of fresh processes of one launch; `launch_spread_ratio` of fresh launches
-            of one shape; `run_spread_ratio` of the host from hour to hour.
-        host_ratio: what launches on the measuring host get of an idle one.
+        points: the measured rates, sorted by tasks and CPUs; at least one of a single worker.
+        shard_ratio: rate of a worker that reads its shard of the planned launch over that of one that reads the files of the
+            probes; exactly 1 if no difference was seen.
+        slowest_ratio: slowest over mean rate of workers that ran together, without the noise of their windows. The workers of the
+            largest and the smallest shard are included.
+        whole_slowest_ratio: the same without shards of the plan.
+        spread_ratio: standard deviation of the log rate between fresh processes of one launch.
+        launch_spread_ratio: the same between fresh launches of one shape.
+        run_spread_ratio: the same of the host from hour to hour.
+        host_ratio: rate of launches on the measuring host over that on an idle one.
         ceilings: rates that no number of CPUs lifts a worker above: serial ops, Python's lock, fixed parallelism, storage latency.
-        host_read_bytes_per_s: what the file system gives one host; None if unknown, or if the files are cached.
+        host_read_bytes_per_s: read rate of one host from the file system; None if unknown, or if the files are cached.
         moved_bytes_per_sample: bytes that all ops together take and give for one sample; None if unknown.
-        host_cpus: CPUs of the measuring host that the workers could use; `host_threads_per_core`: None if unknown.
-        private_bytes: memory of each worker; `shared_bytes`: once for each node.
+        host_cpus: CPUs of the measuring host that the workers could use.
+        host_threads_per_core: None if unknown.
+        private_bytes: memory of each worker.
+        shared_bytes: memory that each node needs once.
         is_sharded: the pipeline divides files among workers, so a worker without a file has nothing to stream.
     """
 
@@ -81,19 +86,20 @@ class CapacityModel:
 
     @property
     def largest_cpus_probed(self) -> int:
+        """Return the largest number of CPUs per task that was measured."""
         return max(point.cpus for point in self.points)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a layout would deliver to the accelerator.
+    """The predicted rate of a layout.
 
     Attributes:
         input_workers: tasks that stream (chief and single-task nodes do not).
         limited_by: name of the smallest limit.
         limits: all terms, smallest first.
-        extrapolation_ratio: how far the layout lies outside what was probed; 1 inside.
-        problem: why the layout cannot run at all; None when it can.
+        extrapolation_ratio: factor by which the layout lies outside the measured range; 1 inside.
+        problem: why the layout cannot run; None if it can.
     """
 
     layout: Layout

@@ -1,4 +1,4 @@
-"""The user's pipeline as data: its ops, its files, what an element holds, and one change of it (`Edit`)."""
+"""The user's pipeline as data: its ops, its files, the content of an element, and one change of it (`Edit`)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ EditKind = Literal[
     "set-cycle-length",
     "set-buffer",  # of a prefetch
     "parallelize",  # a serial map or batch becomes a parallel one
-    "interleave",  # a flat_map over files becomes a parallel, deterministic interleave (cycle length 1 unless order is moot)
+    "interleave",  # a flat_map over files becomes a parallel, deterministic interleave (cycle length 1 unless order is irrelevant)
     "insert-prefetch",
     "insert-cache",  # in memory
     "vectorize",  # map before batch becomes a map over the batch
-    "swap",  # with the op before it, where legal
+    "swap",  # with the op before it, if legal
     "use-private-threads",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """One tensor of an element. `shape` is None at unknown rank, a dimension is None where it varies."""
+    """One tensor of an element. `shape` is None if the rank is unknown, a dimension is None if it varies."""
 
     name: str
     shape: tuple[int | None, ...] | None
@@ -43,27 +43,27 @@ class Op:
     """One dataset op of the pipeline.
 
     Attributes:
-        name: unique in the pipeline, the tf.data method's name with a number where it repeats: `map`, `map_2`.
+        name: unique in the pipeline, the tf.data method's name with a number if it repeats: `map`, `map_2`.
         kind: TensorFlow's op without `Dataset` and version: `ParallelMap`, `TFRecord`, `Shuffle`.
-        source: `path:line` of the user's call; None where TensorFlow made the op itself. Of an op that an installed package built,
+        source: `path:line` of the user's call; None if TensorFlow made the op itself. For an op that an installed package built,
             the line that called the package.
-        library_source: `path:line` in that package; None where the user's own code built the op.
+        library_source: `path:line` in that package; None if the user's own code built the op.
         inputs: names of the ops it reads from.
-        parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` where TensorFlow chooses.
+        parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` if TensorFlow chooses.
         within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.
         function_ops: kinds of the TensorFlow ops that its user function calls, sorted.
-        shared: kinds of those among them whose result several others take, or the function gives back besides; `argument` where
-            that is so of what the function is given. Questions for a shape do not count.
-        code: the user's statement at `source` as written, line breaks included; None where the file cannot be read, or a package
+        shared: kinds of those ops whose result several ops take, or the function also returns. It holds `argument` if that is
+            true of an argument of the function. Reading a shape does not count.
+        code: the user's statement at `source` as written, line breaks included; None if the file cannot be read, or a package
             built the op.
         ignored: codes, or prefixes of codes, of the rules that a comment in that statement switches off.
-        files: those that it reads; None where it reads none, or the graph does not name them.
-        constant_bytes: of the numbers that the graph itself holds for it: arrays that it was given, or that its function uses.
-        dimensions: of each tensor that it gives, the op that made each dimension: `batch`, `batch*batch_2` for two in one,
-            `batch/4` for a part of one, empty for one of the data, `?` if unknown, `...` if it and all that follow are unknown.
-            None if the kind of the op tells it.
-        is_seeded: whether its function draws random numbers that keep a state, and a seed was given for them.
-        draws_alike: whether its function draws two times by one seed, each for components of its own.
+        files: the files that it reads; None if it reads none, or the graph does not name them.
+        constant_bytes: size of the numbers that the graph itself holds for the op: array arguments, and arrays of its function.
+        dimensions: for each tensor of the output, the op that made each dimension: `batch`, `batch*batch_2` for two in one,
+            `batch/4` for a part of one, empty for a dimension of the data, `?` if unknown, `...` if this and all that follow are
+            unknown. None if the kind of the op tells it.
+        is_seeded: whether its function draws seeded random numbers that keep a state.
+        draws_alike: whether its function draws twice with one seed, for different components.
     """
 
     name: str
@@ -86,8 +86,10 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSet:
-    """The files that the pipeline reads, as one unsharded worker sees them. Of thousands on a store, and of a hundred thousand
-    elsewhere, a sample was asked for its size, and the others count with the mean."""
+    """The files that the pipeline reads, as one unsharded worker sees them.
+
+    The size is estimated from a sample for thousands of files on a store, or a hundred thousand elsewhere.
+    """
 
     count: int
     bytes: int
@@ -97,21 +99,21 @@ class FileSet:
 
     @property
     def store(self) -> str | None:
-        """Return the scheme of the object store that holds them (`gs`). Return None if a file system does."""
+        """Return the scheme of the object store that holds the files (`gs`). Return None if a file system does."""
         scheme, mark, _ = (self.directory or "").partition("://")
         return scheme if mark and "/" not in scheme and scheme != "file" else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplesPerElement:
-    """How many samples one element of a pipeline holds.
+    """The number of samples in one element of a pipeline.
 
     Attributes:
-        value: in a full element; None where the graph does not say.
-        source: why that is so, in words.
-        counted_in: component, in flattening order, whose first dimension is counted in each element; None where all hold `value`.
+        value: samples of a full element; None if the graph does not say.
+        source: the reason for that value, in words.
+        counted_in: component, in flattening order, whose first dimension is counted in each element; None if all hold `value`.
         rows: samples of each unit of that dimension: the batches inside a batch.
-        readings: what `value` may be, where that is not clear.
+        readings: the possible values, if the graph is ambiguous.
     """
 
     value: int | None
@@ -122,7 +124,7 @@ class SamplesPerElement:
 
     @property
     def is_unknown(self) -> bool:
-        """Return whether nothing says it. Then each element counts as one sample."""
+        """Return whether the number of samples is unknown. Then each element counts as one sample."""
         return self.value is None and self.counted_in is None
 
 
@@ -131,17 +133,17 @@ class PipelineGraph:
     """The pipeline as TensorFlow holds it.
 
     Attributes:
-        batch_size: samples counted for each element; None where they are counted in each. 1 where nobody knows.
-        samples_per_element: how many those are, and why; None in runs saved before that was asked.
-        cardinality: elements per pass; None where infinite or unknown (`is_infinite` says which).
-        ops: sources first, the op that the consumer reads last; nested ones before the op that holds them.
+        batch_size: samples counted for each element; None if they are counted in each element. 1 if unknown.
+        samples_per_element: the number of samples and its reason; None in runs saved by older versions.
+        cardinality: elements per pass; None if infinite or unknown (`is_infinite` says which).
+        ops: sources first, the op that the consumer reads last; nested ops before the op that holds them.
         redirected: file caches, snapshots and saves that were moved to a private folder for measuring.
-        input_context: whether the input function was `given` the `tf.distribute.InputContext` that it takes, or that was `left` at
-            its default; None where it takes none.
-        stand_ins: modules that are not installed and were stood in for while it was built.
-        user_files: whether the input function ran on private copies of the user's files, on a read-only view of them, or on the
-            files themselves; None in runs saved before that was said.
-        notes: sentences about the measured copy: ops that were left out of it, and what this TensorFlow cannot measure.
+        input_context: whether the `tf.distribute.InputContext` parameter was `given` or `left` at its default; None if the input
+            function has none.
+        stand_ins: missing modules that were replaced by stand-ins while the pipeline was built.
+        user_files: whether the input function ran on private copies of the user's files, on a read-only view, or on the files
+            themselves; None in runs saved by older versions.
+        notes: sentences about the measured copy: ops that were left out, and costs that this TensorFlow cannot measure.
     """
 
     target: str
@@ -166,11 +168,11 @@ class PipelineGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One change of the graph, as a rule proposes it and `rewrite.apply` carries it out.
+    """One change of the graph, proposed by a rule and carried out by `rewrite.apply`.
 
     Attributes:
         op: name of the op that is changed, removed, or after which one is inserted.
-        value: the new number of parallel calls, cycle length or buffer size; None is AUTOTUNE where the kind has a number.
+        value: the new number of parallel calls, cycle length or buffer size; None is AUTOTUNE if the kind has a number.
     """
 
     kind: EditKind
@@ -189,12 +191,12 @@ class SourceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A fix to be tried.
+    """A fix to try.
 
     Attributes:
         name: code of its finding.
-        edits: the fix as edits of the graph; empty where there are none. Then the changed source is only run.
-        change: the fix as a change of the source; None where there is none.
+        edits: the fix as edits of the graph; empty if there are none. Then the changed source is only run.
+        change: the fix as a change of the source; None if there is none.
         most_gain: the largest gain that the costs allow.
     """
 

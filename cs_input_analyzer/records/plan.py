@@ -15,8 +15,13 @@ StorageBasis = Literal["measured", "declared", "unverified"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Another layout, for comparison with the recommended one. `is_current`: it is the launch in use today; `probability`: that it
-    reaches the demand with headroom; `problem`: why it cannot run at all, None if it can."""
+    """Another layout, for comparison with the recommended one.
+
+    Attributes:
+        is_current: it is the launch in use today.
+        probability: probability that it reaches the demand with headroom.
+        problem: why it cannot run at all; None if it can.
+    """
 
     layout: Layout
     input_workers: int
@@ -31,15 +36,16 @@ class Alternative:
 
     @classmethod
     def of(cls, plan: LaunchPlan | WhatIf | Prediction, **given: Any) -> Alternative:
-        """Return the launch of a plan, with the fields that are `given`."""
+        """Return the launch of a plan, with the fields that are `given` replaced."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(cls) if hasattr(plan, field.name)} | given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surer:
-    """The half-width of the plan's interval, relative, without one of its terms.
+    """The relative half-width of the plan's interval without one of its terms.
 
-    `how` names the term: `node` (measure on a quiet node of the cluster), `node speed`, `threads per core`, `launches`.
+    Attributes:
+        how: the term: `node` (measure on an idle node of the cluster), `node speed`, `threads per core`, `launches`.
     """
 
     how: str
@@ -48,7 +54,7 @@ class Surer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPlan:
-    """The launch that an earlier run recommended for the same pipeline, files, cluster and demand, and when that was."""
+    """The launch that an earlier run recommended for the same pipeline, files, cluster and demand, and the date of that run."""
 
     layout: Layout
     created_at: str
@@ -56,7 +62,7 @@ class KeptPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """The launch that would be recommended if one thing, `name`, were different. `note`: what that changes."""
+    """The launch for one changed assumption, `name`. `note` says how the launch changes."""
 
     name: str
     layout: Layout
@@ -69,8 +75,13 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchLines:
-    """Text to paste. `defaults` is the three-line form of the original tool; `sbatch` a whole file; `csrun_cpu` compiles before the
-    launch, and is None where there is no compiling without the wafer."""
+    """Launch commands to paste.
+
+    Attributes:
+        defaults: the three-line form of the original tool.
+        sbatch: a whole file.
+        csrun_cpu: compiles before the launch; None if the network cannot be compiled without the wafer.
+    """
 
     defaults: str
     csrun_wse: str
@@ -85,22 +96,22 @@ class LaunchPlan:
 
     Attributes:
         meets_demand: whether `probability` is 0.9 or more; None without a demand.
-        probability: that the supply reaches the demand with headroom, the errors of both taken together; None without a demand, and
-            in runs of versions that judged by the low end alone.
+        probability: probability that the supply reaches the demand with headroom, with the errors of both. None without a demand,
+            and in runs of versions that judged by the low end alone.
         headroom_ratio: predicted low end over demand, minus 1 (negative: short by that much); None without a demand.
         storage: whether the shared file system's ceiling was `measured`, `declared`, or is `unverified`.
-        cache_state: which measurements the plan rests on: `cold` where a node cannot hold its part of the dataset in memory.
-        alternatives: the launch in use today, if any, then what would be used on more and on fewer nodes, and the smallest launch
-            on the plan's nodes that would do.
-        quiet_samples_per_s: what it delivers on CPUs that nobody else uses, where `predicted_samples_per_s` is of the host that
-            measured, as that is; the same on other nodes, which are planned for as exclusive; None in runs of versions before 0.2.
-        why: one or two sentences: what decided, and why not one node fewer.
+        cache_state: measurements behind the plan: `cold` if a node cannot hold its part of the dataset in memory.
+        alternatives: the launch in use today, if any, then launches on more and on fewer nodes, and the smallest launch on the
+            plan's nodes that feeds the accelerator.
+        quiet_samples_per_s: rate on CPUs without other programs. `predicted_samples_per_s` is for the measuring host as busy as
+            it was. Both are equal for other nodes, which are planned as exclusive. None in runs of versions before 0.2.
+        why: one or two sentences: the deciding limit, and why one node fewer is not enough.
         what_if: the plans under one change each.
-        launch_note: of a run that was read: that its file held other launch lines, or why it has none; else empty.
-        fewest_tasks, most_tasks: tasks on each of its nodes that feed the accelerator; None if none does.
-        kept_from: the plan of an earlier run that this is, as it still feeds the accelerator; None of a fresh one.
-        fresh: the launch that would be recommended without that plan.
-        surer: what would narrow its interval, most first.
+        launch_note: for a run that was read from a file: why its launch lines differ or are missing; else empty.
+        fewest_tasks, most_tasks: range of tasks per node that feed the accelerator; None if none does.
+        kept_from: the earlier plan that is kept, as it still feeds the accelerator; None for a fresh plan.
+        fresh: the launch that would be recommended without the earlier plan.
+        surer: ways to narrow its interval, most effective first.
         confirmed_by: index in `Analysis.measurements` of the run that announced the planned workers, within a tenth; None if none.
     """
 
@@ -138,11 +149,12 @@ class LaunchPlan:
 
     @property
     def layout(self) -> Layout:
+        """Return the whole launch, with the tasks that do not stream."""
         return Layout(nodes=self.nodes, tasks_per_node=self.tasks_per_node, cpus_per_task=self.cpus_per_task)
 
     @property
     def streaming(self) -> Layout:
-        """Return the tasks that stream: without the single-task nodes, and on a plan of one node without the chief."""
+        """Return the streaming tasks: without the single-task nodes, and on a plan of one node without the chief."""
         tasks = max(1, min(self.tasks_per_node, self.input_workers))
         return Layout(
             nodes=max(1, self.nodes - self.single_task_nodes), tasks_per_node=tasks, cpus_per_task=max(1, self.cpus_per_task)

@@ -1,4 +1,4 @@
-"""One whole run: every option that was chosen, and all that was measured, predicted and advised."""
+"""One whole run: its options, measurements, predictions and advice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cs_input_analyzer.records.plan import LaunchPlan
 from wafer_model import Consumption, Estimate
 
 SCHEMA_VERSION = 1
-# TensorFlow's import takes a minute from a cold network file system, and building may list many files.
+# TensorFlow's import takes a minute from a cold network file system, and building a pipeline may list many files.
 START_TIMEOUT_S = 300.0
 Feed = Literal["round-robin", "first-come"]
 VerdictName = Literal["input_bound", "balanced", "accelerator_bound", "unknown"]
@@ -34,12 +34,12 @@ CaptureKind = Literal["train", "fit", "distribute", "loop", "peek", "evaluate", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
-    """Predicted against measured, one layout of one node whose tasks all stream.
+    """Predicted against measured rate of one layout of one node whose tasks all stream.
 
     Attributes:
-        role: `recommended` where these are all workers of the plan that stream; `part of the plan` where they are some of them.
-        measured_samples_per_s: over fresh launches (its `count`), each taken as the run's feed has it: `first-come`, the sum of its
-            workers; `round-robin`, workers × the slowest of them, the sampling noise of that one included.
+        role: `recommended` for all streaming workers of the plan; `part of the plan` for some of them.
+        measured_samples_per_s: rate over `count` fresh launches, combined by the run's feed: `first-come`, the sum of the workers;
+            `round-robin`, workers × the slowest, including its sampling noise.
     """
 
     layout: Layout
@@ -61,8 +61,12 @@ class ValidationRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """Launches of this run that were tried. `notes`: where they differ from the run, and what was not measured;
-    `demand_samples_per_s`: of the run, None without one."""
+    """The launches of a run that `validate` tried.
+
+    Attributes:
+        notes: differences from the run, and launches that were not measured.
+        demand_samples_per_s: demand of the run; None without one.
+    """
 
     rows: tuple[ValidationRow, ...]
     notes: tuple[str, ...] = ()
@@ -71,7 +75,7 @@ class Validation:
 
     @property
     def median_error_ratio(self) -> float | None:
-        """Return the median of the absolute errors, None without any."""
+        """Return the median of the absolute errors. Return None if there are none."""
         errors = [abs(row.error_ratio) for row in self.rows if row.error_ratio is not None]
         return median(errors) if errors else None
 
@@ -83,6 +87,7 @@ class Validation:
 
     @property
     def inside_count(self) -> int:
+        """Return the number of rows inside their predicted interval."""
         return sum(row.is_inside for row in self.rows)
 
     @property
@@ -93,7 +98,11 @@ class Validation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Every choice that can change the answer; stored in the run. `params_json` is the params given to the input function."""
+    """Every choice that can change the answer; stored in the run.
+
+    Attributes:
+        params_json: the params of the input function.
+    """
 
     params_json: str | None = None
     mode: Mode = "train"
@@ -150,6 +159,8 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
+    """The program that wrote a record."""
+
     name: str
     version: str
 
@@ -159,9 +170,10 @@ class CaptureCandidate:
     """A place where the user's script would have taken data.
 
     Attributes:
-        number: as `--capture` takes it.
-        call: what was called there, `CerebrasEstimator.train`; `code` is the user's statement.
-        source: `path:line` of the user's.
+        number: as in `--capture`.
+        call: the called function, `CerebrasEstimator.train`.
+        code: the user's statement.
+        source: `path:line` of that statement.
     """
 
     number: int
@@ -174,13 +186,13 @@ class CaptureCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """What was captured of the user's own script, whose training never ran.
+    """The input that was captured from the user's own script. Its training never ran.
 
     Attributes:
         command: the script as it was run, up to the candidate `picked`.
-        stand_ins: modules that are not installed and were stood in for.
-        notes: places that take no tf.data input, and what ended the search for more.
-        runs: how often the script ran up to there: to find its places, and in each worker. None in runs saved before that was said.
+        stand_ins: missing modules that were replaced by stand-ins.
+        notes: places that take no tf.data input, and the reason why the search ended.
+        runs: how often the script ran to that place: in the search, and in each worker. None in runs saved by older versions.
     """
 
     command: str
@@ -193,7 +205,11 @@ class Capture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parent:
-    """The saved run that another one was planned from. `path`: the file that it was read from; None where there was none."""
+    """The saved run that this one was planned from.
+
+    Attributes:
+        path: the file that it was read from; None if there was none.
+    """
 
     path: str | None
     created_at: str
@@ -202,19 +218,20 @@ class Parent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
+    """One run: its request, measurements, predictions and advice. Every report is a rendering of this record.
 
-    `verdict` judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
-    headroom), else `balanced`; `unknown` without a demand. `confidence` is the probability of that statement (0 to 1), at most 0.9
-    where others had more than 30 % of the CPUs, or the launch lies more than 10 times beyond what was measured; the verdict is not
-    changed by that.
-    `supply`: the rate of `verdict_layout` that was judged: predicted, or measured where nothing was planned; None without such.
-    `ignored_count`: findings left out because a comment in the user's code says so.
-    `left_out`: what an excerpt holds less of than the run it is of (the page of a huge run does); empty for the run itself.
-    `no_plan`: why there is no recommendation, and what to type for one; None where there is one.
-    `capture`: where the input was found, of a run of the user's own script; None where the input function was named.
-    `functions`: the function table of the input function; empty in runs saved before it was made.
-    `parent`: the run whose measurements these are, where nothing was measured for this one; None where it measured.
+    Attributes:
+        verdict: judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
+            headroom), else `balanced`; `unknown` without a demand.
+        confidence: the probability of the verdict (0 to 1). It is at most 0.9 if other programs used more than 30 % of the CPUs,
+            or the launch lies more than 10 times beyond the measured range. The verdict itself does not change.
+        supply: the judged rate of `verdict_layout`: predicted, or measured if there is no plan; None if there is no rate.
+        ignored_count: findings left out because a comment in the user's code says so.
+        left_out: parts that an excerpt shortens (the page of a huge run does); empty for the run itself.
+        no_plan: why there is no recommendation, and what to type for one; None if there is one.
+        capture: the place of the input in the user's own script; None if the input function was named.
+        functions: the function table of the input function; empty in runs saved by older versions.
+        parent: the run that holds these measurements; None if this run measured.
     """
 
     schema_version: int
@@ -273,14 +290,17 @@ class Analysis:
 
     @property
     def is_planned_as_measured(self) -> bool:
-        """Return whether the rates of the plan are as measured, on this host as busy as it was. Others are on an idle node."""
+        """Return whether the rates of the plan are as measured, on this host as busy as it was.
+
+        Other plans are for an idle node.
+        """
         return self.cluster.source == THIS_HOST
 
     @property
     def idle_factor(self) -> float:
-        """Return rates on an idle node over rates as measured: of a plan that is as measured, else of all launches.
+        """Return the rate on an idle node over the measured rate: of a plan that is as measured, else of all launches.
 
-        Return 1 if nothing was seen to slow them down.
+        Return 1 if nothing was seen to slow the launches down.
         """
         plan = self.recommendation
         if self.is_planned_as_measured and plan is not None and plan.quiet_samples_per_s is not None:
@@ -292,5 +312,5 @@ class Analysis:
 
     @property
     def others_ratio(self) -> float | None:
-        """Return the share of the CPUs that others had while workers were measured, None if that is not known."""
+        """Return the share of the CPUs that other programs used while workers were measured; None if unknown."""
         return others_ratio((launch for launch in self.measurements if launch.role == "probe"), self.host.cpu_budget)

@@ -61,7 +61,7 @@ def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
 
 
 def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
-    """The fields that were given and could be read."""
+    """Return the fields that were given and could be read."""
     known = {field.name for field in fields(Options)}
     unknown = sorted(set(choices) - known - set(SHORT))
     for message in filter(None, (gone_message("option", name) for name in unknown)):
@@ -102,7 +102,7 @@ def _hints() -> dict[str, Any]:
 
 
 def as_cluster(cluster: Any, mistakes: Mistakes) -> tuple[Cluster | None, str | None]:
-    """A cluster, given as such or as a mapping of the record's fields, and its name; of a text that names one only that."""
+    """Return a cluster, given as such or as a mapping of the record's fields, and its name; of a text that names one only that."""
     with mistakes:
         if isinstance(cluster, Mapping):
             try:
@@ -120,7 +120,7 @@ def as_cluster(cluster: Any, mistakes: Mistakes) -> tuple[Cluster | None, str | 
 
 
 def as_layouts(name: str, layouts: Any) -> tuple[Layout, ...]:
-    """Layouts as records or texts, or as one text with commas. Raises UsageError, also for a record that cannot be written."""
+    """Layouts as records or texts, or as one text with commas. Raise UsageError, also for a record that cannot be written."""
     if isinstance(layouts, Layout):
         layouts = (layouts,)
     parts: Iterable[Any] = layouts.split(",") if isinstance(layouts, str) else _iterable(name, layouts)
@@ -128,12 +128,12 @@ def as_layouts(name: str, layouts: Any) -> tuple[Layout, ...]:
 
 
 def as_codes(codes: Any) -> tuple[str, ...]:
-    """Codes of rules as a tuple or as `CSI101,CSI2`. Raises UsageError for one that fits no rule."""
+    """Codes of rules as a tuple or as `CSI101,CSI2`. Raise UsageError for one that fits no rule."""
     return check_codes(_parts("select and ignore", codes))
 
 
 def as_node_names(nodes: Any) -> tuple[str, ...]:
-    """Names of nodes, from node lists or as `n[1-3],n7`. Raises UsageError."""
+    """Return names of nodes, from node lists or as `n[1-3],n7`. Raise UsageError for other values."""
     lists = [nodes] if isinstance(nodes, str) else _parts("exclude_nodes", nodes)
     return tuple(name for text in lists if text.strip() for name in expand_nodelist(text))
 
@@ -143,7 +143,7 @@ def _layout(layout: Any) -> Layout | None:
 
 
 def _packages(names: Any) -> tuple[str, ...]:
-    """Names of packages as a tuple or as `spacy,horovod`. Raises UsageError for what cannot be one."""
+    """Return names of packages, from a tuple or as `spacy,horovod`. Raise UsageError for an impossible name."""
     packages = _parts("stand_ins", names)
     for name in packages:
         if not all(part.isidentifier() for part in name.split(".")):
@@ -165,10 +165,10 @@ def _iterable(name: str, value: Any) -> Iterable[Any]:
 
 
 def current_from(environ: Mapping[str, str]) -> Layout | None:
-    """The launch in use today, where the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set.
+    """Return the launch in use today if the site's DEF_NODES, DEF_TASKS and DEF_CPUS are all set.
 
     Raises:
-        UsageError: one of them is no number; also where another is not set.
+        UsageError: one of them is no number, even if another is not set.
     """
     values = {name: environ.get(name, "").strip() for name in SITE_DEFAULTS}
     for name, value in values.items():
@@ -181,11 +181,12 @@ def current_from(environ: Mapping[str, str]) -> Layout | None:
 
 
 def with_cluster_file(choices: Mapping[str, Any], declared: Cluster | None = None) -> dict[str, Any]:
-    """Return the choices, with what the file that `cluster` names says of launches in place of what was not chosen.
+    """Return the choices, filled up with the launch options of the file that `cluster` names.
 
-    What is wrong with the file is told where its nodes are read.
+    Mistakes in the file are reported where its nodes are read.
 
     Args:
+        choices: the options given by the user.
         declared: a cluster given as such. Then there is no file, whatever its name.
     """
     choice, of_file = choices.get("cluster"), dict[str, Any]()

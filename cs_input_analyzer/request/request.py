@@ -48,7 +48,7 @@ class Request:
 
     @property
     def step(self) -> int | None:
-        """Samples of one step of the accelerator, as they were given or as the demand implies; None if unknown."""
+        """Return samples of one step of the accelerator, as they were given or as the demand implies; None if unknown."""
         return self.options.batch_size or (self.consumption.batch_size if self.consumption is not None else None)
 
 

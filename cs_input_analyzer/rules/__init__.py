@@ -1,7 +1,7 @@
-"""Findings: each rule is one small function, its docstring the user's documentation. Pure: a Case in, findings out.
+"""The rules: each is one small function from a Case to findings, and its docstring is the user's page.
 
-The rules are written out, in order of code. A rule says what it found at which op, and which edits mend it; its code, the line of
-the op, and the user's statement before and after the edits, are filled in here.
+The rules are listed in the order of their codes. A rule reports what it found at which op, and the edits that fix it.
+This module adds its code, the line of the op, and the user's statement before and after the edits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cs_input_analyzer.rules import caches, elements, files, maps, memory, order
 from cs_input_analyzer.tfdata.edits import source_change
 from cs_input_analyzer.tfdata.folding import LEAST_ALIKE, call_of
 
-# What the hundreds of a code say.
+# The topic of each hundred of codes.
 TOPICS = {
     "CSI1": "parallelism and order",
     "CSI2": "buffers and caches",
@@ -31,7 +31,12 @@ TOPICS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule by its code. `text`: its documentation; the first line is a summary. `kept_for`: why it is kept, in a word."""
+    """A rule by its code.
+
+    Attributes:
+        text: its documentation; the first line is a summary.
+        kept_for: the reason to keep it, in a word.
+    """
 
     code: str
     name: str
@@ -41,10 +46,12 @@ class Rule:
 
     @property
     def topic(self) -> str:
+        """Return the topic of the rule's code."""
         return TOPICS[self.code[:4]]
 
     @property
     def first_line(self) -> str:
+        """Return the summary of the rule."""
         return self.text.split("\n", 1)[0]
 
 
@@ -99,7 +106,7 @@ _CODES = (
     ("CSI506", threads.oversubscribed_cpus, "seen: twelve public pipelines"),
     ("CSI511", runs.errors_ignored, "lost data: tensorflow#37573"),
 )
-# Rules of release 0.1 and of its successors that are no more, for one release: code -> name, why.
+# Rules of earlier releases that were removed, kept for one release: code -> name, reason or replacement.
 _GONE: Mapping[str, tuple[str, str]] = {
     "CSI109": ("tiny-maps", "what joining small maps gains was within the error of what was measured; CSI106 batches first"),
     "CSI111": ("python-waits-for-store", "fetch several files together in the function, or interleave several generators"),
@@ -117,14 +124,17 @@ RULES = tuple(
     for code, find, kept_for in _CODES
 )
 _ORDER = {"error": 0, "warning": 1, "info": 2}
-# Data that vanish come before what is slow.
+# Lost data come before slow ops.
 _OF_LOST_DATA = ("CSI304", "CSI501", "CSI502", "CSI511")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sifted:
-    """Findings to show: errors first, of equal severity those of lost data first, then by code. `ignored_count` were left out, as a
-    comment in the user's code says so."""
+    """The findings to show: errors first, then those of lost data, then by code.
+
+    Attributes:
+        ignored_count: findings left out because a comment in the user's code says so.
+    """
 
     findings: tuple[Finding, ...]
     ignored_count: int
@@ -134,8 +144,9 @@ def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> 
     """Return the findings of all rules, without those that options or comments leave out.
 
     Args:
+        case: the input of the rules.
         select: codes, or prefixes of codes, of the rules wanted; empty for all.
-        ignore: the same of those not wanted. Of two prefixes that fit a rule the longer decides, and `ignore` where they are equal.
+        ignore: the same of the rules not wanted. If two prefixes fit a rule the longer decides; `ignore` decides if they are equal.
     """
     wanted = [finding for rule in RULES if is_wanted(rule.code, select, ignore) for finding in findings_of(rule, case)]
     kept = [finding for finding in wanted if not _fits(finding.code, _ignored_at(finding, case))]
@@ -144,7 +155,10 @@ def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> 
 
 
 def findings_of(rule: Rule, case: Case) -> list[Finding]:
-    """Return what one rule finds, with its code, source line and statement; many alike of one call are one finding."""
+    """Return the findings of one rule, with code, source line and statement.
+
+    Merge many similar findings of one call into one.
+    """
     ops, alike = {op.name: op for op in case.pipeline.ops}, dict[Hashable, list[Finding]]()
     for finding in rule.find(case):
         alike.setdefault(_advice(finding, ops), []).append(replace(finding, code=rule.code, rule=rule.name))
@@ -153,7 +167,7 @@ def findings_of(rule: Rule, case: Case) -> list[Finding]:
 
 
 def _advice(finding: Finding, ops: Mapping[str, Op]) -> Hashable:
-    """Return the same value for findings that want the same change of one call, whatever their numbers and op names."""
+    """Return an equal value for findings that ask for the same change of one call, whatever their numbers and op names."""
     op = ops.get(finding.op or "")
     if op is None or not op.code:
         return object()
@@ -162,7 +176,7 @@ def _advice(finding: Finding, ops: Mapping[str, Op]) -> Hashable:
 
 
 def _as_one(findings: Sequence[Finding], case: Case) -> Finding:
-    """Return the most severe finding, of those at the costliest op, with the edits of all."""
+    """Return the most severe finding at the costliest op, with the edits of all findings."""
     shares = {row.name: row.share_ratio or 0.0 for row in case.profile.ops} if case.profile is not None else {}
     first = min(findings, key=lambda finding: (_ORDER[finding.severity], -shares.get(finding.op or "", 0.0)))
     edits = tuple(dict.fromkeys(edit for finding in (first, *findings) for edit in finding.edits))
@@ -178,7 +192,7 @@ def _located(finding: Finding, op: Op | None, case: Case) -> Finding:
 
 
 def is_wanted(code: str, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> bool:
-    """Return whether these options let a rule speak; see `sift`."""
+    """Return whether these options select a rule; see `sift`."""
     return (_fits(code, select) if select else 1) > _fits(code, ignore)
 
 
@@ -195,7 +209,7 @@ def _ignored_at(finding: Finding, case: Case) -> tuple[str, ...]:
 
 
 def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
-    """Return the codes or prefixes in capitals. Raise UsageError for one that begins no code of a rule, in use or gone."""
+    """Return the codes or prefixes in capitals. Raise UsageError for one that matches no rule, present or removed."""
     for code in codes:
         if not any(known.startswith(code.upper()) for known in (*(rule.code for rule in RULES), *_GONE)) or not code:
             raise UsageError(_unknown(code))
@@ -203,25 +217,28 @@ def check_codes(codes: Sequence[str]) -> tuple[str, ...]:
 
 
 def gone_among(codes: Iterable[str]) -> str:
-    """Return one line about the codes among these that are gone; empty without one."""
+    """Return one line about the removed rules among these codes. Return an empty string if there are none."""
     found = sorted({code.upper() for code in codes} & set(_GONE))
-    return f"{', '.join(found)}: no such rule any more, nothing is selected or ignored by it" if found else ""
+    return f"{', '.join(found)}: this rule was removed, so it selects and ignores nothing" if found else ""
 
 
 def rule_named(text: str) -> Rule:
-    """Return the rule of this code or name, in any case. Raise UsageError with the reason for one that is gone, or the nearest."""
+    """Return the rule of this code or name, in any case. Raise UsageError for an unknown or removed rule.
+
+    The message gives the reason for the removal, or the nearest rules.
+    """
     asked = text.strip().lower()
     for rule in RULES:
         if asked in (rule.code.lower(), rule.name):
             return rule
     for code, (name, why) in _GONE.items():
         if asked in (code.lower(), name):
-            raise UsageError(f"{code} is gone: {why}")
+            raise UsageError(f"{code} was removed: {why}")
     raise UsageError(_unknown(text))
 
 
 def _unknown(text: str) -> str:
-    """Return the message about an unknown rule, with the rules that are written much like it or speak of it."""
+    """Return the message about an unknown rule, with rules of a similar name or topic."""
     asked = text.strip().lower()
     known = {key: rule for rule in RULES for key in (rule.name, rule.code.lower())}
     near = [rule for rule in RULES if asked and rule.code.lower().startswith(asked)]

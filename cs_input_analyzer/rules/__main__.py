@@ -6,13 +6,14 @@ from cs_input_analyzer.rules import RULES, TOPICS
 
 HEAD = """# Rules
 
-What `analyze` finds, rule by rule. `cs_input_analyzer explain CODE` shows a page of this in the terminal, `cs_input_analyzer rules`
-the list. `--select` and `--ignore` take codes or their beginnings; a comment `# csi: ignore=CODE` in a statement of your input
-function, or `# csi: ignore` alone, switches rules off for the ops of that statement.
+These rules produce the findings of `analyze`. `cs_input_analyzer explain CODE` shows one of them in the terminal, and
+`cs_input_analyzer rules` the list. `--select` and `--ignore` take codes or their first characters. A comment
+`# csi: ignore=CODE` in a statement of your input function switches that rule off for the ops of the statement. `# csi: ignore`
+switches all rules off for them.
 
-A rule is here for one of three reasons, which the column "kept for" names. It was right about a pipeline or a report that a
-stranger wrote ("seen"). Or it prevents lost data or a wrong training. Or it speaks of what the measuring host cannot show: many
-nodes, storage, an accelerator, the hours after the window.
+There are three reasons for a rule, shown in the column "kept for". It found a real fault in a public pipeline or bug report
+("seen"). Or it prevents lost data or a wrong training. Or it covers conditions that the measuring host cannot show: many nodes,
+storage, an accelerator, the hours after the measurement.
 
 This page is generated: `python -m cs_input_analyzer.rules > docs/rules.md`.
 """

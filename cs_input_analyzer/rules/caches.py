@@ -1,4 +1,4 @@
-"""Rules of `cache`: where none is, and where one is in vain."""
+"""Rules of `cache`: a missing cache, and a cache that saves nothing."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from cs_input_analyzer.units import format_bytes
 LARGE_RATIO = 0.4
 MEMORY_RATIO = 0.5
 _CACHES = KEEPERS | WRITERS | {"Load"}
-# Ops that may take all of their input before, or for, the elements that a `take` behind them asks for.
+# Ops that may read all of their input before they give the elements that a later `take` asks for.
 _MAY_DRAIN = SHUFFLES | kinds_with("filter") | {"GroupByWindow", "GroupByReducer", "Unique"}
 
 
 def cache_missing(case: Case) -> Iterator[Finding]:
-    """Every pass reads and decodes the same data again, though the result would fit into memory.
+    """Every pass reads and decodes the same data again, although the result would fit into memory.
 
     `cache()` keeps the elements of the first pass in the memory of the worker. Later passes take them from there.
 
-    Fix: `.cache()` after the last op whose result is always the same, before anything random and before `repeat`. The message says
-    how much memory that takes on each node: the elements at that place, once for each worker. A cache freezes the order of its
-    first pass. A shuffle of file names before it, or files read in no order, then mix once and never again. If no shuffle follows,
-    no change of your code is shown, as it would take the only mixing there is.
+    Fix: `.cache()` after the last op that gives the same result in every pass, before any random op and before
+    `repeat`. The message says how much memory the cache takes on each node. A cache freezes the order of its first
+    pass. A shuffle of file names before it mixes only once. If no shuffle follows the cache, the finding shows no
+    change of your code, because the change would remove the only shuffle.
 
-    Silent without a measurement, in evaluation, and if a cache or snapshot is there. Silent if nothing costly comes before the
-    first random op. A draw by seed is random unless its elements are those of ranges and arrays, the same in each pass. Reading
-    alone counts only if the storage holds the worker back: the page cache keeps files as well. Silent if the data are read once,
-    or if the function of an `interleave` repeats its data without end. Silent if a shuffle is followed by a `take`: the cache
-    would never be complete. Silent if the length of a pass is not known, as of a generator. Silent if the data take more than half
-    of what the plan leaves of a node's memory.
+    Silent without a measurement, in evaluation, and if the pipeline has a cache or snapshot. Silent if nothing costly
+    comes before the first random op. A seeded draw counts as random, unless its elements are those of ranges and
+    arrays, the same in each pass. Reading alone counts only if the storage holds the worker back, because the page
+    cache keeps files as well. Silent if the data are read once, or if the function of an `interleave` repeats its data
+    without end. Silent if a shuffle is followed by a `take`, because the cache would never be complete. Silent if the
+    length of a pass is unknown, as for a generator. Silent if the data take more than half of a node's free memory.
     """
     ops = case.pipeline.ops
     is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" for op in ops)
@@ -55,7 +55,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     need, room = measured.cache_bytes_per_node(case, op), measured.free_bytes_per_node(case)
     if need is None or need > MEMORY_RATIO * room or (maps < measured.COSTLY_RATIO and not is_slow):
         return
-    message = f"every pass does again all up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
+    message = f"every pass repeats all ops up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
     fix = f"put .cache() after {op.name}{traits.freezing(op, up_to_here, ops)}"
     evidence = {"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)}
     is_worth_it, edits = is_slow or (saved or 0.0) >= LARGE_RATIO, (Edit(kind="insert-cache", op=op.name),)
@@ -63,7 +63,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
-    """Return the last op at the top up to which all passes give the same elements. Return None if passes have no end."""
+    """Return the last top-level op that gives the same elements in every pass. Return None if passes have no end."""
     last, endless, drawing = None, without_end(ops), at_or_behind(ops, lambda op: traits.draws_anew(op, ops))
     read = at_or_behind(ops, lambda op: op.kind not in NAMES_PASS)
     for op in ops:
@@ -80,9 +80,9 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
 
 
 def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | None:
-    """Return the op behind `op` that stops asking before `op` has ended, so that a cache there never becomes complete.
+    """Return a later op that stops asking before `op` has ended, so that a cache there never becomes complete.
 
-    An op behind a `repeat` takes from several passes, of which the first completes the cache.
+    An op behind a `repeat` takes from several passes, and the first pass completes the cache.
     """
     for other in takewhile(lambda one: one.kind != "Repeat", downstream(op, ops)):
         if other.within is None and other.kind in kinds and other.parameters.get("count") != -1:
@@ -94,16 +94,17 @@ def cache_path_shared(case: Case) -> Iterator[Finding]:
     """Several workers write a file cache under one path.
 
     `cache("path")` takes a lock file while the first pass fills it. The second worker finds that lock and stops with
-    `AlreadyExistsError: There appears to be a concurrent caching iterator running`. The lock stays if a job is ended, and stops
-    the next one, too. Measuring does not show it, as each worker wrote into a private folder.
+    `AlreadyExistsError: There appears to be a concurrent caching iterator running`. If a job is killed the lock stays,
+    and stops the next job, too. The measurement does not show this, because each measured worker wrote into a private
+    folder.
 
-    Fix: a path with the worker's index in it (`f"{path}-{index}"`, of `TF_CONFIG` or `input_context.input_pipeline_id`). Or
-    `cache()` in memory, if a node has room for it. Or let one task complete the cache before the others start: a complete one is
-    only read.
+    Fix: put the worker's index into the path (`f"{path}-{index}"`, from `TF_CONFIG` or
+    `input_context.input_pipeline_id`). Or use `cache()` in memory, if a node has room for it. Or let one task complete
+    the cache before the others start, because a complete cache is only read.
 
-    Silent if the workers of a launch had paths of their own, or no launch had several workers. Silent if one worker streams.
-    Silent if each node has one task and the path is the node's own (`/tmp`). Silent for complete caches, and for `snapshot`, whose
-    runs are kept apart.
+    Silent if the workers of a launch had different paths, or no launch had several workers. Silent if one worker
+    streams. Silent if each node has one task and the path is local to the node (`/tmp`). Silent for complete caches,
+    and for `snapshot`, which keeps its runs apart.
     """
     plan, launches = case.plan, [[worker.writes for worker in m.workers if worker.writes] for m in case.measurements]
     shared = next((set.intersection(*map(set, written)) for written in launches if len(written) > 1), set[str]())
@@ -121,16 +122,17 @@ def cache_path_shared(case: Case) -> Iterator[Finding]:
 
 
 def cache_after_randomness(case: Case) -> Iterator[Finding]:
-    """A `cache` keeps what a random augmentation made, so it is random once and then the same for ever.
+    """A `cache` stores the result of a random augmentation, so every later pass repeats the same random values.
 
-    The network then sees each picture in one version only, which is what augmentation is to prevent. Nothing fails and nothing is
-    slower.
+    The network then sees each picture in one version only, so the augmentation has no effect. Nothing fails and nothing
+    is slower.
 
-    Fix: `cache` before the random `map`. What is costly and always the same (parsing, decoding) goes before the cache, in a map of
-    its own. It is advice only: the fixed pipeline gives other elements, and is meant to.
+    Fix: put `cache` before the random `map`. Put costly work without randomness (parsing, decoding) into a map of its
+    own before the cache. This is advice only, because the fixed pipeline gives other elements.
 
-    Silent in evaluation, where nothing before the cache draws random numbers, and for a shuffle of file names. Where the numbers
-    come from seeds (`tf.random.stateless_…`), or a shuffle of samples stands before the cache, it is for your information.
+    Silent in evaluation, if nothing before the cache draws random numbers, and for a shuffle of file names. For your
+    information if the numbers come from seeds (`tf.random.stateless_…`), or if a shuffle of samples stands before the
+    cache.
     """
     ops = case.pipeline.ops
     if case.mode == "eval":
@@ -151,7 +153,7 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
             what = "draws" if drawn is not None else "draws by seed, if its seeds differ between passes,"
             message = f"{cache.name} keeps what {random.name} {what} in the first pass: later passes repeat it exactly"
         fix = f"put the cache before {random.name}" + (
-            " and split the decoding from what is random" if random is not shuffle and calls(random, "decodes") else ""
+            " and split the decoding from the random part" if random is not shuffle and calls(random, "decodes") else ""
         )
         # Where nothing else lies between.
         after = moved_up(cache, ops) if traits.chain_before(cache, ops)[:1] == (random,) else None
@@ -160,20 +162,20 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
 
 
 def cache_misplaced(case: Case) -> Iterator[Finding]:
-    """A `cache` that never becomes complete, or that stands before the costly work it could save.
+    """A `cache` never becomes complete, or stands before the costly work that it could save.
 
-    A cache in memory is used from the moment on at which its input has ended. Behind an endless `repeat` that moment never comes:
-    the cache grows with every pass and gives nothing back. Before a `take` it does not come either: TensorFlow begins anew in each
-    pass. And where it stands right after the reading, each pass decodes again.
+    TensorFlow uses a cache in memory only after its input has ended. Behind an endless `repeat` its input never ends:
+    the cache grows with every pass and is never read. Before a `take` its input does not end either, so each pass
+    starts the cache anew. And if the cache stands right after the readers, each pass decodes again.
 
-    Fix: `cache` before `repeat` (which freezes the order of the first pass: the finding says where nothing else mixes), after
-    `take`, and after the last costly op that always gives the same.
+    Fix: `cache` before `repeat`, after `take`, and after the last costly op without randomness. A cache before `repeat`
+    freezes the order of the first pass; the finding says if no other shuffle mixes.
 
-    Silent where the cache sees its input end (behind a `repeat`, too, of which a `take` or a shorter input of a `zip` leaves a
-    part). A shuffle whose buffer holds the pass takes all of it before a `take` gets one element; so may a filter. Between the
-    cache and a `take` they are told only where the samples of a worker are known and are more. Silent, too, where passes were
-    measured in which nothing before the cache ran, where the maps after it are cheap or draw random numbers without decoding
-    anything, and where what they make does not fit into memory.
+    Silent if the cache sees its input end, also behind a `repeat` that a `take` or a shorter input of a `zip` cuts
+    short. A shuffle whose buffer holds the whole pass reads all of it before a `take` gets one element, and a filter
+    may do the same. With such an op between the cache and a `take` the rule fires only if the worker is known to have
+    more samples. Silent if no op before the cache ran in the measured passes. Silent if the maps after it are cheap, or
+    draw random numbers without decoding. Silent if their result does not fit into memory.
     """
     ops = case.pipeline.ops
     without = without_end(ops)
@@ -222,8 +224,8 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
         if is_cheap or (need is not None and need > MEMORY_RATIO * measured.free_bytes_per_node(case)):
             continue
         message = f"{op.name} works after {cache.name}, so each pass does it again" + (", random or not" if is_random else "")
-        fix = "split what it decodes from what is random, and put the cache between them" if is_random else "put the cache after it"
-        fix += "" if need is not None else ", where a node has room for what it gives: how much that is was not measured"
+        fix = "split the decoding from the random part, and put the cache between them" if is_random else "put the cache after it"
+        fix += "" if need is not None else ", if a node has room for its result (its size was not measured)"
         is_warning = share is not None and need is not None and not is_random
         swapped = () if is_random else (cache, op)
         yield _misplaced(cache, op, is_warning, message, fix, swapped, case)
@@ -231,7 +233,7 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
 
 
 def _misplaced(cache: Op, other: Op, is_warning: bool, message: str, fix: str, swapped: tuple[Op, ...], case: Case) -> Finding:
-    """Return a finding. `swapped`: the two ops that should change places; they become an edit if they are neighbours."""
+    """Return a finding. The ops in `swapped` should change places; they become an edit if they are neighbours."""
     is_near = len(swapped) == 2 and next(iter(traits.chain_before(swapped[1], case.pipeline.ops)), None) == swapped[0]
     share = measured.share_of(case, (other,)) if traits.is_map(other) else None
     evidence = {"other_op": other.name, "share_ratio": share}

@@ -1,4 +1,4 @@
-"""Rules of what leaves the pipeline and of how it is made: shapes, types, Python, decoding."""
+"""Rules of the elements and of the ops that make them: shapes, types, Python, decoding."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
 
 
 def drop_remainder_missing(case: Case) -> Iterator[Finding]:
-    """The last batch may be smaller, so the batch dimension is not known when the model is compiled.
+    """The last batch may be smaller, so the batch dimension is unknown when the model is compiled.
 
-    Accelerators compile a model for one shape. Without `drop_remainder=True` the compiler sees an unknown dimension and refuses,
-    even where the data never end, or the last batch of a pass stops the run.
+    Accelerators compile a model for one shape. Without `drop_remainder=True` the compiler sees an unknown dimension and
+    refuses, even if the data never end. Or the last batch of a pass stops the run.
 
-    For your information where the data repeat without end before the batch: all batches are full, and only the static shape is
-    unknown.
+    Fix: `batch(n, drop_remainder=True)`. At the end of a pass it drops up to n - 1 samples. In evaluation, where each
+    sample counts, pad the last batch to full size and mask it. Do the same if a pass has fewer samples than a batch. If
+    the batch size itself is a tensor, as in `group_by_window`, only a constant number helps.
 
-    Fix: `batch(n, drop_remainder=True)`. It drops what is left at the end of a pass, up to n - 1 samples, where the data end. In
-    evaluation, where each sample counts, and where a pass has fewer samples than a batch, pad the last batch to full size and mask
-    it. Where the number itself is a tensor, as it may be in `group_by_window`, only a constant number helps.
+    For your information if the data repeat without end before the batch: all batches are full, and only the static
+    shape is unknown.
 
-    Silent where the batch dimension is known all the same (a shape set afterwards), for pipelines without batches, and where
+    Silent if the batch dimension is known (a shape set afterwards), for pipelines without batches, and if
     `drop_remainder` is set.
     """
     op = batching_op(case.pipeline.ops)
@@ -54,7 +54,7 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     size = op.parameters.get("batch_size")
     why, fix, after = f"the batch size of {op.name} is a tensor", "batch by a number that is a constant of the input function", None
     if isinstance(size, int):
-        why, fix = "the last batch may be smaller", "batch with drop_remainder=True, which drops what is left at the end of a pass"
+        why, fix = "the last batch may be smaller", "batch with drop_remainder=True, which drops the rest at the end of a pass"
         after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
     is_full = isinstance(size, int) and op.name in full_batches(case.pipeline.ops)
     if is_full:
@@ -65,16 +65,18 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
 
 
 def unknown_shapes(case: Case) -> Iterator[Finding]:
-    """Some dimension of a tensor, or its rank, is unknown when the model is compiled.
+    """A dimension of a tensor, or its rank, is unknown when the model is compiled.
 
-    Accelerators compile a model for static shapes. Parsing of variable-length features, `decode_jpeg` without a resize, Python
-    functions and generators without a signature promise none. Sparse and ragged tensors have no static shape at all.
+    Accelerators compile a model for static shapes. Parsing of variable-length features and `decode_jpeg` without a
+    resize give unknown shapes. So do Python functions, and generators without a signature. Sparse and ragged tensors
+    have no static shape at all.
 
-    Fix: `tf.ensure_shape(x, [...])` if the size is always the same (it checks, and tells the compiler). Pad, crop or resize if it
-    is not: `padded_batch` with `padded_shapes`, `tf.image.resize`, `to_dense`/`to_tensor` with a shape.
+    Fix: `tf.ensure_shape(x, [...])` if the size is always the same; it checks the shape and tells the compiler. Pad,
+    crop or resize if the size varies: `padded_batch` with `padded_shapes`, `tf.image.resize`, `to_dense`/`to_tensor`
+    with a shape.
 
-    Silent if all shapes are known, and for the batch dimension alone (CSI307 is about that). Silent for strings, which go to no
-    accelerator.
+    Silent if all shapes are known, and for the batch dimension alone (see CSI307). Silent for strings, which no
+    accelerator takes.
     """
     last = batching_op(case.pipeline.ops)
     is_batched = last is not None
@@ -89,21 +91,21 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     python = python_ops(case.pipeline.ops)
     # A batch of another batch's elements may be shorter at the end of each group.
     short = [op for op in case.pipeline.ops if op is not last and op.kind in KINDS and op.parameters.get("drop_remainder") is False]
-    # The last one that may change the shape: what Python promised before it says nothing of what it gives.
+    # The last op that may change the shape: a shape promised by Python before it does not hold after it.
     made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short] or case.pipeline.ops)[-1:]
     message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
-    fix = "tf.ensure_shape(x, [...]) in the map where the size is fixed, else pad, crop or resize to one size"
+    fix = "tf.ensure_shape(x, [...]) in the map if the size is fixed, else pad, crop or resize to one size"
     if made_by and made_by[0] in short:
-        fix = "drop_remainder=True in it, where what is left over may go"
+        fix = "set drop_remainder=True in it, if the last samples may be dropped"
     elif any(part.kind in ("sparse", "ragged") for part in unknown):
         fix = "make it dense with a fixed shape, to_dense() or to_tensor(shape=...), before the batch"
     elif any(op in python for op in made_by):
-        fix = "say what the Python function gives: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
+        fix = "declare the output of the Python function: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
 
 
-# Shares of the CPU time: of Python for many samples at once that is worth a warning, and of what costs nothing.
+# Shares of the CPU time: Python for many samples at once is worth a warning above the first, and costs nothing below the second.
 MOSTLY_RATIO, HARDLY_RATIO = 0.5, 0.01
 # Calls for a sample, between those for a batch and one each.
 HALF = 0.5
@@ -113,20 +115,20 @@ GIL: tuple[StationKind, ...] = ("Python (GIL)",)
 def python_in_pipeline(case: Case) -> Iterator[Finding]:
     """Python code runs for the elements of the pipeline, and only one thread of a process can run Python.
 
-    `py_function`, `numpy_function` and `from_generator` call back into the interpreter, whose lock (GIL) they all share. They take
-    turns, whatever the CPUs of a worker and the parallel calls of a `map`. Only more workers (processes) help, each with an
-    interpreter of its own.
+    `py_function`, `numpy_function` and `from_generator` call the Python interpreter. Its lock (GIL) lets one thread run
+    at a time, whatever the CPUs of a worker and the parallel calls of a `map`. Only more workers (processes) help,
+    because each has an interpreter of its own.
 
-    Fix: TensorFlow ops in place of the Python code (`tf.io.decode_*`, `tf.strings`, `tf.numpy_function` -> `tf.*`); or do it once,
-    when the dataset is written. Until then: many tasks per node with one CPU each, and one call for a whole batch in place of one
-    per sample.
+    Fix: use TensorFlow ops instead of Python (`tf.io.decode_*`, `tf.strings`, `tf.numpy_function` -> `tf.*`), or do the
+    work once, when the dataset is written. Until then use many tasks per node with one CPU each, and one Python call
+    per batch instead of one per sample.
 
-    A warning if the lock is the bottleneck, if Python runs for each sample and takes a fifth of the CPU time, or if it takes half
-    of it however often it runs. For your information if its cost was not measured, if its calls wait longer than they compute, or
-    if reading holds the worker back.
+    A warning if the lock is the bottleneck. A warning if Python runs for each sample and takes a fifth of the CPU time,
+    or takes half of it however often it runs. For your information if its cost was not measured, if its calls wait
+    longer than they compute, or if reading holds the worker back.
 
-    Silent if all functions are TensorFlow's. Silent if Python was measured to take less than a hundredth of the CPU time and
-    limits nothing, as before a full `cache`.
+    Silent if all functions are TensorFlow's. Silent if Python took less than a hundredth of the CPU time and limits
+    nothing, as before a full `cache`.
     """
     rows = {cost.name: cost for cost in case.profile.ops} if case.profile else {}
     found = tuple(op for op in python_ops(case.pipeline.ops) if not is_idle(case, op))
@@ -150,7 +152,7 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     known = "; ".join(facts)
     message = f"Python runs in {op.name}{often}{f' ({known})' if known else ''}"
     fix = "use TensorFlow ops, or do it when the dataset is written"
-    fix += "; until then more tasks with fewer CPUs each" if is_limit else ""
+    fix += "; until then launch more tasks with fewer CPUs each" if is_limit else ""
     evidence: dict[str, Scalar] = {"python_ops": len(found), "calls_per_sample": calls, "share_ratio": share}
     evidence["ceiling_samples_per_s"] = station.samples_per_s if station is not None else None
     enough = COSTLY_RATIO if (calls or 0.0) >= HALF else MOSTLY_RATIO
@@ -164,27 +166,28 @@ SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2
 SIZES |= {"float32": 4, "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
 WIDE_RATIO = 0.1
 LEAST_RATIO = 0.01
-# TensorFlow has no cbfloat16: it is made of float16 or float32 where the model is compiled.
+# TensorFlow has no cbfloat16: the compiler converts float16 or float32 to it.
 IN_TENSORFLOW = {"bfloat16": "bfloat16"}
 SCALING = "; training in float16 wants dynamic loss scaling, with cbfloat16 many networks do without"
 
 
 def wide_dtypes(case: Case) -> Iterator[Finding]:
-    """Numbers are sent to the accelerator in more bits than it computes with.
+    """Numbers are sent to the accelerator with more bits than it computes with.
 
-    Labels and token numbers are int64 because `tf.train.Example` knows no other integer; float64 comes from NumPy. The accelerator
-    computes in neither. Where the params (`mixed_precision`, `fp16_type`, `precision` and the like), or the wafer model that the
-    demand is from, say 16 bits, float32 features are twice as wide as what they become. Until the cast, every byte is copied by
-    each op, held in buffers, and sent over the network to the accelerator.
+    Labels and token numbers are int64 because `tf.train.Example` has no other integer type; float64 comes from NumPy.
+    The accelerator computes in neither. If the params (`mixed_precision`, `fp16_type`, `precision` and the like) or the
+    wafer model ask for 16 bits, float32 features are twice as wide as needed. Until the cast, each op copies every
+    byte, buffers hold it, and the network carries it.
 
-    Fix: `tf.cast(x, tf.int32)` and `tf.cast(x, tf.float16)` (or float32) in the function that parses them, as early as possible.
-    int64 must stay where values exceed 2,147,483,647. A model that computes in float16 wants dynamic loss scaling; with cbfloat16,
-    which has a bit more of exponent, many networks do without. It is advice only: the types of the elements become others, and
-    whether 16 bits are precise enough is the model's affair.
+    Fix: `tf.cast(x, tf.int32)` and `tf.cast(x, tf.float16)` (or float32) in the function that parses the records, as
+    early as possible. Keep int64 if values exceed 2,147,483,647. A model that computes in float16 needs dynamic loss
+    scaling; with cbfloat16, whose exponent is wider, many networks do not need it. This is advice only: the types of
+    the elements change, and your model decides whether 16 bits are precise enough.
 
-    A warning where it makes a sample smaller by a tenth or more; else for your information.
+    A warning if the cast makes a sample smaller by a tenth or more; else for your information.
 
-    Silent for types of 32 bits and less where nothing says 16 bits, and where less than a hundredth of a sample could be saved.
+    Silent for types of 32 bits and less if nothing asks for 16 bits. Silent if the cast would save less than a
+    hundredth of a sample.
     """
     half, is_batched = case.training.half, batching_op(case.pipeline.ops) is not None
     narrower = NARROWER | ({"float32": IN_TENSORFLOW.get(half, "float16")} if half else {})
@@ -200,10 +203,10 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     evidence = {"components": len(wide), "saved_bytes_per_sample": saved, "bytes_per_sample": whole, "saved_ratio": ratio}
     amount = ""
     if saved is not None and whole:
-        amount = f": {format_bytes(whole)} a sample, {format_bytes(whole - saved)} after the cast"
+        amount = f"; the cast shrinks a sample from {format_bytes(whole)} to {format_bytes(whole - saved)}"
     is_half = half is not None and any(part.dtype in ("float32", "float64") for part in wide)
     maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
-    message = several([f"{part.name} is {part.dtype}" for part in wide]) + (f", the model {half}" if is_half else "")
+    message = several([f"{part.name} is {part.dtype}" for part in wide]) + (f"; the model computes in {half}" if is_half else "")
     fix = f"cast them where they are parsed: {several([f'{part.name} to {narrower[part.dtype]}' for part in wide])}"
     fix += SCALING if is_half and half != "bfloat16" else ""
     is_bad = ratio is not None and ratio >= WIDE_RATIO
@@ -223,7 +226,7 @@ def _bytes(parts: Iterable[Component], sizes: Mapping[str, int], is_batched: boo
 
 DECODES = frozenset({"DecodeJpeg"})
 WINDOW_ONLY = frozenset({"DecodeAndCropJpeg"})
-# What tf.slice, tf.image.random_crop, central_crop and crop_to_bounding_box become; `CropAndResize` is tf.image.crop_and_resize.
+# The graph ops of tf.slice, tf.image.random_crop, central_crop and crop_to_bounding_box, and of tf.image.crop_and_resize.
 CROPS = frozenset({"Slice", "CropAndResize"})
 DECODING_RATIO = 0.5
 
@@ -231,23 +234,23 @@ DECODING_RATIO = 0.5
 def decode_then_crop(case: Case) -> Iterator[Finding]:
     """JPEG images are decoded whole, and then most of the pixels are cut away.
 
-    `tf.io.decode_and_crop_jpeg` leaves out the pixels outside the window; all that comes before the window in the file must still
-    be unpacked. Measured with the crop and its copy: a window of half a 500 x 375 picture takes 10 to 14 % less CPU time, of a
-    quarter 22 %, of a tenth of a 1440 x 1080 picture 46 %. Pixels at the window's edge may differ a little where colours are stored
-    at half the resolution.
+    `tf.io.decode_and_crop_jpeg` skips the pixels outside the window; it must still unpack the part of the file before
+    the window. Measured with the crop and its copy, the saved CPU time is 10 to 14 % for half of a 500 x 375 picture,
+    22 % for a quarter, and 46 % for a tenth of a 1440 x 1080 picture. Pixels at the window's edge may differ a little
+    if colours are stored at half the resolution.
 
-    Fix: compute the window from `tf.io.extract_jpeg_shape(jpeg)`, which reads the header only, and give it to
-    `tf.io.decode_and_crop_jpeg(jpeg, [y, x, height, width], channels=3)` in place of decoding and `tf.slice`, `random_crop` or
-    `crop_to_bounding_box`.
+    Fix: compute the window from `tf.io.extract_jpeg_shape(jpeg)`, which reads only the header. Then use
+    `tf.io.decode_and_crop_jpeg(jpeg, [y, x, height, width], channels=3)` instead of decoding and `tf.slice`,
+    `random_crop` or `crop_to_bounding_box`.
 
-    A warning where a `map` that hardly does anything else was measured to take half of the CPU time or more, and reading does not
-    hold the worker back; else for your information: what of a function's time is decoding, and what is cropping, resizing or
-    colours, is not measured.
+    A warning if a `map` that mostly decodes takes half of the CPU time or more, and reading does not hold the worker
+    back. Else for your information, because the time of decoding, cropping, resizing and colours in one function cannot
+    be told apart.
 
-    Silent where the window is decoded alone already, where nothing is cut from the image in the same function or in the next one,
-    where it may be resized before it is cut (a window of `sample_distorted_bounding_box` is surely one of the file), where several
-    take the decoded image, as two views of it do (each would decode it again), and for `tf.io.decode_image` and `decode_png`, whose
-    pictures need not be JPEG.
+    Silent if only the window is decoded already. Silent if nothing is cut from the image in the same function or the
+    next one. Silent if the image may be resized before it is cut; a window of `sample_distorted_bounding_box` surely
+    refers to the file. Silent if several ops use the decoded image, because each would decode it again. Silent for
+    `tf.io.decode_image` and `decode_png`, whose pictures need not be JPEG.
     """
     holders = {op.within for op in case.pipeline.ops}
     for op in case.pipeline.ops:
@@ -260,7 +263,7 @@ def decode_then_crop(case: Case) -> Iterator[Finding]:
             continue
         resizes = any(name.startswith("Resize") for name in called)
         if resizes and (crop != op or not any(name.startswith("SampleDistorted") for name in called)):
-            continue  # what is cropped after a resize is no window of the file, and which of them comes first is not known
+            continue  # a crop after a resize is no window of the file, and the order of the two is unknown
         share = share_of(case, (op,))
         does_more = is_costly(op, besides=DECODES)
         cost = f" ({op.name} takes {format_ratio(share)} of the CPU time)" if share is not None and not does_more else ""

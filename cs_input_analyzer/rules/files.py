@@ -1,4 +1,4 @@
-"""Rules of the files themselves: their sizes, their number, their place, their compression."""
+"""Rules of the files themselves: their size, number, place and compression."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ UNEVEN_RATIO = 1.5  # largest shard over mean shard
 def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     """Files of very different size make shards of very different size.
 
-    Workers divide files, not samples. In training that repeats, samples of the small shards are seen more often than those of the
-    large ones. Without a repeat the small shards end first, and the accelerator waits for the large one. If large files also hold
-    larger samples, their worker is the slowest, and a round-robin feed goes at its pace.
+    Workers divide files, not samples. In training that repeats, samples of small shards are seen more often than those
+    of large ones. Without a repeat the small shards end first, and the accelerator waits for the large one. If large
+    files also hold larger samples, their worker is the slowest, and a round-robin feed runs at its rate.
 
-    Fix: write the data again into files of equal size, and so many that a worker gets several: differences average out.
+    Fix: write the data again into files of equal size, several for each worker, so that differences average out.
 
-    A warning if the largest shard of the plan is at least half as large again as the mean one, or if the measured shards differ in
-    speed and hold the worker back. For your information if files merely differ.
+    A warning if the largest shard of the plan is at least 1.5 times the mean, or if the measured shards differ in speed
+    and hold the worker back. For your information if only the file sizes differ.
 
-    Silent if the largest file is less than twice the mean. Silent if workers do not divide files, and for a single worker.
+    Silent if the largest file is less than twice the mean. Silent if workers do not divide files, and for a single
+    worker.
     """
     files, workers = case.pipeline.files, workers_of(case)
     if files is None or files.count < 2 or files.bytes == 0 or not case.is_sharded or workers == 1:
@@ -35,7 +36,7 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
     if skew < SKEWED_RATIO:
         return
     uneven = None
-    if workers and workers <= files.count:  # the shard of the largest file, its other files as large as the mean of the rest
+    if workers and workers <= files.count:  # the shard of the largest file, if its other files have the mean size of the rest
         rest = (files.bytes - files.largest_bytes) / (files.count - 1)
         uneven = (files.largest_bytes + (files.count / workers - 1) * rest) / (files.bytes / workers)
     slowest = bottleneck(case, ("slowest shard",))
@@ -53,16 +54,17 @@ def skewed_file_sizes(case: Case) -> Iterator[Finding]:
 def path_not_shared(case: Case) -> Iterator[Finding]:
     """The data are on this machine's own disk, and the plan has several nodes.
 
-    Every node that streams opens the same paths. A local file system, `/tmp` and `/dev/shm` above all, is another one on each node:
-    there the list of files is empty and the job fails at start, or it finds a stale copy.
+    Every node that streams opens the same paths. A local file system, above all `/tmp` and `/dev/shm`, is different on
+    each node. On the other nodes the list of files is empty and the job fails at start, or it finds a stale copy.
 
-    Fix: put the dataset on the file system that all nodes mount and give that path; or copy it to the same local path on every node
-    before the job, which is faster where it fits.
+    Fix: put the dataset on a file system that all nodes mount, and give that path. Or copy it to the same local path on
+    every node before the job, which is faster if it fits.
 
-    A warning where Slurm named the nodes, so that this machine is one of them or stands beside them. For your information where
-    they were described by flags, a file or a preset: the data over there may be at another place.
+    A warning if Slurm named the nodes. For your information if flags, a file or a preset describe them, because the
+    data may be at another place there.
 
-    Silent for a single node, on shared file systems, where the file system is of a type that may be either, and without files.
+    Silent for a single node, on shared file systems, if the type of file system may be local or shared, and without
+    files.
     """
     directory, nodes, is_shared, file_system = _place(case)
     if nodes < 2 or directory is None:
@@ -90,20 +92,20 @@ CPU_BOUND: tuple[StationKind, ...] = ("CPU", "serial op", "fixed parallelism", "
 
 
 def compression_tradeoff(case: Case) -> Iterator[Finding]:
-    """Compression of the records costs the resource that is short, and saves the one that is not.
+    """Compression of the records costs the scarce resource, and saves the one that is not scarce.
 
-    Unpacking GZIP or ZLIB takes CPU time in the reader, on one thread for each file: 240 MB of records a CPU second, where plain
-    ones take 980 (measured on tokens). That pays if the storage is slow and the data shrink. Images and audio are compressed
-    already: doing it again costs CPU and saves nothing.
+    Unpacking GZIP or ZLIB takes CPU time in the reader, on one thread for each file: 240 MB of records per CPU second,
+    where plain records reach 980 (measured on tokens). That pays if the storage is slow and the data shrink. Images and
+    audio are already compressed: compressing them again costs CPU and saves nothing.
 
-    Fix: write the records once more, without `compression_type` (or with it), and set the same in the reader.
+    Fix: write the records again without `compression_type` (or with it), and set the same in the reader.
 
-    A warning if records are compressed, the worker is short of CPU and the reader takes a fifth of its CPU time or more. For your
-    information if the reader takes as much of a worker with CPU to spare, if compressed records hold encoded images, or if plain
-    records meet a storage that is the bottleneck.
+    A warning if records are compressed, the worker is short of CPU, and the reader takes a fifth of its CPU time or
+    more. For your information if the worker has CPU to spare, if compressed records hold encoded images, or if the
+    storage is the bottleneck of plain records.
 
-    Silent if the trade is the right way round, or if the cost of unpacking was not measured. Silent for records of encoded images
-    that are not compressed again.
+    Silent if the compression fits the bottleneck, or if the cost of unpacking was not measured. Silent for encoded
+    images in plain records.
     """
     readers = [op for op in case.pipeline.ops if isinstance(op.parameters.get("compression_type"), str)]
     packed = [op for op in readers if op.parameters["compression_type"]]
@@ -136,17 +138,17 @@ GOOD_BYTES = 128 * 2**20
 
 
 def file_count_extreme(case: Case) -> Iterator[Finding]:
-    """All data in one huge file, or in thousands of tiny ones.
+    """All data are in one huge file, or in thousands of tiny ones.
 
-    One file is read by one thread from front to end: no shuffle of files mixes it, and workers cannot divide it. Tiny files cost an
-    open, a look-up of the name and a first wait each; over a network that is a millisecond or several, in which a file of a
-    megabyte could have been read.
+    One thread reads a file from front to end. No shuffle of file names mixes a single file, and workers cannot divide
+    it. Each tiny file costs an open, a name look-up and a first wait. Over a network that takes a millisecond or more,
+    enough to read a megabyte.
 
-    Fix: records in files of 100 to 200 MB, and some multiple of the number of workers of them.
+    Fix: write records into files of 100 to 200 MB, and several files for each worker.
 
-    A warning where reading was measured to hold the worker back; else for your information.
+    A warning if reading holds the worker back in the measurement; else for your information.
 
-    Silent for other sizes, and where there are fewer files than workers that divide them (CSI301 is about that).
+    Silent for other sizes, and if workers outnumber the files that they divide (see CSI301).
     """
     files, workers = case.pipeline.files, workers_of(case)
     if files is None or (case.is_sharded and workers is not None and workers > files.count):
@@ -171,14 +173,14 @@ IN_MEMORY = ("tmpfs", "ramfs")
 def dataset_in_tmp(case: Case) -> Iterator[Finding]:
     """The dataset is in a folder for temporary files.
 
-    `/tmp`, `/var/tmp` and `/dev/shm` are emptied by reboots, and often at the end of a Slurm job. Where they are held in memory
-    (`tmpfs`), the dataset takes the memory that workers need, and a rate measured there is the rate of memory, not that of the file
-    system the training will read from.
+    `/tmp`, `/var/tmp` and `/dev/shm` are emptied by reboots, and often at the end of a Slurm job. If they are in memory
+    (`tmpfs`), the dataset takes memory that workers need. A rate measured there is the rate of memory, not of the file
+    system that training will read from.
 
-    Fix: measure and train from the path where the data will stay.
+    Fix: measure and train from the final path of the data.
 
-    Silent elsewhere, where a network file system is mounted at that path, and where the plan has several nodes: then CSI310 reports
-    it.
+    Silent elsewhere, and if a network file system is mounted at that path. Silent if the plan has several nodes: CSI310
+    reports it.
     """
     (directory, nodes, is_shared, file_system), files = _place(case), case.pipeline.files
     if files is None or directory is None or nodes > 1 or is_shared:

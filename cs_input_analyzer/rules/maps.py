@@ -1,4 +1,4 @@
-"""Rules of `map`: how many calls at a time, how much in each."""
+"""Rules of `map`: the number of calls at a time, and the work of each."""
 
 from __future__ import annotations
 
@@ -28,24 +28,26 @@ from cs_input_analyzer.tfdata.source.code import AUTOTUNE
 from cs_input_analyzer.tfdata.threads import is_serial
 from cs_input_analyzer.units import counted
 
-# Below this share of the CPU time, or of all time where it waits, a map is not worth another thread.
+# Below this share of the CPU time, or of all time if it waits, a map is not worth another thread.
 SMALL_RATIO = 0.05
 
 
 def serial_map(case: Case) -> Iterator[Finding]:
     """A `map` makes one call at a time although the task has more CPUs.
 
-    One thread then sets the pace of the whole pipeline, and the other CPUs are idle. TensorFlow makes a plain `map` parallel by
-    itself. It leaves a map alone that draws random numbers, looks up a table, reads a variable, or is inside another op's
-    function. It leaves all maps alone if `autotune` or `map_parallelization` is switched off.
+    One thread then limits the whole pipeline, and the other CPUs are idle. TensorFlow makes a plain `map` parallel by
+    itself. It does not do so for a map that draws random numbers, looks up a table, reads a variable, or is inside
+    another op's function. It does so for no map if `autotune` or `map_parallelization` is switched off.
 
-    Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. The random numbers of an element change, as they
-    do from run to run anyway. Calls that mostly wait get a number, and a private pool of as many threads. The fix is advice only
-    if one seed was given for two components, such as a picture and its mask: parallel calls would mix the two draws.
+    Fix: `num_parallel_calls=tf.data.AUTOTUNE`. The order of the elements stays. The random numbers of an element
+    change, as they do from run to run anyway. Calls that mostly wait get a number, and a private pool with as many
+    threads. The fix is advice only if one seed is used for two components, such as a picture and its mask: parallel
+    calls would mix the two draws.
 
-    Silent if TensorFlow makes the map parallel, or if an op calls it in parallel. Silent on one CPU. Silent if the map takes less
-    than a twentieth of the CPU time, or did not run. Silent for a map of file names, and for a map that a library made. Silent for
-    Python functions that do not wait: they share one lock, so more calls at a time do not help.
+    Silent if TensorFlow makes the map parallel, or if an op calls it in parallel. Silent on one CPU. Silent if the map
+    takes less than a twentieth of the CPU time, or did not run. Silent for a map of file names, and for a map that a
+    library made. Silent for Python functions that do not wait: they share one lock, so more calls at a time do not
+    help.
     """
     ops, cpus = case.pipeline.ops, widest_cpus(case)
     calls_of: dict[object, list[Op]] = {}
@@ -77,12 +79,15 @@ def _calls_fix(calls: int) -> str:
 
 
 def _threads_for(op: Op, calls: int) -> Edit:
-    """Return an edit for a private pool: without one there are as many threads as CPUs, and no more calls wait at once."""
+    """Return an edit for a private pool. Without it there is one thread per CPU, which limits the waiting calls."""
     return Edit(kind="use-private-threads", op=op.name, value=calls)
 
 
 def _instead(case: Case) -> str:
-    """Say that the plan's tasks of one CPU need no parallel map, where such a worker was seen to use its CPU."""
+    """Return words for plans with tasks of one CPU, which need no parallel map.
+
+    Return "" if no such worker used its CPU.
+    """
     if case.plan is None or case.plan.cpus_per_task > 1:
         return ""
     used = [
@@ -95,7 +100,7 @@ def _instead(case: Case) -> str:
 
 
 def _is_worth_a_thread(op: Op, case: Case, share: float | None) -> bool:
-    """Return whether more threads would help. `share`: of the CPU time of all ops of this call."""
+    """Return whether more threads would help. `share` is that of all ops of this call in the CPU time."""
     ops, cost = case.pipeline.ops, traits.cost_of(op, case.profile)
     if traits.why_not_parallelized(op, ops) is None or is_idle(case, op):
         return False
@@ -114,23 +119,24 @@ def _is_worth_a_thread(op: Op, case: Case, share: float | None) -> bool:
 
 
 CALLS_PER_CPU = 4
-# Up to this many calls are never many: they wait for storage as often as not.
+# Up to this number of calls is never too many: such calls often wait for storage.
 FEW_CALLS = 16
 
 
 def parallelism_far_off(case: Case) -> Iterator[Finding]:
-    """A fixed `num_parallel_calls` is far from what the task can use.
+    """A fixed `num_parallel_calls` is far from the number that the task can use.
 
-    Too few calls leave CPUs idle, or wait for one reply at a time. Too many only hold more elements in memory: calls beyond the
-    CPUs gain nothing unless they wait.
+    Too few calls leave CPUs idle, or wait for one reply at a time. Too many calls only hold more elements in memory;
+    calls beyond the CPUs gain nothing unless they wait.
 
-    Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task. An `interleave` whose order counts needs a `cycle_length` as well:
-    the one that TensorFlow chooses follows the calls. Calls that mostly wait, and hold the worker back, need a number: as many as
-    keep the CPUs busy (Little's law), and a private pool of as many threads. TensorFlow has no more threads than CPUs.
+    Fix: `tf.data.AUTOTUNE`, which follows the CPUs of the task. An `interleave` whose order matters needs a
+    `cycle_length` as well, because TensorFlow chooses it by the number of calls. Calls that mostly wait and hold the
+    worker back need a number that keeps the CPUs busy (Little's law). They also need a private pool with as many
+    threads, because TensorFlow has no more threads than CPUs.
 
-    Silent for AUTOTUNE, and for a map that a library made. Silent for few calls that do not hold the worker back. Silent for up to
-    four calls per CPU. Silent for many calls that mostly wait, or were not measured. Silent for an interleave whose `cycle_length`
-    is the smaller number.
+    Silent for AUTOTUNE, and for a map that a library made. Silent for few calls that do not hold the worker back.
+    Silent for up to four calls per CPU. Silent for many calls that mostly wait, or were not measured. Silent for an
+    interleave whose `cycle_length` is the smaller number.
     """
     cpus = widest_cpus(case) or (case.host.cpu_budget if case.host else None)
     for op in case.pipeline.ops:
@@ -162,7 +168,7 @@ def _too_few(op: Op, calls: int, cpus: int, case: Case) -> Iterator[Finding]:
 
 
 def _other_number(op: Op, case: Case, holds_back: bool, calls: int, cpus: int) -> Finding:
-    # Without a cycle_length TensorFlow chooses one by the number of calls, and another order comes of it.
+    # Without a cycle_length TensorFlow chooses one by the number of calls, which changes the order.
     is_written = op.kind != "ParallelInterleave" or traits.has_written_cycle(op, case.pipeline.ops)
     is_ordered = not is_written and freeing_shuffle(op, case.pipeline.ops) is None
     effect = ", and that holds the worker back" if holds_back else ""
@@ -172,29 +178,30 @@ def _other_number(op: Op, case: Case, holds_back: bool, calls: int, cpus: int) -
     return finding(op, message, fix, evidence, is_warning=holds_back, edits=(Edit(kind="set-parallelism", op=op.name),))
 
 
-# From this share of a full CPU on batching first, and calling no layer of Keras for each sample, is worth a warning.
+# Above this share of a full CPU, batching first is worth a warning.
 HEAVY_RATIO = 0.3
-# Below so many samples in a batch there is little to share a call among.
+# In smaller batches, one call for the whole batch saves little.
 SMALL_BATCH = 8
 
 
 def map_before_batch(case: Case) -> Iterator[Finding]:
     """A `map` handles samples one by one although its function could handle a whole batch.
 
-    Calling a function costs tf.data some ten microseconds. Casting, scaling or cutting a small sample costs no more. After `batch`
-    the function is called once for all samples of a batch.
+    A call of a function costs tf.data some ten microseconds. Casting, scaling or slicing a small sample costs no more
+    than that. After `batch` the function is called once for all samples of a batch.
 
-    Fix: `batch` first, then `map`; `tf.io.parse_example` instead of `parse_single_example`. The analyzer proposes it where every
-    TensorFlow op of the function can take a batch: `cast`, arithmetic, comparisons, `decode_raw`, `decode_csv`, looking up, slices,
-    parsing, `stack`, `concat`, `expand_dims`, `one_hot`. Your function then gets tensors with one dimension more in front.
-    `set_shape`, `ensure_shape` and `x.shape` have to count it. A slice `x[:6]` becomes `x[:, :6]`, an index `x[6]` becomes
-    `x[:, 6]`, and `tf.stack(fields)` becomes `tf.stack(fields, axis=1)`. So your code is shown changed only where the function is a
-    lambda that has none of these.
+    Fix: `batch` first, then `map`; `tf.io.parse_example` instead of `parse_single_example`. The rule proposes this if
+    every TensorFlow op of the function can take a batch: `cast`, arithmetic, comparisons, `decode_raw`, `decode_csv`,
+    lookups, slices, parsing, `stack`, `concat`, `expand_dims`, `one_hot`. Your function then gets tensors with one more
+    dimension in front. `set_shape`, `ensure_shape` and `x.shape` must count it. A slice `x[:6]` becomes `x[:, :6]`, an
+    index `x[6]` becomes `x[:, 6]`, and `tf.stack(fields)` becomes `tf.stack(fields, axis=1)`. The finding shows changed
+    code only for a lambda that has none of these.
 
-    Silent where anything else is called: decoding pictures, cropping, padding, Python, random numbers. Samples that differ in shape
-    cannot be handled together. Silent for padded and ragged batches, and for a map after the batch. Silent where another op than
-    `shuffle`, `repeat`, `take` and `skip` stands between map and batch. Silent for a map of a library, without a measurement, for a
-    map that takes under a twentieth of the CPU time, and for one that did not run.
+    Silent if the function calls anything else: decoding pictures, cropping, padding, Python, random numbers. Samples
+    that differ in shape cannot be handled together. Silent for padded and ragged batches, and for a map after the
+    batch. Silent if an op other than `shuffle`, `repeat`, `take` and `skip` stands between map and batch. Silent for a
+    map of a library, without a measurement, for a map that takes under a twentieth of the CPU time, and for one that
+    did not run.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -208,7 +215,7 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
         is_bad = share >= HEAVY_RATIO and bottleneck(case, ("CPU", "serial op")) is not None
         how = "parse whole batches with tf.io.parse_example" if PARSER in op.function_ops else "do it once for a whole batch"
         message = f"{op.name} is called for each sample, {size} times for each batch, and could take the whole batch"
-        # The places of a function that have to count the dimension of the batch.
+        # The places of a function that must count the batch dimension.
         places = [
             "every slice (x[:6] becomes x[:, :6])" if "StridedSlice" in op.function_ops else "",
             "every tf.stack (axis=1)" if "Pack" in op.function_ops else "",
@@ -220,21 +227,22 @@ def map_before_batch(case: Case) -> Iterator[Finding]:
 
 
 def random_calls_in_parallel(case: Case) -> Iterator[Finding]:
-    """Random numbers were given a seed, and parallel calls draw them in another order in each run.
+    """Random numbers have a seed, but parallel calls draw them in a different order in each run.
 
-    Ops like `tf.random.uniform` and `tf.image.random_flip_left_right` keep a state: each draw takes the next number. Calls of a
-    parallel `map` come to that state in the order in which threads happen to run, so which sample gets which number differs from
-    run to run; `deterministic=True` keeps the order of the samples only (seen with TensorFlow 2.21).
+    Ops like `tf.random.uniform` and `tf.image.random_flip_left_right` keep a state: each draw takes the next number.
+    Calls of a parallel `map` reach that state in the order in which threads happen to run. So the number that a sample
+    gets differs from run to run. `deterministic=True` keeps only the order of the samples (seen with TensorFlow 2.21).
 
-    Fix: the `tf.random.stateless_…` and `tf.image.stateless_random_…` ops with a seed that comes with the sample: a counter,
-    `tf.data.Dataset.zip((dataset, tf.data.Dataset.counter()))`, and in the function `seed=(1, number)`. Each pass needs another
-    first number. It is advice only: the numbers that are drawn will be others.
+    Fix: the `tf.random.stateless_…` and `tf.image.stateless_random_…` ops with a seed that comes with the sample. Zip a
+    counter, `tf.data.Dataset.zip((dataset, tf.data.Dataset.counter()))`, and use `seed=(1, number)` in the function.
+    Each pass needs another first number. This is advice only, because the drawn numbers change.
 
-    A warning where one seed was given two times, for two components, as for a picture and its mask. One call at a time draws the
-    same for both. Parallel calls do not: seen for 12 of 6,000 pictures with two calls, and 72 with eight. Draw once for both:
-    `tf.concat` them before it, or use a stateless op with one seed.
+    A warning if one seed is used for two components, as for a picture and its mask. One call at a time draws the same
+    for both. Parallel calls do not: two calls at a time broke 12 of 6,000 pictures, and eight calls 72. Draw once for
+    both: `tf.concat` them before the draw, or use a stateless op with one seed.
 
-    Silent where no seed was given, as nothing was asked to repeat, for one call at a time, and for stateless ops.
+    Silent if no seed was given, because nothing was asked to repeat. Silent for one call at a time, and for stateless
+    ops.
     """
     holders = {op.within for op in case.pipeline.ops}
     for op in case.pipeline.ops:

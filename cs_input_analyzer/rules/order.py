@@ -1,4 +1,4 @@
-"""Rules of what comes in which order, and when: the order kept, the first batch, the end of a pass."""
+"""Rules of order and time: a forced order, the first batch, the end of a pass."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilte
 
 
 def order_forced(case: Case) -> Iterator[Finding]:
-    """A deterministic order is asked for where a shuffle without a seed makes it moot.
+    """A deterministic order is kept before a shuffle without a seed, which makes the order irrelevant.
 
-    An op that keeps the order hands over nothing until its slowest call is done. A shuffle without a seed gives another order in
-    every run, so the order before it leaves no trace.
+    An op that keeps the order gives nothing until its slowest call is done. A shuffle without a seed gives another
+    order in every run, so the order before it has no effect.
 
-    Fix: `deterministic=False` at the op. It is advice only: the analyzer never makes a pipeline less deterministic by itself.
+    Fix: `deterministic=False` at the op. This is advice only: the analyzer never makes a pipeline less deterministic by
+    itself.
 
-    Silent where no shuffle of its own elements follows (one of batches does not mix the samples in them, and a `take` shows which
-    came first), where the shuffle has a seed (or `tf.random.set_seed` was called), where `deterministic=False` is set, and where
-    nothing is set and the op does not wait for its calls longer than it works.
+    Silent if no shuffle of its own elements follows. A shuffle of batches does not mix the samples in them, and a
+    `take` shows which elements came first. Silent if the shuffle has a seed (or `tf.random.set_seed` was called), and
+    if `deterministic=False` is set. Silent if nothing is set and the op does not wait for its calls longer than it
+    works.
     """
     ops = case.pipeline.ops
     forced: dict[str, list[Op]] = {}
@@ -70,24 +72,24 @@ def _is_forced(op: Op, case: Case) -> bool:
 
 
 DROPPED_RATIO = 0.1
-# From this share of the CPU time on the waste is worth a warning.
+# Above this share of the CPU time the waste is worth a warning.
 WASTED_RATIO = 0.1
 
 
 def late_filter(case: Case) -> Iterator[Finding]:
     """A `filter` drops elements after costly work on them.
 
-    The dropped elements were read, decoded and resized for nothing. A condition on what stands in the record (a label, a size, a
-    name) can be tested before the costly part.
+    The dropped elements were read, decoded and resized for nothing. A condition on a field of the record (a label, a
+    size, a name) can be tested before the costly part.
 
-    Fix: split the map: parse what the condition needs, filter, then decode. Better still, write the dataset without what is never
-    used. It is advice only, as your condition then gets other arguments.
+    Fix: split the map: parse the fields of the condition, filter, then decode. Better still, write the dataset without
+    the unused elements. This is advice only, because your condition then gets other arguments.
 
-    For a filter that a library call makes, as `rejection_resample` does, the finding names that call. Only your own maps before it
-    count.
+    If a library call makes the filter, as `rejection_resample` does, the finding names that call. Only your own maps
+    before it count.
 
-    Silent if the maps before it are cheap, or if it drops less than a tenth. Silent if either was not measured, as before a full
-    cache. Silent if a batch stands between: then batches are filtered.
+    Silent if the maps before it are cheap, or if it drops less than a tenth. Silent if either was not measured, as
+    before a full cache. Silent if a batch stands between, because then whole batches are filtered.
     """
     for op in case.pipeline.ops:
         if op.kind not in kinds_with("filter"):
@@ -105,9 +107,9 @@ def late_filter(case: Case) -> Iterator[Finding]:
         names = " and ".join(one.name for one in maps)
         made = "" if is_own else f", which {_call_of(op)} makes,"
         message = f"{op.name}{made} drops {dropped:.0%} of the elements after {names} worked on them"
-        fix = "test what the record itself tells before the costly map, in a filter of its own"
+        fix = "test fields of the record before the costly map, in a filter of its own"
         if not is_own:
-            fix = f"let {_call_of(op)} see only what its choice needs, and do the costly map after it"
+            fix = f"let {_call_of(op)} see only the fields that it needs, and run the costly map after it"
         evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
         yield finding(op, message, fix, evidence, is_warning=wasted >= WASTED_RATIO)
 
@@ -118,8 +120,10 @@ def _call_of(op: Op) -> str:
 
 
 def _made_by(op: Op, case: Case) -> tuple[Op, ...]:
-    """Return the ops that make an element of the filter, in the order of the pipeline: those of all inputs of a `zip`, and none
-    beyond a batch."""
+    """Return the ops that make an element of the filter, in the order of the pipeline.
+
+    They include all inputs of a `zip`, and no op before a batch.
+    """
     passed, found = {op.name}, set[str]()
     for other in reversed(case.pipeline.ops):  # inputs come first
         if other.name not in passed or other.kind in BATCHING or other.kind == "Unbatch":
@@ -135,16 +139,16 @@ _HANDS_ON = HANDS_ON | {"Repeat", "Take", "Skip"}
 
 
 def prefetch_missing(case: Case) -> Iterator[Finding]:
-    """No `prefetch` at the end, so the next batch is begun only when the accelerator asks for it.
+    """The pipeline has no `prefetch` at the end, so the next batch starts only when the accelerator asks for it.
 
-    A step then takes the time of the accelerator and that of the input together. A prefetch further up does not help with what
-    comes after it, and `prefetch(0)` is none. TensorFlow appends a prefetch by itself to a pipeline that ends without one, but not
-    where `autotune`, `inject_prefetch` or the default optimizations are switched off.
+    A step then takes the time of the accelerator plus that of the input. A prefetch further up does not help the ops
+    after it, and `prefetch(0)` has no effect. TensorFlow appends a prefetch to a pipeline that ends without one. It
+    does not do so if `autotune`, `inject_prefetch` or the default optimizations are switched off.
 
     Fix: `.prefetch(tf.data.AUTOTUNE)` as the last call.
 
-    Silent where there is one (with nothing but `repeat`, `take` or `with_options` behind it), where TensorFlow appends it, and
-    where the last op works ahead by itself, as a parallel `map` or `batch` does.
+    Silent if there is a prefetch, also with `repeat`, `take` or `with_options` after it. Silent if TensorFlow appends
+    it. Silent if the last op works ahead by itself, as a parallel `map` or `batch` does.
     """
     ops = case.pipeline.ops
     by_name = {op.name: op for op in ops}
@@ -172,27 +176,27 @@ def _no_prefetch(op: Op, case: Case, message: str, kind: EditKind) -> Finding:
 QUICK_S = 2.0
 TIMES = 20.0
 LONG_START_S = 60.0
-# The fill of the buffer is named as the cause where it takes this share of the wait.
+# Filling the buffer is named as the cause if it takes this share of the wait.
 CAUSE_RATIO = 0.3
 LONG_REFILL_RATIO = 0.05
 
 
 def slow_first_batch(case: Case) -> Iterator[Finding]:
-    """The first batch takes much longer than those that follow, at the start or in each pass.
+    """The first batch takes much longer than later ones, at the start or in each pass.
 
-    All nodes of a training wait for it at every start. Most often a `shuffle` fills its buffer first, one sample at a time,
-    through all ops before it. If the data are repeated behind the shuffle, that happens at the start of each pass.
+    All nodes of a training wait for it at every start. Most often a `shuffle` fills its buffer first, one sample at a
+    time, through all ops before it. If the data are repeated after the shuffle, that happens at the start of each pass.
 
-    The time to fill the buffer follows from the measured costs of the ops before the shuffle, not from the rate of the whole
-    pipeline.
+    The time to fill the buffer follows from the measured costs of the ops before the shuffle, not from the rate of the
+    whole pipeline.
 
-    Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops, so that it is filled with what is quick to
-    read. A shuffle of file names mixes as well and waits for nothing. And `repeat()` directly after the shuffle: TensorFlow makes
-    one op of the two, which fills the buffer from the next pass while it drains it.
+    Fix: a smaller shuffle buffer (some batches), or the shuffle before the costly ops, so that the buffer fills
+    quickly. A shuffle of file names mixes as well and needs no wait. Put `repeat()` directly after the shuffle:
+    TensorFlow makes one op of the two, which fills the buffer from the next pass while it drains it.
 
-    Silent without a measurement. Silent if the first batch comes within two seconds, or within twenty times the mean time of a
-    batch, unless it does so in each pass and takes 5 % of the time or more. The finding names the shuffle as the cause only if the
-    costs of all ops before it are known.
+    Silent without a measurement. Silent if the first batch comes within two seconds, or within twenty times the mean
+    time of a batch. It still fires if the wait returns in each pass and takes 5 % of the time or more. The finding
+    names the shuffle as the cause only if the costs of all ops before it are known.
     """
     starts = [
         (worker.first_batch_s, 1 / worker.batches_per_s)
@@ -205,17 +209,17 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     refilling = refill_ratio(case) or 0.0
     if not is_slow and (refilling < LONG_REFILL_RATIO or not starts):
         return
-    # The quickest of them: a slow one may have met a cold cache or a busy host.
+    # The quickest start: a slow one may have met a cold cache or a busy host.
     first_s, gap_s = min(slow or starts)
     shuffle, count = shuffle_of_samples(case.pipeline.ops)
     fill_s = seconds_before(case, shuffle, count) if shuffle is not None else None
-    cause, fix = "", "see what runs before the first batch"
+    cause, fix = "", "check the ops that run before the first batch"
     if shuffle is not None and fill_s is None:
-        fix += f"; {shuffle.name} takes up to {count:,} elements before it gives one, and what these cost was not measured"
+        fix += f"; {shuffle.name} takes up to {count:,} elements before it gives one, and their cost was not measured"
     filled = shuffle if fill_s is not None and fill_s >= CAUSE_RATIO * first_s else None
     if filled is not None:
         cause = f": {filled.name} fills its buffer of {count:,} elements first"
-        fix = "give the shuffle a smaller buffer, or put it before what is costly"
+        fix = "give the shuffle a smaller buffer, or put it before the costly ops"
     if refilling >= LONG_REFILL_RATIO:
         cause += f"{' and' if cause else ': it does so'} again at each pass, {refilling:.0%} of the accelerator's time"
         fix = f"put .repeat() directly after the shuffle, where the next pass fills it while the last one drains; or {fix}"
@@ -227,29 +231,29 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
     yield finding(shown, message, fix, evidence, is_warning=is_warning)
 
 
-# Batches that are worked out from bytes of files are too few only where they are so much fewer than the steps.
+# A number of batches that is estimated from file sizes counts as too few only below this share of the steps.
 SURELY_FEWER_RATIO = 0.8
 
 
 def dataset_ends(case: Case) -> Iterator[Finding]:
     """The dataset ends before the training does.
 
-    An accelerator that streams wants an endless input. The finding has one of two reasons. The elements of all workers may be
-    fewer than the steps that the params ask for (`max_steps` and the like; times the epochs, if they name them). Training then
-    stops with `OUT_OF_RANGE: End of sequence`, or "ran out of data". Or the data ended within the measuring window and were read
-    again from the start, so the rate includes that restart.
+    An accelerator that streams needs an endless input. The finding has one of two reasons. The elements of all workers
+    may be fewer than the steps in the params (`max_steps` and the like; times the epochs, if they name them). Training
+    then stops with `OUT_OF_RANGE: End of sequence`, or "ran out of data". Or the data ended within the measuring window
+    and were read again from the start, so the rate includes that restart.
 
-    An error if the data ended for good: the dataset claims to be endless and ended, or gave nothing when it was read again. Its
-    source can be read once, such as a generator object that `from_generator` gets from a `lambda`. An end that was seen overrules
-    the length that TensorFlow states. There is then neither a plan nor a verdict.
+    An error if the data ended for good: the dataset claims to be endless and ended, or gave nothing when it was read
+    again. Its source can be read only once, such as a generator object that `from_generator` gets from a `lambda`. An
+    observed end overrules the length that TensorFlow states. There is then neither a plan nor a verdict.
 
-    Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`). After an error: give `from_generator` the generator function,
-    which makes a new generator for each pass.
+    Fix: `dataset.repeat()` (after `shuffle`, before `prefetch`). After an error: give `from_generator` the generator
+    function, which makes a new generator for each pass.
 
-    Silent for datasets that claim to be endless and do not end. Silent in evaluation, where one pass is meant. Silent if the data
-    did not end while we measured, and the params name no steps, or no more than there are batches. If TensorFlow does not know the
-    number of elements, it follows from the bytes of the files and of a sample. It then counts only if a fifth of the steps or more
-    has no batch.
+    Silent for datasets that claim to be endless and do not end. Silent in evaluation, which needs only one pass. Silent
+    if the data did not end during the measurement, and the params name no steps, or no more steps than batches. If
+    TensorFlow does not know the number of elements, it is estimated from the bytes of the files and of a sample. The
+    estimate counts only if a fifth of the steps or more has no batch.
     """
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
     if (end := last_end(case.pipeline, case.measurements, case.mode)) is not None:
@@ -271,7 +275,10 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
 
 
 def _ended_for_good(case: Case, end: SteadyState) -> Finding:
-    """Name the source that can be read once: a generator, else what repeats the data, else the last op."""
+    """Return a finding at the source that can be read only once.
+
+    It is a generator, else the op that repeats the data, else the last op.
+    """
     ops = case.pipeline.ops
     generator = traits.first_of(ops, ("Generator",))
     last = ops[-1] if ops else None
@@ -285,14 +292,14 @@ def _ended_for_good(case: Case, end: SteadyState) -> Finding:
     fix = (
         "give from_generator a function that makes a new generator at each call: a generator object is used up after one pass"
         if generator is not None
-        else "use a source that can be read again in each pass, and see which op drops what comes later"
+        else "use a source that can be read again in each pass, and find the op that drops the later elements"
     )
     evidence = {"pass_elements": end.pass_elements, "claims_endless": is_endless(case.pipeline), "passes": end.epochs}
     return finding(generator or repeat or last, message, fix, evidence, severity="error")
 
 
 def _batches(case: Case) -> float | None:
-    """Return the batches of all workers and epochs together, as many as are sure. Return None if that is not known."""
+    """Return a safe lower bound of the batches of all workers and epochs together. Return None if it is unknown."""
     pipeline, ops = case.pipeline, case.pipeline.ops
     workers, epochs = workers_of(case), case.training.epochs or 1
     if batching_op(ops) is None or workers is None:
@@ -309,25 +316,26 @@ def _batches(case: Case) -> float | None:
 
 
 LONG_SKIP_S = 1.0
-# A skip that takes less than this costs nothing, and the lines of a header cost nothing unmeasured.
+# A skip that takes less than this costs nothing; unmeasured, the lines of a header cost nothing.
 SHORT_SKIP_S = 0.1
 HEADER_LINES = 10
 
 
 def skip_rereads(case: Case) -> Iterator[Finding]:
-    """A `skip` reads what it throws away, at every start.
+    """A `skip` reads the elements that it drops, at every start.
 
-    `skip(n)` has no way to jump: it asks for n elements and drops them. After the readers that means reading, and after a `map`
-    also decoding, everything that is skipped, before the first batch comes; and again in each pass if the `repeat` comes after it.
+    `skip(n)` cannot jump: it asks for n elements and drops them. After the readers this means reading them all before
+    the first batch, and after a `map` also decoding them. If a `repeat` comes after the skip, this happens in each
+    pass.
 
-    Fix: save and restore the iterator (`tf.train.Checkpoint(iterator=...)`) instead of skipping to a step; its file holds the
-    elements of the shuffle and prefetch buffers. Put validation samples into files of their own instead of skipping them; at least
-    skip before the expensive `map`, and before the `batch`.
+    Fix: save and restore the iterator (`tf.train.Checkpoint(iterator=...)`) instead of skipping to a step; its file
+    holds the elements of the shuffle and prefetch buffers. Put validation samples into files of their own instead of
+    skipping them. At least skip before the expensive `map`, and before the `batch`.
 
-    A warning where what is skipped takes a second or more, by the measured costs of the ops before it; else for your information.
+    A warning if the skip takes a second or more, by the measured costs of the ops before it; else for your information.
 
-    Silent where it takes less than a tenth of a second, where only file names are skipped, and for the first lines of each file
-    (inside an `interleave` or `flat_map`, or up to ten elements where costs were not measured).
+    Silent if it takes less than a tenth of a second, or skips only file names. Silent for the first lines of each file
+    (inside an `interleave` or `flat_map`, or up to ten elements if costs were not measured).
     """
     for op in case.pipeline.ops:
         count = op.parameters.get("count")
@@ -345,6 +353,6 @@ def skip_rereads(case: Case) -> Iterator[Finding]:
         amount = f"{format_count(samples)} samples" if samples else f"{format_count(count)} elements"
         took = f", about {format_seconds(seconds)}" if seconds is not None else ""
         message = f"{amount} are {done} and dropped at every {'pass' if is_repeated else 'start'}{took}"
-        fix = "restore the iterator from a checkpoint, or keep what is skipped in files of its own, in place of skip"
+        fix = "restore the iterator from a checkpoint, or put the skipped elements into files of their own, instead of skip"
         evidence = {"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated}
         yield finding(op, message, fix, evidence, is_warning=seconds is not None and seconds >= LONG_SKIP_S)

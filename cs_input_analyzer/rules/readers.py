@@ -1,4 +1,4 @@
-"""Rules of reading: how many files at a time, how much at once."""
+"""Rules of reading: the number of files that are read at a time."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from cs_input_analyzer.tfdata.source.code import AUTOTUNE
 from cs_input_analyzer.tfdata.threads import inside, reader_ops
 from cs_input_analyzer.units import counted
 
-# Four readers keep a local disk or a page cache busy; beyond that it is the storage that decides.
+# Four readers keep a local disk or a page cache busy; more help only with slow storage.
 ENOUGH_READERS = 4
-# What TensorFlow takes by itself: a cycle so long that its threads (one for the file, two for those ahead) are as many as CPUs.
+# TensorFlow chooses a cycle with as many threads as CPUs: one thread for each file, two for the files ahead.
 THREADS_PER_FILE = 3
 
 
 def short_cycle(case: Case) -> Iterator[Finding]:
-    """An `interleave` reads from fewer files at a time than would pay.
+    """An `interleave` reads from too few files at a time.
 
-    Slow storage gives more to more readers, and the cycle limits their number, whatever `num_parallel_calls` says. TensorFlow
-    chooses a cycle by the CPUs of the task, not by the storage. That is too few if reads only wait.
+    Slow storage gives more to more readers, and the cycle limits their number, whatever `num_parallel_calls` says.
+    TensorFlow chooses a cycle by the CPUs of the task, not by the storage. That is too few if reads only wait.
 
-    Fix: a longer cycle, and as many calls. If reads only wait and a shuffle of the records without a seed follows, the fix is as
-    many files at once as keep the CPUs busy (Little's law). The order of the elements changes with the cycle. So this needs such a
-    shuffle, or a training that needs no order.
+    Fix: a longer cycle, and as many calls. If reads only wait and an unseeded shuffle of the records follows, the fix
+    reads enough files at once to keep the CPUs busy (Little's law). The order of the elements changes with the cycle.
+    So the fix needs such a shuffle, or a training that needs no order.
 
-    Silent if reading does not hold the worker back. Silent without a measurement if more than one file is read at a time. Silent
-    if a written cycle reads from four files (or all) and a third of the CPUs at a time. Silent if TensorFlow chose the cycle, and
-    reads do not wait or their order counts.
+    Silent if reading does not hold the worker back. Silent without a measurement if more than one file is read at a
+    time. Silent if a cycle in your code reads from four files (or all) and a third of the CPUs at a time. Silent if
+    TensorFlow chose the cycle, and reads do not wait or their order counts.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -60,7 +60,7 @@ def short_cycle(case: Case) -> Iterator[Finding]:
         if not isinstance(calls, int) or calls < 1:
             cost = cost_of(op, case.profile)
             calls = cost.parallelism if cost is not None and cost.parallelism else cycle
-        # As many as there are calls, or open files where those are fewer.
+        # The number of calls, or of open files if that is smaller.
         now = max(1.0, min(cycle, calls) if cycle > 0 else calls)
         reads = reads_at_once(case, now) if freeing_shuffle(op, ops) is not None else None
         if reads is not None and reads >= PAYING_RATIO * now:
@@ -83,7 +83,7 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
         wanted.append(("set-cycle-length", "cycle_length"))
     if isinstance(calls, int) and 0 < calls < better:
         wanted.append(("set-parallelism", "num_parallel_calls"))
-    message = f"{op.name} reads from {counted(now, 'file')} at a time, {better} at a time may draw more"
+    message = f"{op.name} reads from {counted(now, 'file')} at a time, {better} at a time may read faster"
     fix = f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"
     fix += ", if you need no order of its elements" if cycle < better else ""
     evidence = {"cycle_length": cycle, "reads_at_once_now": now, "files": most}
@@ -91,7 +91,7 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
 
 
 def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
-    # A reader with `num_parallel_reads` makes as many calls as its cycle is long, and has no number of them.
+    # A reader with `num_parallel_reads` makes one call per file of its cycle, and has no number of calls.
     has_calls = "num_parallel_calls" in op.parameters
     kinds: tuple[EditKind, ...] = ("set-cycle-length", "set-parallelism") if has_calls else ("set-cycle-length",)
     few = counted(round(now), "file")
@@ -105,15 +105,16 @@ def _waiting(op: Op, now: float, reads: int, case: Case) -> Finding:
 def flat_map_over_files(case: Case) -> Iterator[Finding]:
     """A `flat_map` opens one file after the other.
 
-    Nothing is read while the next file is opened, and never from more than one file at a time.
+    Nothing is read while the next file is opened, and only one file is read at a time.
 
-    Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time. If no
-    shuffle of the records without a seed follows, the order must stay. `cycle_length=1` keeps it, and the next files are still
-    opened ahead. AUTOTUNE stops at the number of CPUs. Reads that only wait for the storage need a number: it follows from the
-    latency of the storage (Little's law) and from what the CPUs could take.
+    Fix: `interleave` with `num_parallel_calls=tf.data.AUTOTUNE`, which opens files ahead and reads several at a time.
+    If no unseeded shuffle of the records follows, the order must stay: `cycle_length=1` keeps it, and the next files
+    are still opened ahead. AUTOTUNE stops at the number of CPUs. Reads that only wait for the storage need a number,
+    which follows from the latency of the storage (Little's law) and the capacity of the CPUs.
 
-    Silent for `interleave`, for a single file, and for a flat_map that reads no files (every `from_generator` is one). Silent if
-    it did not run, as before a full cache. Silent if the graph does not say which of several readers has how many files.
+    Silent for `interleave`, for a single file, and for a flat_map that reads no files (every `from_generator` is one).
+    Silent if it did not run, as before a full cache. Silent if there are several readers, and the graph does not say
+    how many files each has.
     """
     ops = case.pipeline.ops
     for op, count in _one_at_a_time(case, ("FlatMap",)):
@@ -128,7 +129,8 @@ def flat_map_over_files(case: Case) -> Iterator[Finding]:
 def _one_at_a_time(case: Case, kinds: tuple[str, ...]) -> Iterator[tuple[Op, int | None]]:
     """Yield the ops of these kinds that read several files on one thread, with the number of files.
 
-    The number is None if the graph does not name them. Then one reader may have several files. Of several readers none is known to.
+    The number is None if the graph does not name the files. A single reader may then have several files; of several
+    readers none is known to.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -154,20 +156,22 @@ def _holds_back(case: Case, ops: tuple[Op, ...]) -> bool:
 def sequential_reads(case: Case) -> Iterator[Finding]:
     """A reader takes one file after the other, or several in turn, on one thread.
 
-    `tf.data.TFRecordDataset(files)` reads its files in sequence unless `num_parallel_reads` is given. An `interleave` without
-    `num_parallel_calls` reads from several files, but only from one at a time. Either way the pipeline waits for every read.
+    `tf.data.TFRecordDataset(files)` reads its files in sequence unless `num_parallel_reads` is given. An `interleave`
+    without `num_parallel_calls` reads from several files, but only from one at a time. Either way the pipeline waits
+    for every read.
 
-    Fix: `num_parallel_reads=tf.data.AUTOTUNE` in the reader, or `num_parallel_calls=tf.data.AUTOTUNE` in the `interleave`. The
-    interleave keeps its order if it has a `cycle_length`; the reader mixes its files. If no shuffle of the records without a seed
-    follows, an `interleave` with `cycle_length=1` in its place keeps the order. Reads that only wait for the storage need a
-    number, as AUTOTUNE stops at the number of CPUs, and an interleave needs a cycle of that length.
+    Fix: `num_parallel_reads=tf.data.AUTOTUNE` in the reader, or `num_parallel_calls=tf.data.AUTOTUNE` in the
+    `interleave`. The interleave keeps its order if it has a `cycle_length`; the reader mixes its files. If no unseeded
+    shuffle of the records follows, an `interleave` with `cycle_length=1` in place of the reader keeps the order. Reads
+    that only wait for the storage need a number, because AUTOTUNE stops at the number of CPUs. An interleave then needs
+    a cycle of that length.
 
-    A loop with `data = data.concatenate(one(file))` is slower still: each element passes up to as many ops as there are files.
+    A loop with `data = data.concatenate(one(file))` is slower still: each element passes through up to one op per file.
     Fix: `tf.data.Dataset.from_tensor_slices(files).interleave(one)`.
 
-    Silent if several files are read at a time, and for a single file. Silent if it did not run, as before a full cache. Silent if
-    the graph does not say which of several readers has how many files. Silent for a `concatenate` of a few datasets, or of
-    different ones. CSI104 is about `flat_map`.
+    Silent if several files are read at a time, and for a single file. Silent if it did not run, as before a full cache.
+    Silent if there are several readers, and the graph does not say how many files each has. Silent for a `concatenate`
+    of a few datasets, or of different ones. See CSI104 for `flat_map`.
     """
     ops = case.pipeline.ops
     yield from _concatenated(case)
@@ -184,7 +188,7 @@ def sequential_reads(case: Case) -> Iterator[Finding]:
 
 
 def _concatenated(case: Case) -> Iterator[Finding]:
-    """Yield a finding for datasets of one file each that a loop puts together, one after the other."""
+    """Yield a finding for datasets of one file each that a loop concatenates."""
     ops = case.pipeline.ops
     last = joint_of(ops)
     if last is None or last.kind != "Concatenate":
@@ -212,7 +216,7 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
     if reads is None:
         fix = f"give it num_parallel_calls={AUTOTUNE}"
         if not has_written_cycle(op, case.pipeline.ops) and freeing_shuffle(op, case.pipeline.ops) is None:
-            fix = f"{fix}, and a cycle_length: what TensorFlow chooses is another one in parallel"
+            fix = f"{fix}, and a cycle_length: TensorFlow chooses another one in parallel"
         return fix, (parallel,)
     if not isinstance(cycle, int) or cycle < reads:
         fix = f"give it cycle_length={reads}, num_parallel_calls={reads}"
@@ -221,5 +225,8 @@ def _interleave_fix(op: Op, case: Case) -> tuple[str, tuple[Edit, ...]]:
 
 
 def _reads(op: Op, case: Case) -> int | None:
-    """Return the files to read at once if reads only wait. Return None if AUTOTUNE will do, or if the order counts."""
+    """Return the number of files to read at once if reads only wait.
+
+    Return None if AUTOTUNE is enough, or if the order counts.
+    """
     return reads_at_once(case) if freeing_shuffle(op, case.pipeline.ops) is not None else None

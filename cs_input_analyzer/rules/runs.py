@@ -1,4 +1,4 @@
-"""Rules of what happened while measuring: workers that failed, memory, and figures that contradict each other."""
+"""Rules of the measurement itself: workers that failed, memory, and caches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cs_input_analyzer.records import CACHED_RATIO, Case, Finding, Measurement, 
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS
 from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
 
-# Words of an error that was met while reading -> what to do.
-_MENDS = {
+# Words of a reading error -> what to do.
+_REMEDIES = {
     "Permission denied": "give the user of the job permission to read the named file",
     "something writes to it": "let whatever writes the named file finish first, and read only files that are complete",
     "No space left": "free some space, or set TMPDIR to another folder: file caches and snapshots go there while measuring",
@@ -21,11 +21,12 @@ _MENDS = {
 def corrupt_record(case: Case) -> Iterator[Finding]:
     """The data could not be read to the end.
 
-    A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on one
-    element. What was measured before it stands. Training would stop here too: `tf.data` gives no element after an error.
+    A record in the middle of a file failed its checksum, a file was cut short, or a function of the pipeline raised on
+    one element. Measurements before the error are kept. Training would stop here too: `tf.data` gives no element after
+    an error.
 
-    Fix: write the named file again from its source, or give the user of the job permission to read it. `dataset.ignore_errors()`
-    hides the loss, in every epoch.
+    Fix: write the named file again from its source, or give the user of the job permission to read it.
+    `dataset.ignore_errors()` would hide the loss in every epoch.
 
     Silent if every worker read without an error.
     """
@@ -37,23 +38,26 @@ def corrupt_record(case: Case) -> Iterator[Finding]:
                 continue
             seen.add(what)
             message = f"worker {worker.index} met an element that cannot be read, {worker.message}"
-            mends = [mend for words, mend in _MENDS.items() if words in worker.message]
-            fix = f"{mends[0] if mends else 'write the damaged file again from its source'}; training stops at this element too"
+            remedies = [remedy for words, remedy in _REMEDIES.items() if words in worker.message]
+            fix = (
+                f"{remedies[0] if remedies else 'write the damaged file again from its source'}; training stops at this element too"
+            )
             evidence: dict[str, Scalar] = {"worker": worker.index, "layout": str(measurement.layout)}
             yield finding(None, message, fix, evidence, severity="error")
 
 
 def errors_ignored(case: Case) -> Iterator[Finding]:
-    """An `ignore_errors` drops elements that fail, and nothing says so.
+    """An `ignore_errors` silently drops elements that fail.
 
-    Training then sees fewer samples than the data hold. Each pass drops them again. Where a reader fails, it drops the rest of its
-    file.
+    Training then sees fewer samples than the data hold. Each pass drops them again. If a reader fails, the rest of its
+    file is dropped.
 
-    Fix: mend the data, or the function that fails; then remove `ignore_errors`. Until then, `ignore_errors(log_warning=True)`
-    prints each error. The share is that of the first elements before it (at most 10,000, or one second); shuffles and caches are
-    left out, which would be filled first.
+    Fix: repair the data or the failing function, then remove `ignore_errors`. Until then,
+    `ignore_errors(log_warning=True)` prints each error. The finding gives the dropped share of the first elements (at
+    most 10,000, or one second). Shuffles and caches are left out of this count, because they would have to be filled
+    first.
 
-    Silent where none of those elements failed, where they were not looked at, and inside the functions of other ops.
+    Silent if none of those elements failed, if they were not checked, and inside the functions of other ops.
     """
     ops = {op.name: op for op in case.pipeline.ops}
     seen: set[str] = set()
@@ -63,7 +67,7 @@ def errors_ignored(case: Case) -> Iterator[Finding]:
         seen.add(ignored.op)
         count = f"{ignored.dropped} of {ignored.elements} elements"
         message = f"{ignored.op} drops {count} that were looked at; first error: {ignored.error}"
-        fix = "mend the data or the function that fails, and remove ignore_errors; log_warning=True prints each error"
+        fix = "repair the data or the failing function, and remove ignore_errors; log_warning=True prints each error"
         evidence: dict[str, Scalar] = {"elements": ignored.elements, "dropped": ignored.dropped}
         yield finding(ops[ignored.op], message, fix, evidence, severity="error")
 
@@ -71,16 +75,17 @@ def errors_ignored(case: Case) -> Iterator[Finding]:
 def worker_lost(case: Case) -> Iterator[Finding]:
     """A worker was lost while others went on.
 
-    One of several workers died, or used more memory than allowed. The numbers of the others are kept, and what it had measured
-    until then. The sums over a launch hold the workers that delivered.
+    One of several workers died, or used more memory than allowed. Its measurements until then are kept, and so are the
+    numbers of the others. The sums of a launch cover the workers that delivered.
 
-    Fix: the message says what it was doing. A pipeline that fails in one shard of several will fail in training. A worker that was
-    killed by signal 9 most likely met the kernel's out-of-memory killer: use fewer tasks per node, or smaller buffers.
+    Fix: see the message for the worker's last activity. A pipeline that fails in one shard of several will fail in
+    training. Signal 9 most likely came from the kernel's out-of-memory killer: use fewer tasks per node, or smaller
+    buffers.
 
-    A worker that we ended when the time of this run was over is not lost. It is reported for your information if it gave nothing
-    while all others of its launch were through.
+    A worker that was stopped because time ran out is not lost. It is reported for your information if it gave nothing
+    while all others of its launch were done.
 
-    Silent if all workers delivered, and for workers that were only short of time.
+    Silent if all workers delivered, and for workers that only ran out of time.
     """
     causes: dict[tuple[bool, str], list[tuple[Measurement, WorkerResult]]] = {}
     for measurement in case.measurements:
@@ -89,7 +94,7 @@ def worker_lost(case: Case) -> Iterator[Finding]:
             is_behind = worker.status == "deadline" and worker.samples_per_s is None and others == {"done"}
             if worker.status == "lost" or is_behind:
                 causes.setdefault((worker.status == "lost", worker.message), []).append((measurement, worker))
-    for (is_lost, said), met in causes.items():  # of several workers that ended alike one finding tells
+    for (is_lost, said), met in causes.items():  # one finding for all workers with the same message
         (launch, first), met_by = met[0], {(worker.index, str(one.layout)) for one, worker in met}
         launches = [one for one in case.measurements if one.layout == launch.layout and len(one.workers) > first.index]
         more = f" (and {len(met_by) - 1} more workers)" if len(met_by) > 1 else ""
@@ -108,16 +113,17 @@ def worker_lost(case: Case) -> Iterator[Finding]:
 def dataset_exceeds_memory(case: Case) -> Iterator[Finding]:
     """A node of the plan cannot keep its part of the dataset in memory.
 
-    The page cache makes the second pass over the files fast only where they fit beside the workers. Where they do not, every pass
-    reads from storage, and a rate measured with the files in the cache is not the rate of training.
+    The page cache makes the second pass over the files fast only if they fit beside the workers. Otherwise every pass
+    reads from storage, and a rate measured with cached files is not the rate of training.
 
-    With `--cache as-is` (the default) the analyzer then measures again with cold files, and plans on that: the finding is for your
-    information. A warning where the plan rests on cached files all the same, because you chose `--cache warm` or the time was up.
+    With `--cache as-is` (the default) the analyzer then measures again with cold files, and plans with that rate: the
+    finding is for your information. A warning if the plan still rests on cached files, because you chose `--cache warm`
+    or time ran out.
 
-    Fix: nodes with more memory, more nodes (each reads a smaller share), or smaller records; `--cache cold` measures the worst
-    case.
+    Fix: nodes with more memory, more nodes (each reads a smaller share), or smaller records; `--cache cold` measures
+    the worst case.
 
-    Silent where the files fit, where no files were found, and without a plan.
+    Silent if the files fit, if no files were found, and without a plan.
     """
     plan, (need, room) = case.plan, _need_and_room(case)
     if plan is None or case.pipeline.files is None or need <= room:
@@ -134,28 +140,28 @@ FILLING_RATIO = 0.02
 
 
 def cold_cache(case: Case) -> Iterator[Finding]:
-    """The first pass over the data was measured, and later ones will be faster: no cache was full yet.
+    """The first pass over the data was measured, and later passes will be faster: no cache was full yet.
 
-    If the pipeline has a `cache`, the first pass fills it, and does all the work before it. A window that ends earlier says
-    nothing about the passes that read the cache.
+    If the pipeline has a `cache`, the first pass fills it, and does all the work before it. A measurement that ends
+    earlier says nothing about the passes that read the cache.
 
-    The first pass also reads the files from storage. If a node's memory holds its part of them, all later passes read from the
-    page cache. A run that starts with an empty page cache measures the first pass, or some mixture of both. A plan made of it has
-    more workers than later passes need.
+    The first pass also reads the files from storage. If a node's memory holds its part of them, all later passes read
+    from the page cache. A run that starts with an empty page cache measures the first pass, or a mixture of both. Its
+    plan has more workers than later passes need.
 
-    Fix: for a `cache`, a larger `--max-seconds`, or fewer files. For the files, `--cache warm` measures the later passes, `--cache
-    cold` the first one for certain; or run again, now that the files have been read.
+    Fix: for a `cache`, a larger `--max-seconds`, or fewer files. For the files, `--cache warm` measures the later
+    passes, and `--cache cold` the first one. Or run again, because the files are in memory now.
 
-    A warning if no window was of a full `cache`. A warning if the last measurement was still cold and reading holds the worker
-    back, so that the plan depends on it. Else for your information.
+    A warning if no window was of a full `cache`. A warning if the last measurement was still cold and reading holds the
+    worker back, so that the plan depends on it. Else for your information.
 
-    For your information if the window is of passes that read a full `cache` in memory: the supply is theirs, and the first pass is
-    slower.
+    For your information if the window shows passes that read a full `cache` in memory: the supply is theirs, and the
+    first pass is slower.
 
-    Silent about the files if a full `cache` feeds the passes that were measured: these read no file. Silent if you chose `--cache
-    cold` or `warm`, or if the plan rests on cold reads on purpose. Silent if a node's memory cannot hold its files anyway
-    (CSI503). Silent if 95 % of them or more were in memory, or if the kernel does not tell. Silent if reading them again left
-    nothing more in memory (a file system that is not cached).
+    Silent about the files if a full `cache` feeds the measured passes, which read no file. Silent if you chose `--cache
+    cold` or `warm`, or if the plan rests on cold reads on purpose. Silent if a node's memory cannot hold its files
+    anyway (CSI503). Silent if 95 % of them or more were in memory, or if the kernel does not tell. Silent if reading
+    them again left nothing more in memory (a file system that is not cached).
     """
     yield from _own_cache(case)
     if _full_cache(case) is not None or (case.plan is not None and case.plan.cache_state != "as-is"):
@@ -176,7 +182,7 @@ def cold_cache(case: Case) -> Iterator[Finding]:
 
 
 def _own_cache(case: Case) -> Iterator[Finding]:
-    """Say that the pipeline's own cache was not full in any window, or that a full one in memory gave the elements."""
+    """Yield a finding if the pipeline's own cache was never full, or if a full cache in memory gave the elements."""
     measured = [m for m in case.measurements if m.measured_workers]
     full = _full_cache(case)
     if full is not None and not full.parameters.get("filename"):
@@ -191,12 +197,12 @@ def _own_cache(case: Case) -> Iterator[Finding]:
 
 
 def _full_cache(case: Case) -> Op | None:
-    """Return the cache that was measured to feed the passes; None if no row of costs shows one."""
+    """Return the cache that fed the measured passes. Return None if no row of costs shows one."""
     return next((op for op in case.pipeline.ops if op.kind == "Cache" and op.within is None and is_full(case, op)), None)
 
 
 def _fed_from_memory(cache: Op, case: Case) -> Finding:
-    """Return a finding with the rate of the first pass: a worker filled its cache before its window began."""
+    """Return a finding with the rate of the first pass, which filled the cache before the window began."""
     starts = [
         state.transient_batches / state.transient_s * (worker.samples_per_s.estimate / worker.batches_per_s)
         for m in case.measurements

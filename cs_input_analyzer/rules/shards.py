@@ -1,4 +1,4 @@
-"""Rules of dividing the files among workers."""
+"""Rules of sharding: the division of the files among workers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ FILES_PER_WORKER = 4
 def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
     """The plan has more workers than the pipeline has files to share out.
 
-    The input function gives each worker its own files, or `tf.distribute` does by the `auto_shard_policy`. A worker without a file
-    has nothing to stream: it fails at start, or the accelerator waits for it for ever.
+    The input function gives each worker its own files, or `tf.distribute` does by the `auto_shard_policy`. A worker
+    without a file has nothing to stream: it fails at start, or the accelerator waits for it for ever.
 
-    Fix: write the dataset into at least as many files as there are workers; some multiple of it keeps the shards even.
+    Fix: write the dataset into at least as many files as there are workers. A multiple of that number keeps the shards
+    even.
 
-    Silent without a plan, for pipelines that do not shard, for a `shard` of records (behind the readers, or by the policy `DATA`),
-    where the files suffice, and for a dataset of TensorFlow Datasets: its files belong to its description, and its folder is named
-    by version (`mnist/3.0.1`).
+    Silent without a plan, for pipelines that do not shard, and if there are enough files. Silent for a `shard` of
+    records (after the readers, or by the policy `DATA`). Silent for a dataset of TensorFlow Datasets, whose folder is
+    named by version (`mnist/3.0.1`): its files belong to its description.
     """
     files, plan = case.pipeline.files, case.plan
     if files is None or plan is None or not case.is_sharded or re.search(r"/\d+\.\d+\.\d+/?$", files.directory or ""):
@@ -47,21 +48,22 @@ def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
 def no_shard(case: Case) -> Iterator[Finding]:
     """The plan has several workers, and all of them stream the same data.
 
-    Unless a worker takes its own part of the files, it reads every file: the accelerator sees each sample once per worker and pass,
-    each node caches the whole dataset, and without a seedless shuffle all workers deliver the same batch at the same time.
+    A worker that takes no part of its own reads every file. The accelerator then sees each sample once per worker and
+    pass, and each node caches the whole dataset. Without an unseeded shuffle all workers deliver the same batch at the
+    same time.
 
-    Fix: `files = files.shard(num_workers, index)` with the numbers of the running launch (from `TF_CONFIG` or a `tf.distribute`
-    input context), directly after the list of file names and before anything that reads them.
+    Fix: `files = files.shard(num_workers, index)` with the numbers of the running launch (from `TF_CONFIG` or a
+    `tf.distribute` input context), directly after the list of file names and before anything reads them.
 
-    A warning, because some want it so (every worker shuffles all of the data). An error where the code does shard, but not by the
-    launch: several workers were announced and it took one shard of one, or Python code that divides the files gave all of them to
-    every worker. A number of shards that is not that of the plan's workers, and was not that of the measured launch either, is a
-    warning.
+    A warning, because it may be intended (every worker shuffles all of the data). An error if the code does shard, but
+    not by the launch: it took one shard of one although several workers were announced, or Python code that divides the
+    files gave all of them to every worker. A warning if the number of shards matches neither the plan nor the measured
+    launch.
 
-    Where no files were found, as behind a Python generator, it fires if the workers of one launch began with the same batch.
+    If no files were found, as with a Python generator, it fires if the workers of one launch began with the same batch.
 
-    Silent without a plan or with one worker, where workers read their own files (a `shard` op, or Python code), and where the
-    options leave it to `tf.distribute` (CSI312 is about that).
+    Silent without a plan or with one worker. Silent if workers read their own files (a `shard` op, or Python code).
+    Silent if the options leave sharding to `tf.distribute` (see CSI312).
     """
     workers = case.plan.input_workers if case.plan is not None else 1
     if workers < 2 or _auto_sharded(case) is not None:
@@ -89,7 +91,7 @@ def no_shard(case: Case) -> Iterator[Finding]:
 
 
 def _same_batches(case: Case, workers: int) -> Iterator[Finding]:
-    """Yield a finding if the workers of a launch began with the same batch. It is for pipelines without files."""
+    """Yield a finding if the workers of a launch began with the same batch. Use it for pipelines without files."""
     for measurement in case.measurements:
         digests = [worker.first_batch_digest for worker in measurement.measured_workers]
         if len(digests) > 1 and digests[0] is not None and len(set(digests)) == 1:
@@ -101,7 +103,7 @@ def _same_batches(case: Case, workers: int) -> Iterator[Finding]:
 
 
 def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
-    """Yield a finding if a `shard` has another number than the launch of this graph, which is the first one."""
+    """Yield a finding if a `shard` has another number than the first launch, which built this graph."""
     number = shard.parameters.get("num_shards")
     announced = case.measurements[0].num_workers if case.measurements else None
     if announced is None or not isinstance(number, int) or number in (announced, workers):
@@ -115,7 +117,7 @@ def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
 
 
 def _context_tried(case: Case) -> str:
-    """Return words on the input context that the function was given, or that was left out. Return "" without one."""
+    """Return words about the input context that was given or left at its default. Return "" without one."""
     uses = {"given": "; called with input_context", "left": "; its input_context was left at its default, try --input-context"}
     return uses.get(case.pipeline.input_context or "", "")
 
@@ -136,15 +138,16 @@ def _unsharded(case: Case, severity: Severity, message: str, announced: int, wor
 def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
     """A `shard` comes after a shuffle without a seed, so the shards of the workers overlap and miss data.
 
-    `shard(n, i)` takes every n-th element of what it is given, and that must be the same sequence in every worker. `list_files`
-    shuffles unless `shuffle=False` is given, each process with a random seed of its own. With many workers, more than a third of
-    the files (1 / e) are then read by none in a pass, and others twice or more. Nothing fails; the model trains on something else.
+    `shard(n, i)` takes every n-th element of its input, which must be the same sequence in every worker. `list_files`
+    shuffles unless `shuffle=False` is given, with a different random seed in each process. With many workers, more than
+    a third of the files (1 / e) are then read by no worker in a pass, and others twice or more. Nothing fails, but the
+    model trains on other data.
 
-    Fix: `list_files(pattern, shuffle=False)`, or the same `seed=` for all workers; or shard first and shuffle after it. Shuffling
-    what a worker reads, after its shard, needs no seed.
+    Fix: `list_files(pattern, shuffle=False)`, or the same `seed=` for all workers; or shard first and shuffle after it.
+    A shuffle after the shard needs no seed.
 
-    Silent if the shuffle has a seed (its own, or that of `tf.random.set_seed`), or comes after the shard. Silent if only one
-    worker streams.
+    Silent if the shuffle has a seed (its own, or that of `tf.random.set_seed`), or comes after the shard. Silent if
+    only one worker streams.
     """
     if case.plan is not None and case.plan.input_workers < 2:
         return
@@ -168,19 +171,19 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
 
 
 def late_shard(case: Case) -> Iterator[Finding]:
-    """The `shard` comes after the reading, so every worker reads everything and throws most of it away.
+    """The `shard` comes after the readers, so every worker reads everything and drops most of it.
 
-    `shard(n, i)` keeps one element in n. After the readers every worker opens, reads and unpacks all files, and maybe decodes all
-    samples, to keep an n-th: n workers deliver hardly more than one, and the storage is asked for n times the data.
+    `shard(n, i)` keeps one element in n. After the readers, every worker reads and unpacks all files, and maybe decodes
+    all samples, to keep an n-th. So n workers deliver hardly more than one, and the storage delivers n times the data.
 
-    Fix: shard the list of file names: `list_files(pattern, shuffle=False).shard(n, i)` before `interleave` or `TFRecordDataset`.
-    The samples of a worker are then those of its files, another division of the data than now. The number of files is then the
-    largest number of workers; a `shard` of records has no such limit.
+    Fix: shard the list of file names: `list_files(pattern, shuffle=False).shard(n, i)` before `interleave` or
+    `TFRecordDataset`. A worker then gets the samples of its files, which divides the data in another way than now. The
+    number of files limits the number of workers; a `shard` of records has no such limit.
 
-    For your information only where a late shard is the only way: fewer files than workers (write more, smaller files), and data
-    that Python code makes.
+    For your information if a late shard is the only way: fewer files than workers (write more, smaller files), and data
+    from Python code.
 
-    Silent where only file names pass the shard, and where one worker streams.
+    Silent if only file names pass the shard, and if one worker streams.
     """
     workers = workers_of(case)
     for shard in case.pipeline.ops:
@@ -214,20 +217,21 @@ _POLICIES = {AUTO: "AUTO", FILE: "FILE", DATA: "DATA"}
 
 
 def auto_shard(case: Case) -> Iterator[Finding]:
-    """`tf.distribute` cannot shard the dataset as its `auto_shard_policy` says, or reads all of it in every worker.
+    """`tf.distribute` cannot shard the dataset by its `auto_shard_policy`, or reads all of it in every worker.
 
-    `strategy.experimental_distribute_dataset` and `model.fit` under a strategy divide a dataset among the workers. With `FILE` each
-    worker gets files of its own: with fewer files than workers it stops (`Could not apply FILE based sharding`), and so it does for
-    data that are not in files. `AUTO`, the default, does the same where there are files. With `DATA`, and with `AUTO` where no
-    files are, a shard is put behind the whole pipeline: every worker reads, decodes and batches everything, and keeps a batch in n.
+    `strategy.experimental_distribute_dataset` and `model.fit` under a strategy divide a dataset among the workers. With
+    `FILE` each worker gets its own files. It stops (`Could not apply FILE based sharding`) if there are fewer files
+    than workers, or none. `AUTO`, the default, does the same if there are files. With `DATA`, and with `AUTO` without
+    files, a shard is put after the whole pipeline: every worker reads, decodes and batches everything, and keeps one
+    batch in n.
 
-    Fix: as many files as workers or more; or your own `shard` of the file names by `input_context` in
+    Fix: at least as many files as workers. Or your own `shard` of the file names by `input_context` in
     `strategy.distribute_datasets_from_function`, with the policy `OFF`.
 
-    An error where it would stop, a warning where every worker reads all.
+    An error if it would stop, a warning if every worker reads all.
 
-    Silent where the options set no policy (training may divide the data in another way), for `OFF` and `HINT`, where a `shard` is
-    in the pipeline, and for a single worker.
+    Silent if the options set no policy (training may divide the data in another way), for `OFF` and `HINT`, if a
+    `shard` is in the pipeline, and for a single worker.
     """
     holder, workers = _auto_sharded(case), workers_of(case) or 1
     if holder is None or workers < 2 or case.pipeline.is_sharded:
@@ -241,7 +245,7 @@ def auto_shard(case: Case) -> Iterator[Finding]:
         message = (
             f"with {_POLICIES[policy]} each of {workers} workers reads and transforms everything and keeps one batch in {workers}"
         )
-        fix = "shard what is cheap to divide (names, keys, indices) yourself, and set the policy OFF" if not files else fix
+        fix = "shard something cheap (names, keys, indices) yourself, and set the policy OFF" if not files else fix
         yield finding(holder, message, fix, evidence, is_warning=True)
     elif files < workers:
         there = f"{files} files" if files else "no files"
@@ -250,5 +254,5 @@ def auto_shard(case: Case) -> Iterator[Finding]:
 
 
 def _auto_sharded(case: Case) -> Op | None:
-    """Return the op with the options that leave sharding to `tf.distribute`, None without one."""
+    """Return the op with the options that leave sharding to `tf.distribute`. Return None without one."""
     return next((op for op in case.pipeline.ops if op.within is None and number_of(op, AUTO_SHARD) in _POLICIES), None)

@@ -1,4 +1,4 @@
-"""Rules of `shuffle`: of what, and how long its buffer is."""
+"""Rules of `shuffle`: its place and the length of its buffer."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from cs_input_analyzer.units import format_bytes
 
 GROWTH_RATIO = 2.0
 SMALL_BYTES = 16 * 2**20
-# From this share of a task's memory on the buffer is worth a warning.
+# Above this share of a task's memory the buffer is worth a warning.
 MEMORY_RATIO = 0.05
 
 
 def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
-    """A `shuffle` buffer holds decoded elements where it could hold encoded ones.
+    """A `shuffle` buffer holds decoded elements although it could hold encoded ones.
 
-    A decoded picture takes ten to thirty times the bytes of its JPEG. The buffer is filled before the first batch, so all of that
-    is decoded before training starts, and again after every pass.
+    A decoded picture takes ten to thirty times the bytes of its JPEG. The buffer is filled before the first batch, so
+    all its elements are decoded before training starts, and again after every pass.
 
-    Fix: `shuffle` before the `map` that decodes. It mixes as well as before: with a seed, the very same order comes out. Or a
-    smaller buffer.
+    Fix: `shuffle` before the `map` that decodes. It mixes as well as before: with a seed, the same order comes out. Or
+    use a smaller buffer.
 
     Silent if the buffer holds encoded records, if elements grow to less than twice their size, and below 16 MiB.
     """
@@ -66,7 +66,7 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
 
 
 def _growth(op: Op, case: Case) -> float:
-    """Return the bytes that a map gives over those that it gets, 1 if they were not measured."""
+    """Return the bytes that a map gives over the bytes that it takes. Return 1 if they were not measured."""
     cost = cost_of(op, case.profile)
     if cost is None or not cost.bytes_in_per_sample or cost.bytes_out_per_sample is None:
         return 1.0
@@ -75,22 +75,22 @@ def _growth(op: Op, case: Case) -> float:
 
 # A gap between two passes that takes this share of a pass is worth a warning.
 GAP_RATIO = 0.1
-# A buffer of so many batches is a short one, however few samples there are.
+# A buffer of at most this number of batches is short, however few samples there are.
 BATCHES = 10
 
 
 def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
-    """A `shuffle` buffer is longer than what one worker has to shuffle.
+    """A `shuffle` buffer is longer than the shard of one worker.
 
-    The buffer then takes in the worker's whole shard before it gives the first element, in each pass, while all else waits. More
-    workers make the shards smaller and the buffer no shorter.
+    The buffer then reads the worker's whole shard before it gives the first element, in each pass, while everything
+    else waits. More workers make the shards smaller, but the buffer stays as long.
 
-    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names. If you want the whole
-    shard shuffled: `repeat` before `shuffle`, so that the passes run into one another.
+    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names. If you want
+    the whole shard shuffled: `repeat` before `shuffle`, so that the passes overlap.
 
-    Silent if the buffer is shorter than the shard, or no longer than ten batches (then the data are few). Silent for file names,
-    after `batch`, and behind an endless `repeat` (the buffer is filled only once). Silent without a measurement that shows how
-    many samples there are, so also if workers do not agree on the bytes of a sample.
+    Silent if the buffer is shorter than the shard, or no longer than ten batches. Silent for file names, after `batch`,
+    and after an endless `repeat` (the buffer is filled only once). Silent if no measurement shows the number of
+    samples, for example because workers disagree on the bytes of a sample.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -113,26 +113,29 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
         yield finding(op, message, fix, evidence, is_warning=is_slow)
 
 
-# Where these are, order is meant, or is not that of samples of a file.
+# With these ops the order is intended, or is not the order of samples in a file.
 ORDERED_KINDS = (
     GROUPING - BATCHING
     | {"Scan", "TextLine", "CSV", "Sql", "Load", "DataService", "GlobalShuffle", "Random"}
     | kinds_with("python")
 )
-# A buffer of so many batches mixes what stands together in a file.
+# A buffer of this share of a worker's samples mixes the neighbours in a file.
 SHARD_RATIO = 0.01
 
 
 def shuffle_too_small(case: Case) -> Iterator[Finding]:
     """A `shuffle` buffer is too small to mix the samples.
 
-    An element can move ahead by no more than the buffer is long: samples that stand together in a file stay together in a batch.
-    Where files were written class by class or day by day, each batch is one class or one day, and training suffers.
+    An element can move ahead by no more than the length of the buffer. Samples that are neighbours in a file stay
+    together in a batch. If files were written class by class or day by day, each batch is one class or one day, and
+    training suffers.
 
-    Fix: a buffer of several batches; and file names shuffled (with a seed where workers share them), which mixes at no cost.
+    Fix: a buffer of several batches. Also shuffle the file names (with a seed if workers share them), which costs
+    nothing.
 
-    Silent in evaluation, for file names, after `batch`, for buffers of a batch or more, unless files are read in a fixed order and
-    the buffer is under a hundredth of what a worker has; and where another shuffle of samples is long enough.
+    Silent in evaluation, for file names, and after `batch`. Silent for buffers of a batch or more, unless files are
+    read in a fixed order and the buffer is under a hundredth of a worker's samples. Silent if another shuffle of
+    samples is long enough.
     """
     ops, batch = case.pipeline.ops, case.pipeline.batch_size
     (op, count), samples = shuffle_of_samples(ops), samples_of_worker(case)
@@ -155,15 +158,15 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
 def shuffle_after_batch(case: Case) -> Iterator[Finding]:
     """A `shuffle` after `batch` mixes batches, not samples.
 
-    The same samples meet in the same batch in every pass, in the order of the files. And the buffer holds whole batches, so a
-    number that was meant for samples takes a batch size times the memory.
+    The same samples meet in the same batch in every pass, in the order of the files. The buffer holds whole batches, so
+    a buffer size that was meant in samples takes a batch size times the memory.
 
-    Fix: `shuffle` before `batch`, with a buffer of some batches of samples. It is advice only: the batches will be others, and are
-    meant to be.
+    Fix: `shuffle` before `batch`, with a buffer of some batches of samples. This is advice only, because the batches
+    change.
 
-    Silent in evaluation. Silent if samples were shuffled before the batch too, unless the buffer takes much memory: then it is for
-    your information. Silent if the batch is taken apart again before the shuffle. Silent for a batch of a window, which is one
-    sample.
+    Silent in evaluation. Silent if samples were shuffled before the batch too. In that case it is for your information
+    if the buffer takes much memory. Silent if the batch is split again before the shuffle. Silent for a batch of a
+    window, which is one sample.
     """
     ops = case.pipeline.ops
     if case.mode == "eval":
@@ -190,16 +193,16 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
 
 
 def repeat_before_shuffle(case: Case) -> Iterator[Finding]:
-    """A `repeat` before `shuffle` lets passes run into one another.
+    """A `repeat` before `shuffle` lets passes overlap.
 
-    Some samples then come twice before others come once, and nothing marks where a pass ends. On the other hand the buffer is
-    filled only once, and there is no gap between passes: some do it for that reason.
+    Some samples then come twice before others come once, and nothing marks the end of a pass. On the other hand the
+    buffer is filled only once, and there is no gap between passes, so this may be intended.
 
-    Fix: `shuffle` before `repeat`, if every pass is to hold each sample once. It is advice only, as the order of the elements
-    changes.
+    Fix: `shuffle` before `repeat`, if every pass must hold each sample once. This is advice only, because the order of
+    the elements changes.
 
-    Silent where `repeat` comes after `shuffle`, where names of files are repeated (which fills the readers as well, and is meant),
-    for a shuffle that comes after another one of samples, and in evaluation.
+    Silent if `repeat` comes after `shuffle`. Silent if file names are repeated, which fills the readers and is
+    intended. Silent for a shuffle that comes after another shuffle of samples, and in evaluation.
     """
     ops = case.pipeline.ops
     if case.mode == "eval":
@@ -223,16 +226,18 @@ def repeat_before_shuffle(case: Case) -> Iterator[Finding]:
 def shuffle_missing(case: Case) -> Iterator[Finding]:
     """Nothing shuffles the samples of a training.
 
-    The samples then come in the order in which they stand in the files, in every pass: neighbours of the writing, often of one
-    class or one source, are neighbours in each batch, and the gradient of a batch is that of a part of the data. A shuffle of file
-    names alone changes nothing inside a file.
+    The samples then come in the order of the files, in every pass. Neighbours in a file, often of one class or one
+    source, meet in each batch, so the gradient of a batch shows only a part of the data. A shuffle of file names alone
+    changes nothing inside a file.
 
-    Fix: `shuffle(buffer)` of some batches before `batch`, together with a shuffle of file names. Where a file is a sample, as in
-    folders of pictures, a shuffle of all the names does it, and holds no picture. It is advice only: the order becomes another.
+    Fix: `shuffle(buffer)` of some batches before `batch`, together with a shuffle of file names. If each file is one
+    sample, as in folders of pictures, a shuffle of all names is enough, and holds no picture. This is advice only,
+    because the order changes.
 
-    Silent in evaluation, where anything is shuffled (names of files too, where several are read in turn, or where a file is a
-    sample), for elements that Python, another pipeline or a counter makes, for text and tables read line by line, for pipelines
-    whose order matters (`window`, `group_by_window`, `scan`) and without a batch: whatever puts batches together may shuffle.
+    Silent in evaluation, and if the pipeline shuffles. A shuffle of file names counts if several files are read in
+    turn, or if a file is a sample. Silent for elements from Python, another pipeline or a counter, and for text and
+    tables read line by line. Silent for pipelines whose order matters (`window`, `group_by_window`, `scan`). Silent
+    without a batch, because the code that makes batches may shuffle.
     """
     ops = case.pipeline.ops
     batch = batching_op(ops)

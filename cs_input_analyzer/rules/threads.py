@@ -14,15 +14,16 @@ from cs_input_analyzer.units import counted, format_ratio
 def starved_threads(case: Case) -> Iterator[Finding]:
     """An option of the dataset gives its ops fewer threads than there are CPUs.
 
-    `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads. With k below the CPUs of
-    the task, the rest of them are idle. More parallel calls than threads wait for each other.
+    `options.threading.private_threadpool_size = k` runs all parallel calls of this dataset on k threads. If k is below
+    the CPUs of the task, the other CPUs are idle. If k is below the number of parallel calls, they wait for each other.
 
-    Fix: leave the pool size out (TensorFlow then takes as many threads as CPUs), or set it to the CPUs of the task. A pool with a
-    thread for each CPU, and fewer than there are parallel calls, gets a thread for each call: without it there would be fewer.
+    Fix: remove the pool size (TensorFlow then uses one thread per CPU), or set it to the CPUs of the task. A pool with
+    a thread for each CPU, but fewer threads than parallel calls, needs a thread for each call: without the option there
+    would be fewer.
 
-    A warning for a pool smaller than the task's CPUs, or than the parallel calls of an op that holds the worker back. For your
-    information if it is smaller than other parallel calls, or only than the widest task that was measured: the plan may have taken
-    small tasks because of it.
+    A warning for a pool smaller than the task's CPUs, or than the parallel calls of an op that holds the worker back.
+    For your information if it is smaller than other parallel calls, or only than the widest measured task: the plan may
+    have taken small tasks because of it.
 
     Silent without such an option, and for pools at least as large as the CPUs of any task, planned or measured.
     """
@@ -57,15 +58,17 @@ TAKEN_RATIO = 0.1
 def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     """More threads want to run than there are CPUs for them.
 
-    A launch that asks for more CPUs than a node has makes its tasks take turns, and the slowest one sets the pace. The same happens
-    from outside: other jobs on the measuring host, or a hypervisor that gives its CPUs to several virtual machines.
+    A launch that asks for more CPUs than a node has makes its tasks take turns, and the slowest task limits the rate.
+    Other jobs on the measuring host have the same effect, and so does a hypervisor that shares its CPUs among virtual
+    machines.
 
-    Fix: tasks_per_node x cpus_per_task at most the CPUs of a node; measure on an idle or exclusive node (`--exclusive`).
+    Fix: tasks_per_node x cpus_per_task at most the CPUs of a node; measure on an idle or exclusive node
+    (`--exclusive`).
 
-    A warning for the launch in use today (`--current`) where it does not fit its nodes. For your information where the host was
-    busy: the hypervisor took 5 % of the CPU time or more, or others had 10 % of the workers' CPUs.
+    A warning if the launch in use today (`--current`) does not fit its nodes. For your information if the host was
+    busy: the hypervisor took 5 % of the CPU time or more, or other programs used 10 % of the workers' CPUs.
 
-    Silent on an idle host, where such numbers were not read, and for launches that fit.
+    Silent on an idle host, if these numbers could not be read, and for launches that fit.
     """
     today = next((a for a in case.plan.alternatives if a.is_current), None) if case.plan is not None else None
     if today is not None and today.layout.cpus_per_node > case.cluster.cpus_per_node:
@@ -74,7 +77,7 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
         fix = f"keep tasks_per_node x cpus_per_task at {there} or below"
         evidence: dict[str, Scalar] = {"layout": str(today.layout), "cpus_per_node_wanted": wanted, "cpus_per_node": there}
         yield finding(None, message, fix, evidence, is_warning=True)
-    # A worker alone on the host, so that nobody of ours was in its way.
+    # Launches of one worker, so that no other worker of ours competed with it.
     alone = [m.noise for m in case.measurements if m.layout.tasks == 1 and m.noise is not None]
     host_cpus = case.host.cpu_budget if case.host is not None else None
     steals = [noise.steal_ratio for noise in alone if noise.steal_ratio is not None]
@@ -83,7 +86,7 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
     if stolen is not None and stolen >= STOLEN_RATIO:
         facts.append(f"the hypervisor took {format_ratio(stolen)} of the CPU time")
     if taken is not None and taken >= TAKEN_RATIO:
-        facts.append(f"others had {format_ratio(taken)} of the workers' CPUs")
+        facts.append(f"other programs used {format_ratio(taken)} of the workers' CPUs")
     if facts:
         message = f"the measuring host was busy with something else: {' and '.join(facts)}"
         fix = "measure on an idle or exclusive node"

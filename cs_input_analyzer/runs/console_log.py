@@ -54,6 +54,7 @@ class Writer:
 
     @property
     def last_step(self) -> int:
+        """Return the last step that it logged."""
         return self.lines[-1].step or 0
 
     def last(self, name: str) -> float | None:
@@ -183,7 +184,7 @@ class LoggedRun:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether unlabelled writers go at different paces, or by different rates: two runs in one file."""
+        """Return whether unlabelled writers go at different paces, or by different rates: two runs in one file."""
         writers = [writer for writer in self.writer_groups()[-1] if writer.rank is None]
         rates = [writer.last("global_rate") or writer.last("steps_per_s") for writer in writers]
         values = ([rate for rate in rates if rate], [writer.last_step for writer in writers if writer.last_step])

@@ -59,7 +59,12 @@ class Found:
 
 @dataclass(slots=True)
 class RunFiles:
-    """What was read. `log`: the newest run of the newest log; `saved_steps`: of the checkpoints that lie there, by their names."""
+    """The files of a run, as they were read.
+
+    Attributes:
+        log: the newest run of the newest log.
+        saved_steps: the steps of the checkpoints, by their names.
+    """
 
     sources: list[RunSource] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

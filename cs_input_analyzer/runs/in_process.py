@@ -55,7 +55,7 @@ FEWEST_BATCHES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
-    """What was found about a dataset where it is used.
+    """The measurement of a dataset inside the process that uses it.
 
     Attributes:
         isolation: always `none`: nothing kept the rest of this process from taking part.
@@ -77,13 +77,14 @@ class Recommendation:
 
     @property
     def samples_per_s(self) -> Estimate:
-        """Of this process alone."""
+        """Return the rate of this process alone."""
         found = self.measurement.samples_per_s
         assert found is not None
         return found
 
     @property
     def cpus(self) -> int:
+        """Return the CPUs of the measurement."""
         return self.measurement.layout.cpus_per_task
 
     def __str__(self) -> str:

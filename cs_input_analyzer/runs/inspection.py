@@ -1,4 +1,4 @@
-"""A path -> `RunInspection`: what the files of a run say about its input, stage by stage."""
+"""Read the files of a run and return a `RunInspection`, stage by stage."""
 
 from __future__ import annotations
 

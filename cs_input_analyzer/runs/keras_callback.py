@@ -1,8 +1,8 @@
 """`KerasInputMonitor`: watch `model.fit`.
 
-Keras pulls its batches inside its train function, so nobody sees how long it waits for them. The beginning of each call can be
-seen. (`on_train_batch_end` would make Keras read the loss of every step, which waits for the accelerator.) The verdict compares
-the rate of training with the rate of the dataset alone.
+Keras pulls its batches inside its train function, so its wait for them is not visible. The start of each call can be
+seen. (`on_train_batch_end` would make Keras read the loss of every step, which waits for the accelerator.) The verdict
+compares the rate of training with the rate of the dataset alone.
 """
 
 from __future__ import annotations
@@ -66,22 +66,25 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
 
     @property
     def input_alone(self) -> InputAlone:
-        """What was measured of the dataset by itself."""
+        """Return the measurement of the dataset by itself."""
         return self._watch.alone
 
     # --- what Keras calls -------------------------------------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Measure the dataset alone if that comes before the training."""
         if self._when == "before":
             self._measure()
         self._is_loaded, self._is_calling = False, False  # it may be another `fit` of the same callback
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Note the start of a pass."""
         self._is_calling, self._epoch_steps = False, 0
         self._iterations = self._read_iterations()
         self._watch.mark("pass")
 
     def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Note the start of a step."""
         now = self._watch.now()
         if self._is_calling and not self._is_loaded:  # the call that traced and compiled is over
             self._loaded(now)
@@ -91,15 +94,18 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         self._watch.took(now, None, self._samples(count), count)
 
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Note the start of an evaluation."""
         self._end_epoch()  # validation inside of fit: training pauses
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Note the end of a pass."""
         self._end_epoch()
         self._watch.log(None, (logs or {}).get("loss"), then_every=self._watch.settings.log_every)
         self._watch.mark("pause")
         self._watch.finish()
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Measure the dataset alone if that comes after the training, and finish the watch."""
         self._end_epoch()
         if self._when == "after":
             self._measure()

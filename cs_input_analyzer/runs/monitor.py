@@ -60,7 +60,10 @@ class Monitor:
 
     @contextmanager
     def checkpoint(self) -> Iterator[None]:
-        """Surround the saving of a checkpoint: `with monitor.checkpoint(): model.save(…)`. That time counts against nobody."""
+        """Surround the saving of a checkpoint: `with monitor.checkpoint(): model.save(…)`.
+
+        That time counts neither as training nor as wait.
+        """
         began_s = self._watch.now()
         try:
             yield
@@ -69,7 +72,7 @@ class Monitor:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the training waits for its input, as far as known by now."""
+        """Return whether the training waits for its input, as far as known by now."""
         return self.summary().verdict
 
     def summary(self) -> Summary:

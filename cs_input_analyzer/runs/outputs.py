@@ -1,7 +1,7 @@
 """The record of a monitored run: `steps.jsonl`, TensorBoard events, and lines for the console.
 
 One thread does all that touches the file system, from making the folder on, as any of it may stall for hours. The training only
-puts blocks of lines on its queue. An output that fails is said once on the log, and is not tried again. A process among several
+puts blocks of lines on its queue. An output that fails is logged once, and is not tried again. A process among several
 writes into a folder that is named for its place in the launch.
 """
 
@@ -267,6 +267,6 @@ def _locked_journal(folder: Path) -> int | None:
     except BlockingIOError:
         os.close(file)
         return None
-    except OSError:  # file systems of a network that lock nothing: then it is not known, and mostly nobody does
+    except OSError:  # file systems of a network that lock nothing: then it is unknown, and mostly no one does
         pass
     return file

@@ -111,7 +111,7 @@ PRINTED_RATIO, PRINTED_LOW_RATIO = 1.1, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What a series of steps says about speed. Steps per second; samples if a batch size is known and nothing contradicts it.
+    """The speed of a series of steps. Steps per second; samples if a batch size is known and nothing contradicts it.
 
     Attributes:
         usual_steps_per_s: what half of the steps reach.

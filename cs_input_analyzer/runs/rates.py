@@ -25,7 +25,7 @@ def is_kept(number: int, bits: int | None = None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What was seen up to the last sampling point.
+    """The progress up to the last sampling point.
 
     Attributes:
         since_s: that point, on the caller's clock; at first, when the executable was loaded.

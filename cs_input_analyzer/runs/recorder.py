@@ -1,4 +1,4 @@
-"""What the loop of a monitored run does -> its step table, and how long the accelerator stood still without input. Pure.
+"""Turn the events of a monitored loop into its step table, and find the time that the accelerator waited for input. Pure.
 
 A host that dispatches asynchronously runs ahead: it may wait for input while the accelerator still works on earlier batches. So
 its wait counts only between two points at which both are done: synchronisations. In between, the dispatches d_1 … d_n and the end
@@ -90,7 +90,7 @@ class Recorder:
         self._opens_pass = True
 
     def drop(self) -> None:
-        """Leave out what is under way: nobody saw when the last step was over of a loop that was left in the middle."""
+        """Leave out the open interval: the end of the last step of an interrupted loop is unknown."""
         self._open, self._is_marked = None, False
         self._drop_interval()
 
@@ -99,7 +99,7 @@ class Recorder:
         return round(at_s - self.began_s, 6)
 
     def found_gap(self, row: Interval, lost_s: float) -> None:
-        """Note a gap that nobody marked: time that was neither training nor waiting for input."""
+        """Note an unmarked gap: time that was neither training nor waiting for input."""
         self._add_seconds("steady", -lost_s)
         self._tell_checkpoint(row.start_s, lost_s, int(row.step + row.steps), found=True)
 
@@ -111,7 +111,7 @@ class Recorder:
         wait_s = step.wait_s or 0.0
         body_s = at_s - step.asked_s - wait_s
         if not (_runs_forwards(wait_s) and _runs_forwards(body_s)):
-            self._drop_interval()  # the clock was set back: nobody knows what lies across that
+            self._drop_interval()  # the clock was set back: the time across that is unknown
             self._is_marked = False
             return
         self._tell(step, wait_s, body_s)

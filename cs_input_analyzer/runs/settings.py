@@ -67,7 +67,7 @@ class Settings:
 
 
 def settings_of(**options: Any) -> Settings:
-    """Return the settings of a monitor's keyword arguments. Raises UsageError for one that is gone."""
+    """Return the settings of a monitor's keyword arguments. Raise UsageError for one that is gone."""
     for message in filter(None, (gone_message("option", name) for name in options)):
         raise UsageError(message)
     return Settings(**options)

@@ -39,7 +39,7 @@ class Interval(NamedTuple):
         step: the last step before it.
         cause: what the run did in it besides training, as an index into CAUSES.
         follows: whether it starts where the row before ended.
-        wait_s: how long the host waited for input in it; 0 if nobody saw that.
+        wait_s: how long the host waited for input in it; 0 if unknown.
         compute_s: the accelerator's time for one step, if a monitor saw it.
     """
 
@@ -135,7 +135,7 @@ MOST_GAPS_RATIO = 0.5
 
 
 class Kind(IntEnum):
-    """What an interval is. Up to LOST it counts for the steady rate. From READ_LATE on it is a gap that something explains."""
+    """The kind of an interval. Up to LOST it counts for the steady rate. From READ_LATE on it is a gap that something explains."""
 
     PLAIN = 0
     LOST = 1
@@ -189,7 +189,7 @@ def kinds_of(table: Intervals, usual_s: float, shortest_s: float = 0.0) -> Integ
             end += 1
         after, left_s = _burst_end(table.follows, is_gap, is_quick, late, place, end)
         lost_s = float(late[place:end].sum())
-        # If the log ends within a burst, nobody saw whether it makes up for the rest.
+        # If the log ends within a burst, it is unknown whether it makes up for the rest.
         is_open = after > end and (after == len(late) or not table.follows[after])
         is_made_up = lost_s > 0 and (lost_s - left_s >= MADE_UP_RATIO * lost_s or is_open)
         explained = table.cause[place:end] > 0
@@ -197,7 +197,7 @@ def kinds_of(table: Intervals, usual_s: float, shortest_s: float = 0.0) -> Integ
         if is_made_up or explained.any():
             kinds[end:after] = Kind.LEFT_OUT
         elif end == len(late) and not (kinds[:place] == Kind.LOST).any():
-            kinds[place:end] = Kind.LEFT_OUT  # the table ends with its first gap: nobody saw what came after it
+            kinds[place:end] = Kind.LEFT_OUT  # the table ends with its first gap: its sequel is unknown
         place = max(end, after)
     return kinds
 
@@ -215,7 +215,7 @@ def _burst_end(follows: Booleans, is_gap: Booleans, is_quick: Booleans, late: Fl
 
 
 def monitored(table: Intervals) -> tuple[Booleans, Floats]:
-    """Return which rows of a monitor's table count, and how much time each gap lost that nobody marked. Shapes: [n].
+    """Return which rows of a monitor's table count, and how much time each unmarked gap lost. Shapes: [n].
 
     All rows count but the gaps. If gaps are the rule, they count, too.
     """

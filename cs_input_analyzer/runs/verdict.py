@@ -79,7 +79,7 @@ class Verdict:
         why: the strongest clue, in one sentence.
         reasons: all of them, the strongest first.
         confidence: the probability of the verdict; None if it is unknown.
-        wait_ratio: share of time that the accelerator waited for input; None if nobody saw it.
+        wait_ratio: share of time that the accelerator waited for input; None if unknown.
     """
 
     name: VerdictName

@@ -1,6 +1,6 @@
 """Watch one training run: between its loop, its recorder and its outputs.
 
-A step costs some microseconds; the verdict is worked out at log steps. A failure in here is said once on the log; then the training
+A step costs some microseconds; the verdict is worked out at log steps. A failure in here is logged once; then the training
 goes on unwatched.
 """
 
@@ -217,7 +217,7 @@ class Watch:
 
     @property
     def seen(self) -> rates.Rates | None:
-        """The rates up to the last step that is over; if nothing was logged yet, that is their first sampling point."""
+        """Return the rates up to the last step that is over; if nothing was logged yet, that is their first sampling point."""
         samples, at_s = self._over
         if self._rates is None or samples is None:
             return None

@@ -1,7 +1,8 @@
-"""The main story. READ THIS SECOND, after `records/`.
+"""The main workflow. Read this second, after `records/`.
 
-Measure at a first guess, model the capacity, plan a launch, measure again with the planned number of workers announced (each reads
-its own shard, and a shard may be slower than the whole), until the plan repeats or the budget ends; then judge and find.
+Measure at a first guess, model the capacity, plan a launch. Then measure again with the planned number of workers
+announced, because each reads its own shard, and a shard may be slower than the whole. Repeat until the plan stays or
+the budget ends; then judge and find.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ Progress = Callable[[str, float], None]
 
 
 def analyze(request: Request, launcher: Launcher, progress: Progress) -> Analysis:
-    """Runs the stages in order. Raises InputFunctionError, UsageError or LaunchError when nothing could be measured.
+    """Run the stages in order. Raise InputFunctionError, UsageError or LaunchError if nothing could be measured.
 
-    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is analyzed, and marked `interrupted`.
+    Ctrl-C (KeyboardInterrupt) ends the measuring. The results so far are analyzed, and marked `interrupted`.
     """
     options = replace(request.options, batch_size=request.step)
     probing = Probing(request.target, request.pickled, options, request.host, launcher, progress, is_tuning=request.is_tuning)
@@ -113,7 +114,7 @@ def _complete(request: Request, results: Results) -> Request:
 
 
 def _plan(request: Request, probing: Probing, fixes: Fixes | None = None) -> LaunchPlan | None:
-    """The plan for what was measured so far; that there is none is noted."""
+    """Return the plan for the measurements so far. Note it if there is none."""
     plan, probing.no_plan = plan_or_why(request, probing.results, fixes)
     if plan is None:
         probing.seconds.leave_out(f"a plan: {probing.no_plan}")
@@ -121,10 +122,12 @@ def _plan(request: Request, probing: Probing, fixes: Fixes | None = None) -> Lau
 
 
 def plan_or_why(request: Request, results: Results, fixes: Fixes | None = None) -> tuple[LaunchPlan | None, str | None]:
-    """The plan for what was measured, or why there is none: the machine that measured may have no room for any launch, and was
-    worth measuring all the same. Raises UsageError where no launch fits another cluster.
+    """Return the plan for the measurements, or the reason why there is none.
 
-    `fixes`: those that were kept, for the what-if row about them.
+    Raise UsageError if no launch fits another cluster.
+
+    The machine that measured may have no room for any launch, and was still worth measuring. `fixes` are the kept ones,
+    for the what-if row about them.
     """
     cluster, options = request.cluster, request.options
     if results.pipeline is not None and (end := last_end(results.pipeline, results.measurements, options.mode)) is not None:
@@ -152,8 +155,10 @@ def plan_or_why(request: Request, results: Results, fixes: Fixes | None = None) 
 
 
 def _with_shared_storage(request: Request, results: Results) -> Request:
-    """With what the storage gave to all nodes that were measured together, where they are of those that are planned for, and unless
-    the user declared that."""
+    """Return the request with the measured rate of the shared storage.
+
+    It counts if several of the planned nodes were measured together, and the user declared no rate.
+    """
     scaling, cluster = results.scaling(), request.cluster
     if scaling is None or scaling.ceiling_bytes_per_s is None or cluster.storage_bytes_per_s is not None or not cluster.is_measured:
         return request
@@ -205,7 +210,7 @@ def _assemble(
 
 
 class Judged(NamedTuple):
-    """The verdict, the launch that it judges with its rate, and the confidence that is told; None where there is no such launch."""
+    """The verdict, the launch that it judges with its rate, and the reported confidence; None if there is no such launch."""
 
     verdict: VerdictName = "unknown"
     verdict_layout: Layout | None = None
@@ -214,8 +219,10 @@ class Judged(NamedTuple):
 
 
 def verdict_of(request: Request, results: Results, plan: LaunchPlan | None) -> Judged:
-    """Judges the launch in use today where one was given, else the plan; else, of a host that is too few nodes to stream weights
-    from, the workers that were measured."""
+    """Judge the launch in use today if it was given, else the plan, else the measured workers.
+
+    The last case is a host with too few nodes to stream weights from.
+    """
     supply: Prediction | Estimate
     if request.consumption is None:
         return Judged()
@@ -239,7 +246,7 @@ def verdict_of(request: Request, results: Results, plan: LaunchPlan | None) -> J
 
 
 def _most_gain(request: Request, results: Results, plan: LaunchPlan | None, edits: Sequence[Edit], cpus: int) -> float | None:
-    """What edits can gain in workers of this size; None where the costs of such a one were not measured."""
+    """Return the largest gain of edits in workers of this size; None if the costs of such a worker were not measured."""
     profile = results.profile_of(cpus)
     if profile is None or profile.layout.cpus_per_task != cpus:
         return None
@@ -247,6 +254,7 @@ def _most_gain(request: Request, results: Results, plan: LaunchPlan | None, edit
 
 
 def findings_of(request: Request, results: Results, plan: LaunchPlan | None) -> rules.Sifted:
+    """Return the findings of the rules about the measurements and the plan."""
     return rules.sift(_case(request, results, plan), request.options.select, request.options.ignore)
 
 

@@ -1,6 +1,6 @@
-"""The story of `compare`: two runs of one input function, and what changed between them beyond noise. Pure.
+"""The workflow of `compare`: two runs of one input function, and the changes between them beyond noise. Pure.
 
-`changes` has the parts and the law by which a change is distinguished from noise (`changes.rates`).
+`changes` has the parts and the law that distinguishes a change from noise (`changes.rates`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from cs_input_analyzer.workflows.changes.rates import launches_in_words, not_com
 def compare(
     old: Analysis, new: Analysis, *, tool: Tool, old_path: str = "old", new_path: str = "new", rounds: int = 0
 ) -> Comparison:
-    """What is in the new run beside what is in the old one.
+    """Return the new run beside the old one.
 
     Args:
-        tool: who compares.
-        old_path, new_path: where the runs come from, for readers.
-        rounds: of launches of both in turns, where they were measured so (`remeasure`).
+        old, new: the runs.
+        tool: the program that compares.
+        old_path, new_path: the files of the runs, for readers.
+        rounds: number of launches of both in turns, if they were measured so (`remeasure`).
 
     Raises:
         UsageError: there is no launch that both runs measured, or they count different things as a sample.
@@ -55,7 +56,7 @@ def compare(
 
 
 def is_slower_by(found: Comparison, ratio: float) -> bool:
-    """Whether some launch is surely slower by more than `ratio`: its whole interval lies below 1 - `ratio`.
+    """Return whether some launch is surely slower by more than `ratio`: its whole interval lies below 1 - `ratio`.
 
     The intervals hold for all rows together, so a new run that is slower by exactly `ratio`, or by less, trips this once in twenty,
     at most, however many launches are compared.

@@ -32,15 +32,15 @@ from cs_input_analyzer.trial.gains import is_beyond
 from cs_input_analyzer.workflows.probing.probing import Probing
 from cs_input_analyzer.workflows.probing.results import Results
 
-# What is said of a fix that more time would have decided.
+# The text about a fix that more time would have decided.
 OUT_OF_TIME = ("no time was left", "longer than there is time", "takes too long")
-# These do side by side what was done one after the other: they gain nothing on one CPU.
+# These edits run work side by side, so they gain nothing on one CPU.
 SIDE_BY_SIDE = frozenset(
     {"parallelize", "set-parallelism", "interleave", "set-cycle-length", "insert-prefetch", "use-private-threads"}
 )
 LEAST_CPUS = 2
 INTERRUPTED = "the run was interrupted"
-# Said of a fix whose proof and gain are not those of a changed source.
+# The text about a fix that was proven as a change of the graph, not of the source.
 OF_GRAPH = "what is proven is the change of the graph"
 NO_PATCH = "no fix that was kept was proven as a change of your source"
 # Edits, and CPUs of a worker -> the most that they can gain there.
@@ -53,8 +53,8 @@ class Tried:
     """The findings with `proven`, `measured_gain` and `unproven_because` filled in, in their order.
 
     Attributes:
-        fixes: what the kept ones do together; None where no fix could be tried at all.
-        plan: the plan made anew with the what-if row of all kept fixes; None where none was kept, or none can be made.
+        fixes: what the kept ones do together; None if no fix could be tried at all.
+        plan: the plan made anew with the what-if row of all kept fixes; None if none was kept, or none can be made.
         is_interrupted: Ctrl-C ended it; what was found by then is here.
     """
 
@@ -128,7 +128,7 @@ def _cpus_of_worker(plan: LaunchPlan | None, results: Results) -> int:
 
 
 def cpus_needed(finding: Finding) -> int:
-    """Return the CPUs of a worker in which the fix can gain: those of the evidence, at least two, where it works side by side."""
+    """Return the CPUs of a worker in which the fix can gain: those of the evidence, and at least two if it works side by side."""
     if not any(edit.kind in SIDE_BY_SIDE for edit in finding.edits):
         return 1
     seen = finding.evidence.get("cpus_per_task")
@@ -140,7 +140,7 @@ def _is_decided(outcome: Outcome) -> bool:
 
 
 def _with_time(because: str, enough_s: float) -> str:
-    """Return the reason, with the time that would have been enough where there was too little."""
+    """Return the reason, with the time that would have been enough if there was too little."""
     return f"{because}; --max-seconds {enough_s:g} gives it time" if any(text in because for text in OUT_OF_TIME) else because
 
 
@@ -179,7 +179,7 @@ def _that_fit(findings: Sequence[Finding], texts: Mapping[str, str]) -> tuple[Fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """What the worker reported: by candidate, and `together` of those that were put together."""
+    """The report of the worker: by candidate, and `together` for the combined fixes."""
 
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
     together: Outcomes = field(default_factory=lambda: Outcomes(each=()))
@@ -206,7 +206,7 @@ def _in_worker(candidates: Sequence[Candidate], probing: Probing, layout: Layout
         return replace(found, why=INTERRUPTED, is_interrupted=True)
     if told.is_over or told.was_late:
         return found
-    ended = told.ended or launched.measurement.workers[0].message or "nobody saw how"
+    ended = told.ended or launched.measurement.workers[0].message or "cause unknown"
     if told.running is None:  # it was not at a fix: the pipeline itself failed this time
         why = launched.failure.message if launched.failure else f"the worker was lost before it was through: {ended}"
         return replace(found, why=why)
@@ -229,6 +229,7 @@ class Fix:
     findings: tuple[int, ...]
 
     def bounded(self, most: float | None) -> Fix:
+        """Return the fix with the largest gain that the costs allow."""
         return replace(self, candidate=replace(self.candidate, most_gain=most))
 
 
@@ -286,7 +287,7 @@ def _with_source(finding: Finding, candidate: Candidate, outcome: Outcome, other
 
 
 def _contradiction(gain: Estimate | None, most: float | None) -> str:
-    """Why a gain is not believed; empty where nothing speaks against it."""
+    """Why a gain is not believed; empty if nothing speaks against it."""
     if gain is None or most is None or not is_beyond(gain, most):
         return ""
     measured = f"{gain.estimate:.3g} times the rate was measured" + (f" in {gain.count} rounds" if gain.count else "")
@@ -296,7 +297,7 @@ def _contradiction(gain: Estimate | None, most: float | None) -> str:
 def fixes_together(
     candidates: Sequence[Fix], together: Outcomes, layout: Layout, most_gain: MostGain = lambda edits, cpus: None
 ) -> Fixes:
-    """Return what the kept fixes do together; none are kept where that gains more than the costs allow."""
+    """Return the effect of the kept fixes together; none are kept if they gain more than the costs allow."""
     edits = tuple(edit for index in together.kept for edit in candidates[index].candidate.edits)
     most = most_gain(edits, layout.cpus_per_task) if edits else None
     because = (_contradiction(together.gain, most) if edits else "") or _dropped(candidates, together)
@@ -318,7 +319,7 @@ def _codes(candidates: Sequence[Fix], indices: Sequence[int]) -> tuple[str, ...]
 
 
 def _dropped(candidates: Sequence[Fix], together: Outcomes) -> str:
-    """Return why fixes that gained at first were not kept; empty where that is not so."""
+    """Return why fixes that gained at first were not kept; empty if that is not so."""
     gain = together.gain
     if not together.dropped or gain is None:
         return ""
@@ -363,7 +364,7 @@ def _folder_of(paths: Sequence[Path]) -> Path:
 
 
 def effect(plan: LaunchPlan | None) -> Alternative | None:
-    """The launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
+    """Return the launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
     row = next((row for row in plan.what_if if row.name == FIXES), None) if plan is not None else None
     # Caches and buffers of the fixes were not part of it.
     return None if row is None else Alternative.of(row, memory_bytes_per_node=None)

@@ -1,4 +1,4 @@
-"""The story of `compare --measure`: input functions of two runs launched again, in turns on one host."""
+"""The workflow of `compare --measure`: the input functions of two runs launched again, in turns on one host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def measured_in_turns(
     launcher: Launcher,
     progress: Callable[[str, float], None],
 ) -> tuple[Analysis, Analysis, int]:
-    """The runs with fresh launches in place of those that they hold, and how many rounds of them there was time for.
+    """Return the runs with fresh launches in place of those that they hold, and how many rounds of them there was time for.
 
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and both are marked `interrupted`.
 
@@ -39,7 +39,7 @@ def measured_in_turns(
     while len(chosen) > 1 and not layouts and 2 * shortest_round_s(chosen, launcher) > max_seconds:
         chosen = chosen[:-1]
     if not chosen:
-        raise UsageError("the runs have no launch in common that fits this host; say what to launch: --layouts 1x1x1,1x2x1")
+        raise UsageError("the runs have no launch in common that fits this host; name launches, for example --layouts 1x1x1,1x2x1")
     for layout in chosen:
         problem = misfit(layout, host)
         if problem is not None:
@@ -62,7 +62,10 @@ def measured_in_turns(
 
 
 def measured_rounds(sides: Sequence[Probing], layouts: Sequence[Layout], rounds: int, why: str) -> tuple[int, AnalyzerError | None]:
-    """How many whole rounds of fresh launches there was time for, and what stopped them; what was measured before that stands."""
+    """Return the number of whole rounds that there was time for, and the error that stopped them.
+
+    Earlier measurements stay valid.
+    """
     try:
         return sides[0].measure_rounds(layouts, rounds, why, *sides[1:]), None
     except LaunchError as error:  # the disk is full, no process can be started
@@ -72,6 +75,6 @@ def measured_rounds(sides: Sequence[Probing], layouts: Sequence[Layout], rounds:
 
 
 def _common(runs: tuple[Analysis, Analysis], host: Host) -> tuple[Layout, ...]:
-    """Launches on one node that both have measured whole and that fit this host, by rising size."""
+    """Return launches on one node that both have measured whole and that fit this host, by rising size."""
     pairs = [pair for pair in pairs_of(*runs) if pair.num_workers == pair.layout.tasks]
     return tuple(dict.fromkeys(pair.layout for pair in pairs if misfit(pair.layout, host) is None))

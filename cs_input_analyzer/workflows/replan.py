@@ -38,7 +38,7 @@ NOT_TRIED = f"{UNTRIED}: this run was planned from a saved one"
 
 
 def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | None) -> dict[str, Any]:
-    """The choices of a run with those that are made anew; what says the same in another way gives way to them."""
+    """Return the choices of a run with those that are made anew; what says the same in another way gives way to them."""
     kept = {name: getattr(run.options, name) for name in Options.__dataclass_fields__}
     fresh = Options()
     if any(choices.get(name) is not None for name in SOURCES.values()):
@@ -49,13 +49,13 @@ def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | 
 
 
 def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, declared: Cluster | None, path: str | None) -> Analysis:
-    """The run with the plan, the verdict and the findings that follow from the request's options.
+    """Return the run with the plan, the verdict and the findings that follow from the request's options.
 
     Args:
         request: the options as `with_choices` has them, and who plans; the demand and the cluster of the run.
         changed: fields of the options that were chosen anew.
         declared: a cluster given as such, in place of `Options.cluster`.
-        path: the file that the run was read from; None where there was none.
+        path: the file that the run was read from; None if there was none.
 
     Raises:
         UsageError: a demand or cluster that cannot be, or on which no launch of this pipeline can run; a run that holds too little.
@@ -100,7 +100,7 @@ def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, decla
 
 
 def _cluster(run: Analysis, options: Options, changed: Sequence[str], declared: Cluster | None) -> Cluster:
-    """The run's own, with the flags that are new; or the one that is named, beside the machine that measured."""
+    """Return the run's own, with the flags that are new; or the one that is named, beside the machine that measured."""
     if declared is None and "cluster" not in changed:
         declared = run.cluster
         kept = [name for name in OF_CLUSTER if name not in changed]
@@ -127,7 +127,7 @@ def _with_demand(request: Request, results: Results, *, is_new: bool) -> Request
 
 
 def _plan_with_fixes(request: Request, results: Results, fixes: Fixes | None) -> tuple[LaunchPlan | None, str | None]:
-    """The plan, with what the run's kept fixes would do to it where they were measured in workers of its size, or wider ones."""
+    """Return the plan, with the effect of the run's kept fixes if they were measured in workers at least as wide."""
     plan, no_plan = plan_or_why(request, results)
     if plan is None or fixes is None or not fixes.says_of(plan):
         return plan, no_plan
@@ -135,7 +135,7 @@ def _plan_with_fixes(request: Request, results: Results, fixes: Fixes | None) ->
 
 
 def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The findings with what the run tried of them: a fix that another plan changes was not."""
+    """Return the findings with what the run tried of them: a fix that another plan changes was not."""
     tried = {(one.code, one.op, one.source, one.edits): one for one in before}
     untried = prove.untried(findings, NOT_TRIED).findings
     return tuple(
@@ -147,7 +147,7 @@ def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tupl
 
 
 def _validation(validation: Validation | None, plan: LaunchPlan | None) -> Validation | None:
-    """The rows as they are; recommended is what this plan recommends."""
+    """Return the rows as they are; recommended is what this plan recommends."""
     if validation is None:
         return None
     layout = None if plan is None else plan.streaming

@@ -22,7 +22,7 @@ NOT_HERE = "source files are not run anew in your own process"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What `tune` did. `dataset` is the very one that was given where nothing gains; `why` says why nothing could be tried, if so.
+    """The result of `tune`. `dataset` is the given one if nothing gains; `why` says why nothing could be tried, if so.
 
     Measured in the caller's own process, with whatever else runs there: `isolation` is `none`, and no plan should rest on it.
     """

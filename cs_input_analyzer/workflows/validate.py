@@ -1,7 +1,7 @@
-"""The story after `analysis`: launches for real what a saved run predicts, and writes down how far off the prediction was.
+"""The workflow after `analyze`: launch the predictions of a saved run for real, and record their errors.
 
-Choose layouts that fit this host, the recommended one among them; launch all of them in rounds, in random order, so that none of
-them meets a quieter host than the others; set what each delivered beside what the run's own model says of it.
+Choose layouts that fit this host, the recommended one among them. Launch all of them in rounds, in random order, so
+that none meets an idler host than the others. Compare each delivered rate with the prediction of the run's own model.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Choice:
 
 
 def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
-    """The run with its `validation`, and with the launches behind it among the measurements (in place of earlier ones).
+    """Return the run with its `validation`, and with the launches behind it among the measurements (in place of earlier ones).
 
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and the validation marked `interrupted`.
 
@@ -103,7 +103,7 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
 
 
 def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
-    """One for each layout that was launched with all its workers at least once, in the order of the choice."""
+    """Return one row for each layout that was launched with all its workers at least once, in the order of the choice."""
     plan = trial.run.recommendation
     for layout in choice.layouts:
         is_all = plan is not None and layout == plan.streaming
@@ -121,7 +121,7 @@ def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Seq
 
 
 def delivered(measurement: Measurement, feed: Feed) -> Estimate | None:
-    """What one launch gave an accelerator that takes batches in this way; None unless every worker delivered.
+    """Return the rate that one launch gave an accelerator with this feed. Return None unless every worker delivered.
 
     `first-come`: the sum of the workers. `round-robin`: workers × the slowest, for which it waits.
     """
@@ -134,7 +134,7 @@ def delivered(measurement: Measurement, feed: Feed) -> Estimate | None:
 
 
 def pooled(launches: Sequence[Estimate]) -> Estimate:
-    """The mean over fresh launches of one layout; 90 %, `count` launches.
+    """Return the mean over fresh launches of one layout; 90 %, `count` launches.
 
     Two errors in quadrature: launches differ from each other (Student's t on their spread), and each was seen for a while only. Of
     one launch alone the first is not known and left out.
@@ -147,14 +147,16 @@ def pooled(launches: Sequence[Estimate]) -> Estimate:
 
 
 def _predicted(trial: Trial, model: CapacityModel, layout: Layout) -> Prediction:
-    """Every started task streams, so there is no chief."""
+    """Return the prediction of a launch. Every started task streams, so there is no chief."""
     feed = trial.run.options.feed
     return capacity.predict(model, _cluster(trial), layout, single_task_nodes=0, feed=feed, has_chief=False)
 
 
 def _cluster(trial: Trial) -> Cluster:
-    """This host as a cluster of one node, or the nodes like it that there are, with the storage that the run found under them. With
-    another processor than the run's it is a machine of unknown speed to the model."""
+    """Return this host as a cluster of one node, or the available nodes like it, with the storage of the run.
+
+    With another processor than the run's it is a machine of unknown speed to the model.
+    """
     cluster = this_host(trial.host)
     if trial.nodes > 1:
         theirs = trial.run.cluster
@@ -176,7 +178,7 @@ def _is_alike(trial: Trial) -> bool:
 
 
 def _given(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
-    """The layouts that were asked for. Raises UsageError naming one that cannot run here, and why."""
+    """Return the layouts that were asked for. Raise UsageError naming one that cannot run here, and why."""
     layouts = tuple(dict.fromkeys(trial.layouts))
     for layout in layouts:
         problem = _problem(trial, model, layout)
@@ -188,7 +190,7 @@ def _given(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
 
 
 def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
-    """The plan's workers of one node, or as many as fit this host, and the launches next to it that fit."""
+    """Return the plan's workers of one node, or as many as fit this host, and the launches next to it that fit."""
     plan = trial.run.recommendation
     if plan is None:
         raise UsageError("this run recommends no launch; say what to try with --layouts, for example --layouts 1x1x1,1x2x1")
@@ -216,13 +218,16 @@ def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> 
 
 
 def _streaming_part(plan: LaunchPlan, nodes: int) -> Layout:
-    """The tasks of the plan that stream, on as many of its nodes as there are here."""
+    """Return the tasks of the plan that stream, on as many of its nodes as there are here."""
     return replace(plan.streaming, nodes=min(nodes, plan.streaming.nodes))
 
 
 def _neighbours(base: Layout) -> Iterator[Layout]:
-    """One task or CPU fewer and more, half and twice the tasks with as many CPUs in all, and with as many each; one node fewer and
-    more."""
+    """Yield layouts around the plan.
+
+    They have one task or CPU fewer and more, half and twice the tasks with as many CPUs in all, and with as many each,
+    and one node fewer and more.
+    """
     tasks, cpus = base.tasks_per_node, base.cpus_per_task
     pairs = [(tasks - 1, cpus), (tasks + 1, cpus), (tasks, cpus + 1), (tasks, cpus - 1)]
     pairs += [(tasks // 2, cpus * 2), (tasks * 2, cpus // 2), (tasks // 2, cpus), (tasks * 2, cpus)]
@@ -235,7 +240,7 @@ def _neighbours(base: Layout) -> Iterator[Layout]:
 
 
 def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
-    """Why this host cannot launch a layout; None where it can."""
+    """Why this host cannot launch a layout; None if it can."""
     return misfit(layout, trial.host, trial.nodes) or _predicted(trial, model, layout).problem
 
 
@@ -243,8 +248,10 @@ def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
 
 
 def _model_of(run: Analysis) -> CapacityModel:
-    """The run's model, for launches that announce no more workers than they start: what the worker count of the plan does to a
-    worker's shard, and how far those shards differ, is not in them. Raises UsageError where there is none."""
+    """Return the run's model, for launches that announce no more workers than they start. Raise UsageError if there is none.
+
+    It leaves out the effect of the plan's worker count on a worker's shard, and the differences between those shards.
+    """
     if run.capacity is None or not run.capacity.points:
         raise UsageError(
             "this run holds no capacity model, so there is no prediction to compare with: it was written by an older version, or "
@@ -254,13 +261,13 @@ def _model_of(run: Analysis) -> CapacityModel:
 
 
 def _options(trial: Trial) -> Options:
-    """The run's own, with the cache in the state that its plan rests on."""
+    """Return the run's own, with the cache in the state that its plan rests on."""
     plan, options = trial.run.recommendation, trial.run.options
     return replace(options, max_seconds=trial.max_seconds, cache=options.cache if plan is None else plan.cache_state)
 
 
 def _differences(trial: Trial, results: Results) -> Iterator[str]:
-    """Where this is not what the run was measured on: its errors are then not those of the model alone."""
+    """Yield differences from the conditions of the run: with them, the errors are not those of the model alone."""
     run = trial.run
     facts = zip(machine_facts(run.host, run.tool), machine_facts(trial.host, trial.tool), strict=True)
     changed = [f"{name} {before}, now {after}" for (name, before), (_, after) in facts if before != after]
@@ -277,12 +284,12 @@ def _differences(trial: Trial, results: Results) -> Iterator[str]:
 
 
 def _shape(pipeline: PipelineGraph) -> tuple[object, ...]:
-    """What must be alike for two pipelines to cost the same, and does not depend on which files a worker reads."""
+    """Return the properties that must be equal for two pipelines to cost the same, whatever files a worker reads."""
     return pipeline.batch_size, tuple((op.kind, op.within) for op in pipeline.ops)
 
 
 def _cached_ratio(measurements: Sequence[Measurement], cache: str) -> float | None:
-    """In most launches: the first one may have filled the cache for those after it."""
+    """Return the share of cached files in most launches: the first one may have filled the cache for later ones."""
     known = [m.page_cache_ratio for m in measurements if m.cache_state == cache and m.page_cache_ratio is not None]
     return median(known) if known else None
 
@@ -290,7 +297,7 @@ def _cached_ratio(measurements: Sequence[Measurement], cache: str) -> float | No
 def _missing(
     trial: Trial, layouts: Sequence[Layout], measurements: Sequence[Measurement], stopped: AnalyzerError | None
 ) -> Iterator[str]:
-    """Layouts with fewer launches than asked for, and why; those alike together."""
+    """Yield layouts with fewer launches than asked for, and why; those with the same reason together."""
     ending = "interrupted" if isinstance(stopped, Interrupted) else f"ended early, {stopped}" if stopped else "the time was up"
     alike: dict[str, list[str]] = {}
     for layout in layouts:

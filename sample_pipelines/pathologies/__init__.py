@@ -20,7 +20,13 @@ __all__ = ["PATHOLOGIES", "Pathology", "target_of", "write_pathology"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pathology:
-    """`raises`: the code of the finding that it must raise. It reads the data of `sample`, or files of so many random `records`."""
+    """A sample with a planted fault.
+
+    Attributes:
+        raises: the code of the finding that it must raise.
+        sample: the sample whose data it reads, unless it has `records`.
+        records: the numbers of random records in files of its own.
+    """
 
     raises: str
     sample: str = "fc_mnist"
@@ -77,13 +83,13 @@ PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
 
 
 def target_of(name: str) -> str:
-    """What `analyze` takes: `module:function`."""
+    """Return the target for `analyze`: `module:function`."""
     plant = PATHOLOGIES[name]
     return f"{__name__}.{'digits' if plant.sample == 'fc_mnist' else 'pictures'}:{plant.function or name}"
 
 
 def write_pathology(name: str, directory: str | Path, *, scale: float = 0.1, seed: int = 0) -> Path:
-    """Writes the data of one pathology into `directory` and returns the params file that points at it.
+    """Write the data of one pathology into `directory` and returns the params file that points at it.
 
     `scale` and `seed` are those of `write_sample`; data of a pathology's own have one size.
 

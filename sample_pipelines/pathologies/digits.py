@@ -99,7 +99,7 @@ def shuffled_batches(train_input: Section) -> tf.data.Dataset:
 
 
 def repeat_then_shuffle(train_input: Section) -> tf.data.Dataset:
-    """Samples are repeated before they are shuffled, so that passes run into one another."""
+    """Samples are repeated before they are shuffled, so that passes overlap."""
     dataset = read(listed(train_input))
     dataset = dataset.repeat().shuffle(train_input["shuffle_buffer"], seed=train_input["shuffle_seed"])
     return digit_batches(dataset, train_input)
@@ -164,7 +164,7 @@ def open_batches(train_input: Section) -> tf.data.Dataset:
 
 
 def unknown_shape(train_input: Section) -> tf.data.Dataset:
-    """What is parsed has no shape that tf.data knows: nothing says how many pixels a record has."""
+    """Parsed records have no shape that tf.data knows: nothing says how many pixels a record has."""
 
     def decode(records: tf.Tensor) -> Pair:
         values = tf.io.decode_raw(records, tf.uint8)

@@ -209,7 +209,7 @@ def test_without_javascript_all_text_is_there(opened: Any) -> None:
         assert expected in text
     assert page.locator("#pipeline tbody tr").count() == len(run.pipeline.ops)
     page.locator("#rates summary").click()
-    assert page.locator("#supply table").is_visible()
+    assert page.locator("#rates table").is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

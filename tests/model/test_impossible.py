@@ -40,7 +40,7 @@ def test_what_python_hands_over_is_checked_too(choices: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["nodes", "tasks_per_node", "cpus_per_task"])
 @pytest.mark.parametrize("count", [0, -1, 1.5, "2", None])
 def test_a_launch_of_nothing_is_none(name: str, count: Any) -> None:
-    with pytest.raises(UsageError, match="is no launch"):
+    with pytest.raises(UsageError, match="invalid launch"):
         Layout(**{"nodes": 1, "tasks_per_node": 1, "cpus_per_task": 1, name: count})
 
 

@@ -109,7 +109,7 @@ ROWS: Rows = {
         ),
         *(
             (
-                says("warning", edits=(), after=None, fix=fix, lacks=lacks, message="404 B a sample, 204 B after"),
+                says("warning", edits=(), after=None, fix=fix, lacks=lacks, message="shrinks a sample from 404 B to 204 B"),
                 giving(*SINGLE, half=half),
             )
             for half, fix, lacks in [
@@ -180,7 +180,7 @@ ROWS: Rows = {
         ),
         (says("warning", fix="ensure_shape"), shaped((None,), ops=(MAP,))),
         (says(fix="make it dense"), shaped((32, 4), kind="sparse")),
-        (says(fix="what the Python function gives"), shaped((32, None), ops=(calling("EagerPyFunc"), BATCH))),
+        (says(fix="output of the Python function"), shaped((32, None), ops=(calling("EagerPyFunc"), BATCH))),
         (
             says("warning", op="short", fix="drop_remainder"),
             shaped((4, None), ops=(MAP, HALF_BATCH, batch())),

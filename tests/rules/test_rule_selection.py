@@ -85,7 +85,7 @@ def test_a_code_that_is_gone_is_taken_with_one_line_and_explained_as_gone(code: 
     for asked in (code, code.lower(), rules._GONE[code][0]):
         assert main(["explain", asked]) == 2
         said = capsys.readouterr().err.strip()
-        assert f"{code} is gone: " in said
+        assert f"{code} was removed: " in said
         assert "\n" not in said
     assert code not in CODES
 

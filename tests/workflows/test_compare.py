@@ -357,7 +357,7 @@ def test_what_others_had_of_the_cpus_is_no_change_of_the_pipeline() -> None:
     before = against(disturbed(500.0), loud)
     assert before.rates[0].ratio.estimate == pytest.approx(1, rel=0.01)
     assert [(doubt.name, doubt.old, doubt.new) for doubt in before.doubts] == [
-        ("what others had of the CPUs", "not recorded", "recorded")
+        ("CPU share of other programs", "not recorded", "recorded")
     ]
     # What is seen on hosts that were as quiet is not seen where one was not.
     assert against(quiet, disturbed(860.0, 0.0)).slower

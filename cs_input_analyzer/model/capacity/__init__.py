@@ -1,17 +1,17 @@
-"""How fast any launch streams: measurements of one host in, throughput of `nodes × tasks_per_node × cpus_per_task` out. Pure.
+"""The rate of any launch, `nodes × tasks_per_node × cpus_per_task`, from measurements of one host. Pure.
 
 The law is the bottleneck law of operational analysis (Denning & Buzen, "The operational analysis of queueing network models",
 ACM Computing Surveys 10(3), 1978): no system is faster than its slowest station, X <= min over stations. The stations of a launch:
 
-    workers            input workers × rate of one at `cpus_per_task`, times what neighbours on the node leave it
+    workers            input workers × rate of one at `cpus_per_task`, beside its neighbours on the node
     round-robin feed   input workers × the slowest of them: the accelerator takes batches in turn and waits for each
     worker ceilings    serial ops, the lock of Python, fixed parallelism, storage latency: they bound a worker of any CPUs
     CPUs, memory       CPU time and bytes through memory of each node
-    network, storage   each node's link in each direction, what one host gets from its file system, one ceiling for the cluster
+    network, storage   each node's link in each direction, the file system of one host, one ceiling for the cluster
 
-and three things that stop a launch outright: CPUs per node, memory per node, fewer files than workers.
+Three limits make a launch impossible: CPUs per node, memory per node, and fewer files than workers.
 
-`idle` takes away what others on the host did to the measurements, `fitting` makes the model from them, `rates`, `worker` and
+`idle` corrects the measurements for other programs on the host, `fitting` makes the model from them, `rates`, `worker` and
 `prediction` predict from it, `probes` names the layouts to measure, `scaling` finds the ceiling of a storage that several nodes
 share, and `assumptions` holds the names of limits and all numbers that were not measured.
 """

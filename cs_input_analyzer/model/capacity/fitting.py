@@ -32,15 +32,15 @@ def fit(
 ) -> CapacityModel:
     """Return the capacity model of one pipeline from probes of one host, at the rates of idle CPUs.
 
-    Launches that announced more workers than ran read only their shard, and give what that does to the rate. Of them those count
-    that had as many announced as the last, which is nearest to the plan. Runs of role `validate` and runs inside the user's process
-    never feed the model.
+    Launches that announced more workers than ran read only their shard, and show its effect on the rate. Only those
+    count that announced the number of the last one, which is nearest to the plan. Runs of role `validate` and runs
+    inside the user's process never feed the model.
 
     Args:
         host_cpus: CPUs of the measuring host that the workers could use.
-        earlier: what launches of earlier runs got of an idle host.
+        earlier: rates of launches of earlier runs over those on an idle host.
         is_virtual: the host is a virtual machine, whose neighbours no counter shows.
-        site_errors: how far predictions lay from launches of `validate` on this site, natural logarithms.
+        site_errors: errors of validated predictions on this site, natural logarithms.
 
     Raises:
         UsageError: no probe holds the rate of a worker that ran alone.
@@ -54,7 +54,7 @@ def fit(
         )
     probes = [*whole, *on_shards]
     slowest, slowest_shard = (min(map(_slowest_ratio, launches), default=1.0) for launches in (whole, on_shards))
-    alike = whole  # shards that are not alike say nothing of processes alike
+    alike = whole  # unequal shards show nothing about equal processes
     if slowest_shard >= UNEVEN_RATIO:
         alike, (whole, on_shards) = probes, _by_known_shapes(whole, on_shards)
     spreads = spreads_of(
@@ -66,7 +66,7 @@ def fit(
     )
     shard_ratio = _shard_ratio(_points(whole, spreads), on_shards, spreads, host_cpus)
     return CapacityModel(
-        # Shards that show no difference are more launches of the same kind, unless they are not alike.
+        # Shards that show no difference are more launches of the same kind, unless they are unequal.
         points=_points(alike if shard_ratio == SAME else whole, spreads),
         shard_ratio=shard_ratio,
         slowest_ratio=min(slowest, slowest_shard),
@@ -83,7 +83,7 @@ def fit(
 
 
 def _sizes(probes: Sequence[Measurement]) -> dict[str, Any]:
-    """Return the memory and the bytes of a sample, as far as workers told them."""
+    """Return the memory and the bytes of a sample, as reported by the workers."""
     workers = [worker for launch in probes for worker in launch.measured_workers]
     return {
         "private_bytes": max((worker.private_bytes or worker.peak_rss_bytes or 0 for worker in workers), default=0) or None,
@@ -98,9 +98,9 @@ def _has_rate(launch: Measurement) -> bool:
 
 
 def _whole_and_shards(launches: Sequence[Measurement]) -> tuple[list[Measurement], list[Measurement]]:
-    """Return launches whose workers read what a launch of their size reads, and those of shards of the planned launch.
+    """Return launches whose workers read the data of a launch of their size, and launches on shards of the planned launch.
 
-    A cache that only holds a shard was full in the latter alone: then they are all that is known of a worker.
+    A cache that holds only a shard was full in the latter alone. Then they are all that is known of a worker.
     """
     whole = [launch for launch in launches if launch.num_workers <= launch.layout.tasks]
     on_shards = [launch for launch in launches if launch.num_workers > launch.layout.tasks]
@@ -109,9 +109,9 @@ def _whole_and_shards(launches: Sequence[Measurement]) -> tuple[list[Measurement
 
 
 def _by_known_shapes(whole: Sequence[Measurement], on_shards: Sequence[Measurement]) -> tuple[list[Measurement], list[Measurement]]:
-    """Count launches of shards of a shape that nothing else has among the whole.
+    """Return the launches with those on shards moved to the whole ones, if no whole launch has their shape.
 
-    Beside what the line between other shapes says, an error of the line would pass for a difference of shards.
+    Otherwise an error of the line between other shapes would count as a difference of shards.
     """
     shapes = {_shape(launch) for launch in whole}
     known = [launch for launch in on_shards if _shape(launch) in shapes]
@@ -119,7 +119,7 @@ def _by_known_shapes(whole: Sequence[Measurement], on_shards: Sequence[Measureme
 
 
 def _shape(launch: Measurement) -> tuple[int, int]:
-    """Return how many workers ran, and their CPUs. A lost worker left its CPUs to the others, so those count that ran."""
+    """Return the number of workers that ran, and their CPUs. A lost worker left its CPUs to the others."""
     return len(launch.measured_workers), launch.layout.cpus_per_task
 
 
@@ -143,7 +143,10 @@ def _point(tasks: int, cpus: int, launches: Sequence[Measurement], spreads: Spre
 
 
 def _shard_ratio(points: Sequence[RatePoint], on_shards: Sequence[Measurement], spreads: Spreads, host_cpus: int) -> Estimate:
-    """Return the rate of workers on their shards over that on what the probes read; exactly 1 if none showed a difference."""
+    """Return the rate of workers on their shards over that of the probes.
+
+    Return exactly 1 if none showed a difference.
+    """
     if not on_shards:
         return SAME
     surface = Surface(points, host_cpus)
@@ -158,9 +161,9 @@ def _shard_ratio(points: Sequence[RatePoint], on_shards: Sequence[Measurement], 
 
 
 def _slowest_ratio(launch: Measurement) -> float:
-    """Return the slowest over the mean of workers that ran together, without the distance that windows alone would show; at most 1.
+    """Return the slowest over the mean rate of workers that ran together, without the noise of their windows; at most 1.
 
-    The deviation of the slowest is shrunk as that of all workers is: by what persists over what is seen.
+    The deviation of the slowest is shrunk by the lasting part of the variance of all workers.
     """
     known = [worker.samples_per_s for worker in launch.measured_workers if worker.samples_per_s is not None]
     rates = np.array([rate.estimate for rate in known])
@@ -178,6 +181,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def without_shards(model: CapacityModel) -> CapacityModel:
-    """Return the model of workers that read what the probes read."""
+    """Return the model of workers that read the data of the probes."""
     whole = model.whole_slowest_ratio
     return replace(model, shard_ratio=Estimate.exact(1.0), slowest_ratio=model.slowest_ratio if whole is None else whole)

@@ -1,7 +1,7 @@
-"""What workers would have delivered on CPUs that nobody else uses: the level that plans for exclusive nodes rest on. Pure.
+"""The rates of workers on idle CPUs, which plans for exclusive nodes rest on. Pure.
 
-Others had a share of a worker's CPUs (the kernel's own account). A worker that waits for its storage leaves others all they want,
-and loses nothing to them.
+Other programs used a share of a worker's CPUs (counted by the kernel). A worker that waits for its storage needs little
+CPU, and loses nothing to them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from cs_input_analyzer.model.estimates import NORMAL_95, from_log, total
 from cs_input_analyzer.records import Estimate, Layout, Measurement, WorkerResult, others_ratio
 
 MOST_TAKEN_RATIO = 0.9
-"""A worker that was left less says nothing of an idle host."""
+"""A worker with a smaller share of its CPUs shows nothing about an idle host."""
 
 
 def on_idle_cpus(launch: Measurement) -> Measurement:
-    """Return the launch at the rates that its workers would have had; as it is if nothing was seen."""
+    """Return the launch at the rates on idle CPUs. Return it unchanged if no other programs were seen."""
     workers = tuple(_worker(worker, launch.layout) for worker in launch.workers)
     rates = [worker.samples_per_s for worker in workers if worker.samples_per_s is not None]
     return launch if workers == launch.workers or not rates else replace(launch, workers=workers, samples_per_s=total(rates))
@@ -35,8 +35,8 @@ def _worker(worker: WorkerResult, layout: Layout) -> WorkerResult:
 def kept_ratio(worker: WorkerResult, layout: Layout) -> float:
     """Return the rate of a worker over that on idle CPUs (Amdahl's law).
 
-    The CPUs had to do with as much of its time as it used of what others left, and with no more than it ran, queued for a CPU, or
-    had one taken by the hypervisor.
+    The CPUs affect the part of its time in which it used the CPUs that were left. That part is at most the time it ran,
+    queued for a CPU, or lost one to the hypervisor.
     """
     rate, noise = worker.samples_per_s, worker.noise
     if rate is None or rate.estimate <= 0 or noise is None or not noise.others_ratio:
@@ -49,7 +49,10 @@ def kept_ratio(worker: WorkerResult, layout: Layout) -> float:
 
 
 def kept_logs(launches: Sequence[Measurement]) -> list[float]:
-    """Return the logarithms of what workers got of an idle host; empty if what others had was not recorded."""
+    """Return the logarithms of the workers' rates over those on an idle host.
+
+    Return nothing if other programs were not recorded.
+    """
     return [
         math.log(kept_ratio(worker, launch.layout))
         for launch in launches
@@ -59,10 +62,13 @@ def kept_logs(launches: Sequence[Measurement]) -> list[float]:
 
 
 def host_ratio(measured: Sequence[Measurement], earlier: Sequence[float]) -> Estimate:
-    """Return what launches on this host get of an idle one, now and at another hour; exactly 1 if nothing was seen.
+    """Return the rate of launches on this host over that on an idle one, now and at another hour.
+
+    Return exactly 1 if nothing was seen.
 
     Args:
-        earlier: what the launches of earlier runs got. A host that is quiet now may have been busy all day.
+        measured: the launches of this run.
+        earlier: the same ratios of earlier runs. A host that is idle now may have been busy all day.
     """
     logs = kept_logs(measured)
     if not logs:

@@ -1,4 +1,4 @@
-"""Any launch: the bottleneck law over everything that a sample passes, and what stops a launch outright."""
+"""The prediction of any launch: the bottleneck law over all resources of a sample, and the limits that make it impossible."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def dataset_bytes_per_node(files: FileSet, plan: LaunchPlan, *, is_sharded: bool) -> float:
-    """What the page cache of one node would have to hold: all files, or the share of those that its workers divide among them."""
+    """Return the bytes that the page cache of one node must hold: all files, or the share that its workers read."""
     return files.bytes * min(1.0, plan.tasks_per_node / plan.input_workers) if is_sharded else float(files.bytes)
 
 
@@ -64,12 +64,15 @@ class Rates(NamedTuple):
 
     @classmethod
     def of(cls, rate: Estimate) -> Rates:
+        """Return an estimate as arrays."""
         return cls(np.array(rate.estimate), np.array(rate.low), np.array(rate.high))
 
     def scaled(self, factor: npt.NDArray[np.floating[Any]] | float) -> Rates:
+        """Return the rates times a factor."""
         return Rates(self.estimate * factor, self.low * factor, self.high * factor)
 
     def capped(self, most: Rates) -> Rates:
+        """Return the rates, none above another one."""
         return Rates(*(np.minimum(mine, theirs) for mine, theirs in zip(self, most, strict=True)))
 
 
@@ -91,15 +94,17 @@ class Launches:
 
     @property
     def streaming_nodes(self) -> Ints:
+        """Return the nodes without single-task nodes."""
         return self.nodes - self.single_task_nodes
 
     @property
     def input_workers(self) -> Ints:
+        """Return the tasks that stream on all nodes."""
         return self.streaming_nodes * self.tasks - self._chief
 
     @property
     def on_one_node(self) -> Ints:
-        """Most tasks that stream on one node."""
+        """Return the most tasks that stream on one node."""
         return self.tasks - np.where(self.streaming_nodes == 1, self._chief, 0)
 
     @property
@@ -116,16 +121,18 @@ def predict(
     feed: Feed,
     has_chief: bool = True,
 ) -> Prediction:
-    """What `layout` would deliver on `cluster`, by the bottleneck law; the estimate never exceeds any of its `limits`.
+    """Return the rate of `layout` on `cluster` by the bottleneck law. The estimate never exceeds any of its `limits`.
+
+    A launch that cannot run has a `problem`, and delivers 0. Reads are assumed to come over the network from shared
+    storage, even if the page cache of a node could hold the files.
 
     Args:
+        model: the capacity model of the pipeline.
+        cluster, layout: the nodes, and the launch on them.
         single_task_nodes: nodes of the layout that run one task which does not stream (the chief, and its helpers).
         feed: `round-robin` waits for the slowest worker, `first-come` takes the sum.
         has_chief: whether one task of a launch without single-task nodes is the chief and does not stream. False describes a
             measurement, where every started task streams.
-
-    A launch that cannot run has a `problem`, and delivers 0. Reads are assumed to come over the network from shared storage, also
-    where the page cache of a node would hold the files.
     """
     numbers = (layout.nodes, layout.tasks_per_node, layout.cpus_per_task, single_task_nodes)
     nodes, tasks, cpus, single = (np.array(number) for number in numbers)
@@ -164,7 +171,7 @@ def predict(
 
 
 def supply(model: CapacityModel, cluster: Cluster, launches: Launches, worker: Rates, feed: Feed) -> Rates:
-    """What launches that can run deliver; `worker`: the rate of one of their workers, by `worker_rate`."""
+    """Return the rates of launches that can run. `worker` is the rate of one of their workers, by `worker_rate`."""
     workers = launches.input_workers
     slowest = slowest_ratio(model, launches.streaming_nodes, workers) if feed == "round-robin" else 1.0
     rate = _with_launch_noise(worker, model, launches.streaming_nodes, workers).scaled(workers * slowest)
@@ -174,12 +181,15 @@ def supply(model: CapacityModel, cluster: Cluster, launches: Launches, worker: R
 
 
 def memory_bytes(model: CapacityModel, tasks: int) -> int | None:
-    """Every task holds its private memory, the chief's too; what they share is there once per node."""
+    """Return the memory of a node: private memory for every task, the chief too, and shared memory once."""
     return None if model.private_bytes is None else tasks * model.private_bytes + (model.shared_bytes or 0)
 
 
 def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
-    """Whether more CPUs would speed a worker up: by the slope of the measured curve, or by utilization where there is no curve."""
+    """Return the limit of a worker: CPU if more CPUs would speed it up, else scaling.
+
+    The slope of the measured curve decides, or utilization if there is no curve.
+    """
     points = [point for point in model.points if point.tasks == 1]
     if len(points) == 1:
         cost = points[0].cpu_s_per_sample
@@ -193,27 +203,27 @@ def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
 
 
 def slowest_ratio(model: CapacityModel, nodes: Ints | int, workers: Ints | int) -> Floats:
-    """Return the slowest over the mean of `workers` workers on `nodes` nodes: what a feed in strict turns is left with.
+    """Return the slowest over the mean of `workers` workers on `nodes` nodes, for a feed in strict turns.
 
-    One waits for no other: 1. Of workers alike it is the expected minimum of so many draws of processes, and of as many draws of
-    nodes (Blom, "Statistical Estimates and Transformed Beta Variables", 1958). Where the largest and the smallest shard ran
-    together, it is not above what they showed.
+    A single worker waits for no other: 1. For equal workers it is the expected minimum of that number of draws of
+    processes, and of nodes (Blom, "Statistical Estimates and Transformed Beta Variables", 1958). If the largest and the
+    smallest shard ran together, it is at most their measured ratio.
     """
     logs = np.hypot(_expected_least(model.spread_ratio, workers), _expected_least(model.launch_spread_ratio, nodes))
     return np.where(np.asarray(workers) <= 1, 1.0, np.minimum(model.slowest_ratio, np.exp(-logs)))
 
 
 def _expected_least(spread: float, count: Ints | int) -> Floats:
-    """Return how far the least of so many normal draws lies below their mean."""
+    """Return how far the minimum of `count` normal draws lies below their mean."""
     several = np.maximum(count, 1)
     return np.where(several == 1, 0.0, spread * _normal_quantile((several - 0.375) / (several + 0.25)))
 
 
 def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Ints, workers: Ints) -> Rates:
-    """The interval is that of what one launch will show, not of a long-run mean: it is one draw of launches, and of processes. The
-    run that measured is one draw of runs, too.
+    """Return the rate with the interval of one launch, not of a long-run mean.
 
-    Processes of a node are correlated by their host; assumed is that hosts are independent of each other.
+    A launch is one draw of launches, and of processes; the run that measured is one draw of runs. Processes of a node
+    are correlated by their host; hosts are assumed to be independent.
     """
     launch = model.spread_ratio**2 / workers + model.launch_spread_ratio**2 / streaming_nodes
     noise = NORMAL_95 * np.sqrt(launch + model.run_spread_ratio**2)
@@ -223,14 +233,20 @@ def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Int
 
 
 def _streams(name: str, all_alike_per_s: float, slowest: float) -> list[Limit]:
-    """What the workers themselves deliver: it is an estimate with an interval, not a wall. `name`: what limits one of them."""
+    """Return the limits of the workers themselves, which are estimates with an interval.
+
+    `name` is the limit of one worker.
+    """
     if slowest >= UNEVEN_RATIO:
         return [Limit(name=name, samples_per_s=all_alike_per_s * slowest)]
     return [Limit(name=name, samples_per_s=all_alike_per_s), Limit(name=ROUND_ROBIN, samples_per_s=all_alike_per_s * slowest)]
 
 
 def _hard_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> list[tuple[str, Rates]]:
-    """Terms that no launch of this shape can pass, whatever its workers do. A storage's ceiling may have an interval."""
+    """Return the limits that no launch of this shape can pass, whatever its workers do.
+
+    A storage's ceiling may have an interval.
+    """
     limits = _node_limits(model, cluster, launches)
     read, storage = model.bytes_read_per_sample, cluster.measured_storage_bytes_per_s
     if storage is None and cluster.storage_bytes_per_s is not None:
@@ -241,10 +257,10 @@ def _hard_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> 
 
 
 def _node_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> list[tuple[str, Rates]]:
-    """What one node can do, times how many the launch keeps busy: the busiest node fills first, when the launch as a whole moves
-    `input_workers / on_one_node` times its rate.
+    """Return the limits of one node, times the number of nodes that the launch keeps busy.
 
-    Bytes in each direction of the link by itself (full duplex), and bytes through memory.
+    The busiest node fills first, when the launch as a whole moves `input_workers / on_one_node` times its rate. Each
+    direction of the link counts by itself (full duplex), and so do bytes through memory.
     """
     read, out = model.bytes_read_per_sample, model.bytes_out_per_sample
     link = cluster.network_bytes_per_s_per_node
@@ -267,7 +283,7 @@ def _problem(
     input_workers: int,
     memory: int | None,
 ) -> tuple[str, str] | None:
-    """What stops this launch (name of the resource, sentence), or None."""
+    """Return the reason why this launch cannot run (name of the resource, sentence). Return None if it can."""
     if layout.nodes > cluster.nodes:
         return NODES, f"needs {layout.nodes} nodes, the cluster has {cluster.nodes}"
     if layout.cpus_per_node > cluster.cpus_per_node:

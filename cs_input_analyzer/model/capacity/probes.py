@@ -1,4 +1,4 @@
-"""Which layouts to measure: a lone worker, the full node both ways, and what else may be the fastest of this host."""
+"""The layouts to measure: one worker, the full node in both shapes, and the layouts that may be the fastest on this host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cs_input_analyzer.model.capacity.prediction import predict
 from cs_input_analyzer.records import CapacityModel, Cluster, Layout
 
 WIDE_TASKS = 8
-"""The full node is measured with workers of one CPU, and with workers of so many."""
+"""The full node is measured with workers of one CPU, and with workers of this number."""
 
 
 def lone_probes(cluster: Cluster, cpu_budget: int) -> tuple[Layout, ...]:

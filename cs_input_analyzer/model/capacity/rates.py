@@ -1,6 +1,6 @@
 """The rate of one worker on a node: `r(cpus) × k(occupancy)`, from the launches of one host. Pure.
 
-A launch of T workers of c CPUs is one observation of the logarithm of the mean rate of its workers, on CPUs that nobody else uses:
+A launch of T workers of c CPUs is one observation of the logarithm of the mean rate of its workers, on idle CPUs:
 
     log rate = lone(c) + u · (full(c) - lone(c)) + launch + process,        u = log T / log(CPUs of the node / c)
 
@@ -54,14 +54,14 @@ def spreads_of(
     over_nodes: Sequence[Measurement] = (),
     site_errors: Sequence[float] = (),
 ) -> Spreads:
-    """Return how far processes and launches of one layout lie apart, each pooled over all layouts with what is assumed.
+    """Return the spread of processes, launches and host, each pooled over all layouts with the assumed spread.
 
     Args:
         launches: at the rates of an idle node.
-        others_ratio: the share of the CPUs that others had while they ran: what they disturb is not known exactly.
+        others_ratio: the share of the CPUs that other programs used; their effect is not known exactly.
         is_virtual: the host is a virtual machine, whose neighbours no counter shows.
-        over_nodes: launches over several nodes: how far these lie apart counts if it is more than what launches show.
-        site_errors: of predictions that were launched on this site, natural logarithms; they replace what is assumed of hosts.
+        over_nodes: launches over several nodes; their spread counts if it is larger than that of launches.
+        site_errors: natural logarithms of the errors of validated predictions on this site; they replace the assumed spread.
     """
     squares, degrees = 0.0, 0
     shapes: dict[tuple[int, int, int], list[LogRate]] = defaultdict(list)
@@ -196,7 +196,7 @@ class Surface:
         self.full = Curve(together) if together else self.lone
 
     def at(self, tasks: int, cpus: int, node_cpus: int) -> LogRate:
-        """Return the rate of one of `tasks` workers of `cpus` CPUs on a node of so many."""
+        """Return the rate of one of `tasks` workers of `cpus` CPUs on a node of `node_cpus` CPUs."""
         lone, share = self.lone.at(cpus), occupancy(tasks, cpus, node_cpus)
         if not share or not self.has_neighbours:
             return LogRate(lone.mean, lone.variance + (share * ASSUMED.shape) ** 2)

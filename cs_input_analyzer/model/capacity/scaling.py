@@ -1,4 +1,4 @@
-"""The same workers on one node, then on more: how the storage that they share holds out, and what it gives to all at once."""
+"""The same workers on one node, then on more: the share of the rate that each node keeps, and the ceiling of their storage."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from cs_input_analyzer.model.estimates import NORMAL_95, mean_of, product, quoti
 from cs_input_analyzer.records import CacheChoice, Estimate, Measurement, Scaling, ScalingPoint, WorkerResult
 from cs_input_analyzer.units import format_bytes_per_s, format_ratio
 
-# Nodes that keep at least this part of their rate scale; what the rest lose is looked into.
+# Nodes that keep at least this part of their rate scale; the loss of others is examined.
 SCALES_RATIO = 0.9
-# At least this part of the time that a sample takes longer must be waiting (not CPU, not the run queue) to be the storage's.
+# The storage is the cause if at least this part of a sample's extra time is waiting (not CPU, not the run queue).
 WAITED_SHARE_RATIO = 0.5
 
 
 def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scaling | None:
-    """The launches of one shape over different numbers of nodes; None without at least two such numbers.
+    """Return the launches of one shape over different numbers of nodes. Return None without at least two such numbers.
 
-    By the bottleneck law n nodes read n times what one does until they read what the storage gives. That ceiling is told only where
-    nodes did lose rate, and their workers spent the lost time waiting: what workers lose to each other's CPUs, or to a slow node,
-    is no ceiling of the storage.
+    By the bottleneck law n nodes read n times the rate of one until they reach the rate of the storage. A ceiling is
+    reported only if nodes did lose rate, and their workers spent the lost time waiting. A loss to busy CPUs or a slow
+    node is no ceiling of the storage.
 
     Args:
+        measurements: the launches.
         cache: launches whose files were in this state count.
     """
     alike = [m for m in measurements if m.cache_state == cache and m.isolation == "process" and m.role == "probe"]
@@ -51,7 +52,7 @@ def scaling_of(measurements: Sequence[Measurement], cache: CacheChoice) -> Scali
 
 
 def _widest_shape(measurements: Sequence[Measurement]) -> list[Measurement] | None:
-    """Those of the tasks and CPUs that ran on the most nodes, and on fewer."""
+    """Return the launches of the tasks and CPUs that ran on the most nodes, and on fewer."""
     shapes: dict[tuple[int, int], list[Measurement]] = defaultdict(list)
     for measurement in measurements:
         shapes[measurement.layout.tasks_per_node, measurement.layout.cpus_per_task].append(measurement)
@@ -79,7 +80,7 @@ def _point(nodes: int, launches: Sequence[Measurement]) -> ScalingPoint:
 
 
 def _wait_ratio(worker: WorkerResult, cpus: int) -> float | None:
-    """Share of its CPUs' time in which a worker neither ran nor queued for a CPU (utilization law: busy = X · D / m)."""
+    """Return share of its CPUs' time in which a worker neither ran nor queued for a CPU (utilization law: busy = X · D / m)."""
     queued = worker.noise.run_queue_wait_ratio if worker.noise is not None else None
     if worker.samples_per_s is None or worker.cpu_s_per_sample is None or queued is None:
         return None
@@ -87,7 +88,7 @@ def _wait_ratio(worker: WorkerResult, cpus: int) -> float | None:
 
 
 def _is_storage(points: Sequence[ScalingPoint], medians: Mapping[int, float]) -> bool:
-    """Whether most of the time that a sample takes longer is waiting, and all workers alike lost rate, not those of a slow node.
+    """Return whether the extra time of a sample is mostly waiting, and all workers lost rate, not only those of a slow node.
 
     Of T seconds that one worker takes for a sample it waits w·T; the rest it runs, or queues for a CPU.
     """

@@ -33,7 +33,7 @@ def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -
 
 
 def far_error_log(extrapolation: float) -> float:
-    """Return the error of a launch so many times beyond the probes: half of that of a shape between two of them."""
+    """Return the error of a launch beyond the probes: half of that of a shape between two of them."""
     return ASSUMED.shape / 2 * math.sqrt(max(math.log2(extrapolation), 0.0))
 
 
@@ -51,7 +51,10 @@ def worker_ceilings(model: CapacityModel, cluster: Cluster, tasks: int, cpus: in
 
 
 def _below(rate: Estimate, limits: Sequence[Limit]) -> Estimate:
-    """Return the rate at the lowest ceiling where it is above it, the interval no higher than ceilings may be off."""
+    """Return the rate, lowered to the lowest ceiling.
+
+    Its interval reaches no higher than the error of ceilings allows.
+    """
     most = min((limit.samples_per_s for limit in limits), default=math.inf)
     factor = min(1.0, most / rate.estimate) if rate.estimate > 0 else 1.0
     middle = min(rate.estimate, most)
@@ -60,7 +63,7 @@ def _below(rate: Estimate, limits: Sequence[Limit]) -> Estimate:
 
 
 def _extrapolation(model: CapacityModel, tasks: int, cpus: int) -> float:
-    """Return how far a launch lies beyond what was probed: in the CPUs of a worker, or in those that were in use at once."""
+    """Return the factor by which a launch lies beyond the probes: in the CPUs of a worker, or in those in use at once."""
     ratio = max(1.0, cpus / model.largest_cpus_probed, model.points[0].cpus / cpus)
     filled = max(min(point.tasks * point.cpus, model.host_cpus) for point in model.points)
     return max(ratio, tasks * cpus / max(filled, cpus))
@@ -106,8 +109,8 @@ def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> t
 def hardware_thread_ratio(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> float:
     """Return the speed of a busy CPU over one that has its core to itself, as a hardware thread is not a core.
 
-    1 while there are no more busy CPUs than cores, and where the probes paid for it already: they kept as large a share of their
-    host busy, and there, too, cores were shared.
+    Return 1 if there are at most as many busy CPUs as cores. Return 1, too, if the probes kept as large a share of
+    their host busy and shared its cores: then their rates include it.
     """
     # More tasks than CPUs wait for each other, which is another matter.
     busy = min(tasks * used_cpus(model, cpus), cluster.cpus_per_node)

@@ -160,7 +160,7 @@ def _storage_basis(problem: PlanningProblem, nodes: int) -> StorageBasis:
 
 
 def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
-    """What a launch delivers on CPUs that nobody else uses: only on the host that measured is that not what is planned with."""
+    """Return the rate of a launch on idle CPUs. It differs from the planned rate only on the host that measured."""
     if problem.cluster.source != THIS_HOST:
         return best.samples_per_s
     quiet = replace(problem.model, host_ratio=Estimate.exact(1.0))
@@ -170,13 +170,13 @@ def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
 def predict_current(
     model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options, current: Layout
 ) -> Prediction:
-    """What the launch in use today (`--current`) delivers. It runs, so the cluster has at least its nodes."""
+    """Return the rate of the launch in use today (`--current`). It runs, so the cluster has at least its nodes."""
     wide_enough = replace(cluster, nodes=max(cluster.nodes, current.nodes))
     return predicted_launch(model, consumption, wide_enough, options, current)
 
 
 def check_cluster(cluster: Cluster, options: Options) -> None:
-    """Raises UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
+    """Raise UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
     check_single_task_nodes(cluster, options)
     if streams_weights(None, options) and cluster.source != THIS_HOST and cluster.nodes <= STREAMING_SINGLE_TASK_NODES:
         raise UsageError(_too_few_to_stream(cluster))
@@ -185,7 +185,7 @@ def check_cluster(cluster: Cluster, options: Options) -> None:
 
 
 def check_single_task_nodes(cluster: Cluster, options: Options) -> None:
-    """Raises UsageError where more single-task nodes are asked for than can be beside one that streams."""
+    """Raise UsageError if the single-task nodes leave no node to stream."""
     single = options.single_task_nodes
     if single is not None and not 0 <= single < cluster.nodes:
         raise UsageError(
@@ -195,7 +195,7 @@ def check_single_task_nodes(cluster: Cluster, options: Options) -> None:
 
 
 def check_streaming_nodes(options: Options) -> None:
-    """Raises UsageError where fewer single-task nodes are asked for than weight streaming needs."""
+    """Raise UsageError for fewer single-task nodes than weight streaming needs."""
     asked = options.single_task_nodes
     if asked is not None and asked < STREAMING_SINGLE_TASK_NODES and streams_weights(None, options):
         raise UsageError(f"--single-task-nodes {asked}: weight streaming needs {STREAMING_SINGLE_TASK_NODES} at least")

@@ -1,5 +1,4 @@
-"""The launches around a plan, those on more and on fewer nodes; and in two sentences why it is this launch, and not one node fewer.
-Pure."""
+"""The launches around a plan, on more and on fewer nodes, and the reasons for the plan. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +14,10 @@ PER_NODE = "samples/s per node"
 
 
 def alternatives(problem: PlanningProblem, choice: Choice, today: Prediction | None) -> tuple[Alternative, ...]:
-    """The launch in use today, if any, then by nodes: what would be used on node counts around the plan's, and the smallest launch
-    on the plan's nodes that will do."""
+    """Return the launch in use today, if any, then launches on node counts around the plan's.
+
+    They include the smallest launch on the plan's nodes that meets the demand.
+    """
     plan, most = choice.best.layout, problem.cluster.nodes
     counts = {plan.nodes + step for step in (-2, -1, 1, 2)} | {2 * plan.nodes, most}
     found = [(nodes, on_nodes(problem, nodes)) for nodes in sorted(counts) if 1 <= nodes <= most]
@@ -47,7 +48,7 @@ def _alternative(problem: PlanningProblem, prediction: Prediction, limited_by: s
 
 
 def why(problem: PlanningProblem, choice: Choice) -> str:
-    """What decided, and why not one node fewer."""
+    """Return the deciding limit, and why one node fewer is not enough."""
     return f"{_decided(problem, choice)} {_fewer(problem, choice)}".strip()
 
 
@@ -66,7 +67,7 @@ def _decided(problem: PlanningProblem, choice: Choice) -> str:
 
 
 def _fewer(problem: PlanningProblem, choice: Choice) -> str:
-    """What one node fewer would do."""
+    """Return the rate of one node fewer, in words."""
     fewer = choice.best.layout.nodes - 1
     if fewer == 0:
         return ""

@@ -1,13 +1,12 @@
 """The table of all launches, tasks and CPUs per task x nodes, and the launch that is chosen from it. Pure.
 
-CPUs of a node are free where a launch has the node to itself, as the launch lines ask for: then there is one row for each number of
-tasks, which share all CPUs of the node, and tasks are taken from a ladder that a person would choose (1, 2, 4, 8 and the most that
-fit). A decision that weighs every CPU would follow every wobble of the measurement. On shared nodes, each pair of tasks and CPUs is
-a row, and the fewest CPUs win.
+The launch lines ask for whole nodes, so all CPUs of a node are free to use. Then there is one row for each number of tasks, which
+share all CPUs of the node. The numbers are those that a person would choose (1, 2, 4, 8 and the most that fit), because finer steps
+would follow the noise of the measurement. On shared nodes, each pair of tasks and CPUs is a row, and the fewest CPUs win.
 
-Only the columns that a question needs are worked out, each for all rows at once. In every row the rate rises with nodes, but where
-one worker, which waits for no other, becomes several: so the fewest nodes of each row are found by bisection over all rows
-together, in twenty columns for a million nodes. Only what is chosen is predicted in full.
+Only the columns that a question needs are computed, each for all rows at once. In every row the rate rises with nodes, except from
+one worker, which waits for no other, to several. So the fewest nodes of each row are found by bisection over all rows together, in
+twenty columns for a million nodes. Only the chosen launch is predicted in full.
 """
 
 from __future__ import annotations
@@ -35,15 +34,20 @@ KEPT = 0.8
 """The plan of an earlier run is kept while it feeds the accelerator at this probability."""
 
 EQUAL_RATIO, EQUAL_TASKS_RATIO = 0.999, 0.98
-"""Where no launch meets the demand, rates within 0.1 % of the best count as equal, and the one with fewer nodes wins; on these
+"""If no launch meets the demand, rates within 0.1 % of the best count as equal, and the one with fewer nodes wins; on these
 nodes those within 2 %, and the one with fewer tasks wins. More sureness than 2 % is not bought by tasks, either."""
 
 PER_NODE_LIMITS = (limits.MEMORY_BANDWIDTH, limits.HOST_STORAGE, limits.NETWORK_IN, limits.NETWORK_OUT)
-"""What a busy node lets through whoever streams on it."""
+"""The limits of a busy node, whatever streams on it."""
 
 
 class Choice(NamedTuple):
-    """`chance`: the probability that it reaches the target; None without one. `limited_by`: what to add for more."""
+    """A launch that may be chosen.
+
+    Attributes:
+        chance: the probability that it reaches the target; None without one.
+        limited_by: the resource to add for more.
+    """
 
     best: Prediction
     chance: float | None
@@ -51,6 +55,7 @@ class Choice(NamedTuple):
 
     @property
     def meets(self) -> bool | None:
+        """Return whether the launch meets the demand; None without a demand."""
         return None if self.chance is None else self.chance >= ENOUGH
 
 
@@ -82,7 +87,7 @@ def choose(problem: PlanningProblem) -> Choice | None:
 
 
 def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
-    """The launch to use on so many nodes, whether or not it will do; None where none runs."""
+    """Return the launch to use on `nodes` nodes, whether or not it meets the demand; None if none runs."""
     rates = rates_on(problem, nodes)
     runs = np.isfinite(rates.low)
     if not runs.any():
@@ -104,7 +109,7 @@ def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
 
 
 def tasks_that_feed(problem: PlanningProblem, nodes: int) -> tuple[int, int] | None:
-    """Return the fewest and the most tasks a node that feed the accelerator on so many nodes; None if none does."""
+    """Return the fewest and the most tasks per node that feed the accelerator on `nodes` nodes; None if none does."""
     if problem.needed is None:
         return None
     tasks = problem.tasks[_chances(problem, nodes) >= ENOUGH]
@@ -112,7 +117,7 @@ def tasks_that_feed(problem: PlanningProblem, nodes: int) -> tuple[int, int] | N
 
 
 def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
-    """The launch on so many nodes with the fewest tasks (on shared nodes: CPUs) that will do; None where none will."""
+    """Return the launch on `nodes` nodes with the fewest tasks (on shared nodes: CPUs) that meets the demand, or None."""
     if problem.needed is None:
         return None
     least = _least(problem, _chances(problem, nodes) >= ENOUGH)
@@ -120,7 +125,10 @@ def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
 
 
 def limit_on(problem: PlanningProblem, prediction: Prediction) -> str:
-    """What to add for more than this launch on as many nodes: where none is faster there, that may be files or memory."""
+    """Return the resource to add for more than this launch on as many nodes.
+
+    If none is faster there, it may be files or memory.
+    """
     nodes = prediction.layout.nodes
     lows = rates_on(problem, nodes).low
     if lows.max() * EQUAL_TASKS_RATIO > prediction.samples_per_s.low:
@@ -134,8 +142,11 @@ def limit_on(problem: PlanningProblem, prediction: Prediction) -> str:
 
 
 def _binding(problem: PlanningProblem, best: Prediction, fastest_of: Callable[[PlanningProblem], Prediction | None]) -> str:
-    """What to add for more than `best`, the fastest of its kind: the term of the law that binds, or the files or the memory without
-    whose limit another launch of that kind would be faster."""
+    """Return the resource to add for more than `best`, the fastest of its kind.
+
+    It is the binding term of the law, or the files or memory without whose limit another launch of that kind would be
+    faster.
+    """
     if best.limited_by == limits.STORAGE or best.limited_by in PER_NODE_LIMITS:
         return best.limited_by
     without_files = replace(problem, model=replace(problem.model, file_count=None))
@@ -150,7 +161,10 @@ def _binding(problem: PlanningProblem, best: Prediction, fastest_of: Callable[[P
 
 
 def rates_on(problem: PlanningProblem, nodes: Ints | int) -> Rates:
-    """Rates of all rows on so many nodes, which broadcast against shape [rows]; -inf, 0 and 0 where a launch cannot run."""
+    """Return the rates of all rows on `nodes` nodes, which broadcast against shape [rows].
+
+    A launch that cannot run has -inf, 0 and 0.
+    """
     launches = problem.launches(nodes)
     workers = launches.input_workers
     runs = (launches.nodes >= 1) & (launches.nodes <= problem.cluster.nodes) & (launches.streaming_nodes >= 1) & (workers >= 1)
@@ -172,7 +186,7 @@ def _chance(problem: PlanningProblem, prediction: Prediction) -> float:
 
 
 def _highest(problem: PlanningProblem, *, is_per_node: bool = False) -> Prediction | None:
-    """The launch with the highest low end, or low end per node; None where none runs.
+    """Return the launch with the highest low end, or low end per node; None if none runs.
 
     In each row the low end per node rises with nodes, as the share of those that do not stream shrinks, until a ceiling is hit or
     the slowest of many workers weighs more, and falls from there.
@@ -199,14 +213,14 @@ def _highest(problem: PlanningProblem, *, is_per_node: bool = False) -> Predicti
 
 
 def _first_of_best(problem: PlanningProblem, lows: Floats, wanted: Bools) -> int:
-    """The row with the fewest tasks of those wanted that are within some percent of the fastest of all, else of the fastest."""
+    """Return the row with the fewest tasks among the wanted rows within some percent of the fastest of all, else of the fastest."""
     good = lows >= EQUAL_TASKS_RATIO * lows.max()
     rows = np.flatnonzero(good & wanted) if (good & wanted).any() else np.flatnonzero(good)
     return int(min(rows, key=lambda row: (problem.tasks[row], problem.cpus[row])))
 
 
 def _least(problem: PlanningProblem, will_do: Bools) -> int | None:
-    """The row of those that will do with the fewest tasks, or, on shared nodes, the fewest CPUs."""
+    """Return the row with the fewest tasks that meets the demand, or, on shared nodes, the fewest CPUs."""
     rows = np.flatnonzero(will_do)
     size = problem.tasks * problem.cpus if problem.options.shared_nodes else problem.tasks
     return int(min(rows, key=lambda row: (size[row], problem.memory_bytes[row], problem.cpus[row]))) if len(rows) else None
@@ -224,12 +238,12 @@ def _predicted(problem: PlanningProblem, nodes: int, row: int) -> Prediction:
 
 
 def _columns(problem: PlanningProblem, nodes: Ints) -> Ints:
-    """One node, the first of several, and in each row `nodes`, shape [3, rows]: between the second and the third rates rise."""
+    """Return one node, the first of several, and in each row `nodes`, shape [3, rows]: between the second and third, rates rise."""
     return np.stack([np.full(nodes.shape, 1), np.full(nodes.shape, problem.first_nodes), nodes])
 
 
 def _fewest_nodes(problem: PlanningProblem, will_do: Callable[[Ints], Bools], most: Ints) -> Ints:
-    """In each row the fewest nodes, at most `most`, that will do; 0 where none will."""
+    """Return in each row the fewest nodes, at most `most`, that meet the demand; 0 if none do."""
     risen = _first_where(problem.first_nodes + 1, most, will_do)
     columns = _columns(problem, risen)
     reaches: Bools = will_do(columns) & (columns <= most)
@@ -238,8 +252,10 @@ def _fewest_nodes(problem: PlanningProblem, will_do: Callable[[Ints], Bools], mo
 
 
 def _first_where(first: int, last: Ints, holds: Callable[[Ints], Bools]) -> Ints:
-    """In each row the first number, from `first` to `last`, for which it holds, where it holds for all after the first; `last`, or
-    `first` where that is more, where it holds for none."""
+    """Return in each row the first number, from `first` to `last`, from which on the condition holds.
+
+    Return `last`, or `first` if that is more, in a row where it never holds.
+    """
     low, high = np.full(last.shape, first), np.maximum(last, first)
     while (low < high).any():
         middle = (low + high) // 2

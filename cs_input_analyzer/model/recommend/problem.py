@@ -1,4 +1,4 @@
-"""What is planned for, and which tasks and CPUs per task fit a node of the cluster."""
+"""The planning problem: the demand, the cluster, and the tasks and CPUs per task that fit a node."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STREAMING_SINGLE_TASK_NODES = 2
 """Weight streaming needs so many, at least (quickstart of R1.4: "at least two single task cpu nodes are required")."""
 
 
-# Fewer CPUs than a node has for each task are used where they were seen to be so much faster: threads that share an interpreter's
-# lock.
+# A worker gets fewer CPUs than its share of a node if it was measured to be faster by this factor with fewer. This happens with
+# threads that share an interpreter's lock.
 FASTER_RATIO = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanningProblem:
-    """What is planned for. Arrays have a place for each (tasks per node, CPUs per task) that is considered, shape [rows].
+    """The planning problem. Arrays have a place for each (tasks per node, CPUs per task) that is considered, shape [rows].
 
     Attributes:
         worker_rates: rates of one worker by how many stream on its node and their CPUs. Problems that differ in nothing that one
@@ -47,13 +47,15 @@ class PlanningProblem:
 
     @cached_property
     def needed(self) -> Estimate | None:
-        """What a launch must reach: the demand with headroom; None without a demand."""
+        """Return the rate that a launch must reach: the demand with headroom; None without a demand."""
         return None if self.consumption is None else needed_per_s(self.consumption, self.options.headroom_ratio)
 
     @cached_property
     def rows(self) -> tuple[Ints, Ints]:
-        """Tasks, and CPUs, that fit a node's CPUs and memory, no task with more CPUs than were probed. With nodes of its own a
-        launch gives all their CPUs to its tasks; on shared nodes, every pair is a row."""
+        """Return the tasks and CPUs that fit a node's CPUs and memory, no task with more CPUs than were probed.
+
+        With nodes of its own a launch gives all their CPUs to its tasks; on shared nodes, every pair is a row.
+        """
         model, cluster = self.model, self.cluster
         most, largest = cluster.cpus_per_node, min(model.largest_cpus_probed, cluster.cpus_per_node)
         if model.private_bytes:
@@ -67,7 +69,7 @@ class PlanningProblem:
         return np.array([tasks for tasks, _ in pairs], dtype=np.int64), np.array([cpus for _, cpus in pairs], dtype=np.int64)
 
     def _cpus_of(self, tasks: int, whole: int) -> int:
-        """All CPUs that a node has for each of its tasks, but where a worker of fewer that was probed is clearly faster."""
+        """Return all CPUs that a node has for each of its tasks, or fewer if a probed worker with fewer is clearly faster."""
         probed = {point.cpus for point in self.model.points if self.least_cpus <= point.cpus < whole}
         rates = {cpus: self._rate(tasks, cpus).estimate for cpus in sorted(probed)}
         faster = max(rates, key=lambda cpus: rates[cpus], default=whole)
@@ -75,25 +77,27 @@ class PlanningProblem:
 
     @property
     def tasks(self) -> Ints:
+        """Return the tasks of each row."""
         return self.rows[0]
 
     @property
     def cpus(self) -> Ints:
+        """Return the CPUs per task of each row."""
         return self.rows[1]
 
     @cached_property
     def memory_bytes(self) -> Ints:
-        """Memory per node; 0 where it is not known."""
+        """Return the memory per node; 0 if unknown."""
         return np.array([memory_bytes(self.model, int(tasks)) or 0 for tasks in self.tasks], dtype=np.int64)
 
     @property
     def first_nodes(self) -> int:
-        """The fewest nodes, from 2 up, that leave one to stream. One node is a case of its own: there the chief takes a task."""
+        """Return the fewest nodes, from 2 up, that leave one to stream. On one node the chief takes a task."""
         return max(2, single_task_nodes(2, self.consumption, self.options) + 1)
 
     @cached_property
     def last_nodes(self) -> Ints:
-        """The most nodes on which a launch can run: those of the cluster, and no more than there are files for."""
+        """Return the most nodes on which a launch can run: those of the cluster, and no more than there are files for."""
         files, single = self.model.file_count, single_task_nodes(2, self.consumption, self.options)
         if not self.model.is_sharded or files is None:
             return np.full(self.tasks.shape, self.cluster.nodes)
@@ -101,20 +105,23 @@ class PlanningProblem:
         return np.minimum(enough, self.cluster.nodes)
 
     def launches(self, nodes: Ints | int) -> Launches:
-        """The launches of all rows on so many nodes; `nodes` broadcasts against shape [rows]."""
+        """Return the launches of all rows on `nodes` nodes; `nodes` broadcasts against shape [rows]."""
         nodes = np.asarray(nodes)
         one, more = (single_task_nodes(count, self.consumption, self.options) for count in (1, 2))
         return Launches(nodes=nodes, tasks=self.tasks, cpus=self.cpus, single_task_nodes=np.where(nodes == 1, one, more))
 
     def rates_of_workers(self, launches: Launches) -> Rates:
-        """Rates of one worker of these launches; where the chief takes a task of the node, of a node with one task fewer."""
+        """Return the rates of one worker of these launches.
+
+        If the chief takes a task of the node, one task fewer streams there.
+        """
         beside_chief, whole = self._rates
         is_whole = launches.on_one_node == self.tasks
         return Rates(*(np.where(is_whole, one, other) for one, other in zip(whole, beside_chief, strict=True)))
 
     @cached_property
     def _rates(self) -> tuple[Rates, Rates]:
-        """With one task fewer that streams on the node than there are, and with all."""
+        """Return the rates with all tasks of the node streaming, or with one fewer."""
         found = []
         for fewer in (1, 0):
             rates = [self._rate(int(tasks) - fewer, int(cpus)) for tasks, cpus in zip(self.tasks, self.cpus, strict=True)]
@@ -132,6 +139,7 @@ class PlanningProblem:
 
 
 def predicted(problem: PlanningProblem, nodes: int, tasks: int, cpus: int) -> Prediction:
+    """Return the prediction of a launch for this problem."""
     layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
     return predicted_launch(problem.model, problem.consumption, problem.cluster, problem.options, layout)
 
@@ -139,7 +147,7 @@ def predicted(problem: PlanningProblem, nodes: int, tasks: int, cpus: int) -> Pr
 def predicted_launch(
     model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options, layout: Layout
 ) -> Prediction:
-    """What a launch delivers with as many single-task nodes as the options and the demand ask for."""
+    """Return the prediction of a launch with as many single-task nodes as the options and the demand ask for."""
     single = single_task_nodes(layout.nodes, consumption, options)
     return capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
 
@@ -154,6 +162,9 @@ def single_task_nodes(nodes: int, consumption: Consumption | None, options: Opti
 
 
 def streams_weights(consumption: Consumption | None, options: Options) -> bool:
-    """Whether the plan is for weight streaming: as the options agree, else as the demand says (in a run of before, or a test)."""
+    """Return whether the plan is for weight streaming: by the options, else by the demand.
+
+    Only runs of older versions and tests need the demand.
+    """
     mode = options.wafer_mode or (consumption.mode if consumption is not None else None)
     return mode == "weight_streaming"

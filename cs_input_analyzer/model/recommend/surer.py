@@ -13,7 +13,7 @@ from cs_input_analyzer.model.recommend.problem import PlanningProblem, predicted
 from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Layout, Surer
 
 LEAST_GAIN_RATIO = 0.01
-"""What narrows the half-width by less is not worth the line."""
+"""A term that narrows the half-width by less is not worth a line."""
 
 
 def surer(problem: PlanningProblem, layout: Layout) -> tuple[Surer, ...]:

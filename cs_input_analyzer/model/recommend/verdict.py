@@ -19,11 +19,11 @@ ENOUGH = 0.9
 """A launch feeds the accelerator where its supply reaches the demand with headroom at this probability."""
 
 WORTH_SAYING = 0.6
-"""Below this probability a statement is none: both intervals, or one of them, reach too far."""
+"""Below this probability no verdict is given: one interval or both are too wide."""
 
 MOST_OTHERS_RATIO = 0.3
 MOST_EXTRAPOLATION_RATIO = 10.0
-"""Where others had a larger share of the CPUs, or a launch lies farther beyond what was measured, the confidence is at most
+"""If other programs used a larger share of the CPUs, or a launch lies farther beyond the measurements, the confidence is at most
 `ENOUGH`: the intervals hold the known errors only."""
 
 LEAST_LOG_SPREAD = 1e-9
@@ -34,7 +34,7 @@ _erf = np.vectorize(math.erf, otypes=[float])
 
 
 def needed_per_s(consumption: Consumption, headroom_ratio: float) -> Estimate:
-    """What a supply must reach to feed the accelerator: the demand × (1 + headroom)."""
+    """Return the supply that feeds the accelerator: the demand × (1 + headroom)."""
     return consumption.samples_per_s.scaled(1 + headroom_ratio)
 
 
@@ -44,7 +44,7 @@ def chance(supply: Estimate, needed: Estimate) -> float:
 
 
 def chances(supply: Rates, needed: Estimate) -> npt.NDArray[np.float64]:
-    """P(supply >= needed) of rates side by side; 0 where nothing is supplied."""
+    """Return P(supply >= needed) of rates side by side; 0 for no supply."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.log(supply.estimate / needed.estimate)
         down = np.log(supply.estimate / np.maximum(supply.low, SMALLEST_LOW_RATIO * supply.estimate))
@@ -58,18 +58,18 @@ def chances(supply: Rates, needed: Estimate) -> npt.NDArray[np.float64]:
 
 
 def feeds(supply: Estimate, consumption: Consumption | None, headroom_ratio: float) -> bool | None:
-    """Whether a supply is enough for the demand with headroom; None without a demand."""
+    """Return whether a supply is enough for the demand with headroom; None without a demand."""
     return None if consumption is None else chance(supply, needed_per_s(consumption, headroom_ratio)) >= ENOUGH
 
 
 def judge(
     supply: Prediction | Estimate, consumption: Consumption | None, headroom_ratio: float
 ) -> tuple[VerdictName, float | None]:
-    """The verdict on a supply, and the probability of that statement; (`unknown`, None) where that is below 0.6, without a demand,
-    or for a launch that cannot run.
+    """Return the verdict on a supply, and the probability of that statement.
 
-    `input_bound` where the supply is below the demand at a probability of 0.9 or more, `accelerator_bound` where it reaches the
-    demand with headroom at that probability, else `balanced`.
+    `input_bound` if the supply is below the demand at a probability of 0.9 or more, `accelerator_bound` if it reaches
+    the demand with headroom at that probability, else `balanced`. Return (`unknown`, None) if the probability is below
+    0.6, without a demand, or for a launch that cannot run.
     """
     if consumption is None or (isinstance(supply, Prediction) and supply.problem is not None):
         return "unknown", None
@@ -83,7 +83,7 @@ def judge(
 
 
 def capped(confidence: float | None, others_ratio: float | None, extrapolation_ratio: float) -> float | None:
-    """Return the confidence that is told: at most `ENOUGH` where the measuring was disturbed, or the launch lies far beyond it.
+    """Return the reported confidence: at most `ENOUGH` if the measurement was disturbed, or the launch lies far beyond it.
 
     The verdict is that of the whole probability. Every verdict that needs `ENOUGH` still has it, so a cap changes none.
     """

@@ -1,4 +1,4 @@
-"""What the plan would be if one thing were different: each row is planned anew."""
+"""The plans for one changed assumption each: each row is planned anew."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ FIXES = "all fixes applied"
 
 
 def what_if(problem: PlanningProblem, choice: Choice, *, gain: Estimate | None, gain_cpus: int = 1) -> tuple[WhatIf, ...]:
-    """One row for each change that means something here.
+    """Return one row for each change that matters here.
 
     Args:
+        problem: the planning problem.
         gain: rate of one worker with all fixes over the rate without; None leaves that row out.
-        gain_cpus: CPUs of that worker. Where those of the plan have fewer, only workers of at least as many have the gain: a
+        gain_cpus: CPUs of that worker. If those of the plan have fewer, only workers of at least as many have the gain: a
             parallel map gains nothing on one CPU.
     """
     problem = replace(problem, kept=None)
@@ -35,7 +36,7 @@ def what_if(problem: PlanningProblem, choice: Choice, *, gain: Estimate | None, 
 
 
 def _one_more_node(problem: PlanningProblem, choice: Choice) -> Choice | None:
-    """What would be used on one node more than the plan's."""
+    """Return the launch on one node more than the plan's."""
     nodes = choice.best.layout.nodes + 1
     larger = replace(problem, cluster=replace(problem.cluster, nodes=max(problem.cluster.nodes, nodes)))
     best = on_nodes(larger, nodes)
@@ -53,7 +54,10 @@ def _changes(problem: PlanningProblem) -> Iterator[tuple[str, PlanningProblem]]:
 
 
 def _with_fixes(problem: PlanningProblem, choice: Choice, gain: Estimate, cpus: int) -> Choice | None:
-    """The launch with every worker `gain` times as fast; where the plan's have fewer CPUs than `cpus`, the better of the two."""
+    """Return the launch with every worker `gain` times as fast.
+
+    If the plan's workers have fewer CPUs than `cpus`, return the better of the two launches.
+    """
     model, planned = problem.model, choice.best.layout.cpus_per_task
     # The ratio for shards is where a factor on all workers goes.
     lifted = tuple(limit.scaled(gain.estimate) for limit in model.ceilings)
@@ -85,7 +89,7 @@ def _row(name: str, choice: Choice, found: Choice) -> WhatIf:
 
 
 def _note(choice: Choice, found: Choice) -> str:
-    """What changes against the plan: `8 nodes -> 5`, `meets the demand`, `low end +12 %`."""
+    """Return the change against the plan: `8 nodes -> 5`, `meets the demand`, `low end +12 %`."""
     before, after = choice.best, found.best
     old, new = before.layout, after.layout
     grown = after.samples_per_s.low / before.samples_per_s.low - 1

@@ -1,5 +1,5 @@
-"""What two runs differ in, part by part, and what of it is more than noise: the arithmetic behind `compare`. Pure.
+"""The differences between two runs, part by part, and which of them exceed noise: the arithmetic behind `compare`. Pure.
 
-`rates` finds the launches that belong together and has the law of what differs by chance; `costs` and `circumstances` apply it to
-the rest that a run holds.
+`rates` finds the launches that belong together and has the law of chance differences; `costs` and `circumstances` apply
+it to the other parts of a run.
 """

@@ -1,4 +1,4 @@
-"""What makes a comparison doubtful: differences beside the pipeline, and hosts that were not equally quiet."""
+"""Reasons to doubt a comparison: differences besides the pipeline, and hosts that were not equally idle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import format_count, format_ratio
 from cs_input_analyzer.workflows.changes.rates import Pair, disturbance_log, mean
 
-# Of a disturbance that makes a comparison less sure by less, nothing is said.
+# A disturbance that makes a comparison less sure by less is not reported.
 SAID_LOG = 0.02
 
 
@@ -31,7 +31,7 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
     sides = ([m for pair in pairs for m in pair.old], [m for pair in pairs for m in pair.new])
     is_known = [bool(kept_logs(side)) for side in sides]
     if is_known[0] != is_known[1]:
-        found += _unusual("what others had of the CPUs", [None if known else "not recorded" for known in is_known], "recorded")
+        found += _unusual("CPU share of other programs", [None if known else "not recorded" for known in is_known], "recorded")
     for pair in pairs:
         if disturbance_log(pair) > SAID_LOG:
             slowed = [format_ratio(1 - math.exp(mean(kept_logs(side)))) for side in (pair.old, pair.new)]
@@ -43,16 +43,16 @@ def doubts(old: Analysis, new: Analysis, pairs: Sequence[Pair]) -> tuple[Differe
 
 
 def _unusual(name: str, sides: Sequence[object], usual: str) -> list[Difference]:
-    """A row where either side is not as usual; what is, is falsy."""
+    """Return a row if either side is not as usual; a usual value is falsy."""
     old, new = (str(side or usual) for side in sides)
     return [Difference(name=name, old=old, new=new)] if any(sides) else []
 
 
 def counted_otherwise(old: Analysis, new: Analysis) -> tuple[str, str] | None:
-    """What each run counts, where one counts samples and the other elements, or both read the same batches as other numbers of
-    them: then their rates are of different things.
+    """Return the unit that each run counts, if the units differ. Return None if they are equal.
 
-    None where they count alike, or one does not say because it was saved before that was asked.
+    One may count samples and the other elements, or both may count the same batches as different numbers of samples.
+    Then their rates cannot be compared. Return None, too, if one was saved before the unit was recorded.
     """
     one, other = old.pipeline.samples_per_element, new.pipeline.samples_per_element
     if one is None or other is None:
@@ -68,7 +68,7 @@ def _batches(run: Analysis) -> tuple[object, ...]:
 
 
 def machine_facts(host: Host, tool: Tool) -> tuple[tuple[str, str], ...]:
-    """What must be alike for the same code to run as fast, by name."""
+    """Return the facts that must be equal for the same code to run as fast, by name."""
     return (
         ("host", host.hostname),
         ("CPU model", host.cpu_model or "unknown"),
@@ -97,7 +97,7 @@ def _circumstances(run: Analysis) -> tuple[tuple[str, str], ...]:
 
 
 def _params(text: str | None) -> str:
-    """The order of keys is no difference."""
+    """Return the order of keys is no difference."""
     try:
         return "none" if text is None else json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""CPU of ops, memory of workers and findings: what changed, beyond what processes alike differ by."""
+"""Changes in the CPU of ops, the memory of workers and the findings, beyond the differences of equal processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Both = tuple[float | None, float | None]
 
 
 def op_changes(old_run: Analysis, new_run: Analysis, pairs: Sequence[Pair]) -> tuple[OpChange, ...]:
-    """The process first, then the ops that either run has costs of, the costliest first; empty where a run has no profile.
+    """Return the process first, then the ops that either run has costs of, the costliest first; empty if a run has no profile.
 
     Costs depend on the CPUs of a worker: those of profiles of other layouts are shown, and not compared. An op of both pipelines
     may be without a row in one: what runs inside of others is not always seen.
@@ -84,7 +84,7 @@ def _row(
 
 
 def _noise_s(both: Both, spread: Spread, t: float, unsure_s: float, busy: float) -> float | None:
-    """How far the two may lie apart by chance."""
+    """Return how far the two may lie apart by chance."""
     old, new = both
     if old is None or new is None:
         return None
@@ -98,7 +98,7 @@ def _cost_s(op: OpCost | None) -> float | None:
 
 
 def memory_changes(pairs: Sequence[Pair]) -> tuple[MemoryChange, ...]:
-    """A row for each layout and worker count, whatever states of the cache it was measured in."""
+    """Return a row for each layout and worker count, whatever states of the cache it was measured in."""
     rows: dict[tuple[Layout, int], MemoryChange] = {}
     for pair in pairs:
         old, new = _private_bytes(pair.old), _private_bytes(pair.new)
@@ -113,12 +113,15 @@ def memory_changes(pairs: Sequence[Pair]) -> tuple[MemoryChange, ...]:
 
 
 def _private_bytes(launches: Sequence[Measurement]) -> int | None:
-    """Of the worker that holds most."""
+    """Return the private memory of the worker that holds most."""
     return max((w.private_bytes for launch in launches for w in launch.workers if w.private_bytes is not None), default=None)
 
 
 def finding_changes(old: Sequence[Finding], new: Sequence[Finding]) -> tuple[FindingChange, ...]:
-    """By code and op, whatever their numbers say; of several alike, as many as are more. New ones first."""
+    """Return the findings that only one run has, by code and op, whatever their numbers. New ones come first.
+
+    Of several equal findings, as many count as one run has more.
+    """
     appeared = (FindingChange(change="new", finding=finding) for finding in _beyond(old, new))
     vanished = (FindingChange(change="gone", finding=finding) for finding in _beyond(new, old))
     return (*appeared, *vanished)

@@ -1,17 +1,18 @@
-"""Rates of launches that both runs measured: which belong together, ratios, and which of them are more than noise.
+"""Rates of launches that both runs measured: which belong together, their ratios, and which of them exceed noise.
 
-A launch is the unit, not a worker: workers of one launch share what disturbs it. With v the variance of launches alike (`Spread`),
+A launch is the unit, not a worker, because workers of one launch share their disturbances. With v the variance of equal
+launches (`Spread`),
 
     ln(new / old) ± t · √(v · (1/n_old + 1/n_new) + 2 · RUN_SPREAD_RATIO² + w²)
 
-where w is how differently the hosts were busy with other work (`disturbance_log`), and t is Student's, 90 % for all rows together:
-of comparisons of equal runs one in ten, at most, names a change in any row. A rate that was measured once has n = 1, and the same
-law.
+where w is the difference between the hosts' other work (`disturbance_log`), and t is Student's, 90 % for all rows
+together: at most one in ten comparisons of equal runs names a change in any row. A rate that was measured once has n =
+1, and the same law.
 
-Rates are those of idle hosts (`model.capacity.idle`), so that what others did in one of the runs is no change; how far the two were
-disturbed differently widens the interval. v is pooled over all groups of launches alike that both runs hold. For
-when few were seen, the error of each and an assumption are mixed in; that may only widen. Runs of release 0.1 do not hold what
-others had of the CPUs: `circumstances` names that.
+Rates are those of idle hosts (`model.capacity.idle`), so the effect of other programs is no change; a difference
+between the disturbances widens the interval. v is pooled over all groups of equal launches that both runs hold. If
+there are few, the error of each and an assumption are mixed in, which may only widen it. Runs of release 0.1 do not
+record other programs: `circumstances` names that.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class Pair:
 
 
 def pairs_of(old: Analysis, new: Analysis) -> tuple[Pair, ...]:
-    """Launches of the same layout and worker count, by state of the page cache where both runs have one in common; by rising size.
+    """Return launches of the same layout, worker count and state of the page cache, by rising size.
 
-    Without a state in common it is the first that each run measured: `circumstances` names it.
+    If the runs share no state, use the first that each run measured: `circumstances` names it.
     """
     before, after = _by_key(old), _by_key(new)
     found = []
@@ -58,31 +59,35 @@ def pairs_of(old: Analysis, new: Analysis) -> tuple[Pair, ...]:
 
 
 def _on_idle_cpus(pair: Pair) -> Pair:
-    """Return both sides at the rates of an idle host; as they are if one of the runs does not hold what others had."""
+    """Return both sides at the rates of an idle host.
+
+    Return them unchanged if one run does not record other programs.
+    """
     if not kept_logs(pair.old) or not kept_logs(pair.new):
         return pair
     return replace(pair, old=tuple(map(on_idle_cpus, pair.old)), new=tuple(map(on_idle_cpus, pair.new)))
 
 
 def not_compared(old: Analysis, new: Analysis) -> tuple[str, ...]:
-    """Launches that only one of the runs has measured, a sentence each."""
+    """Return launches that only one of the runs has measured, a sentence each."""
     before, after = _by_key(old), _by_key(new)
     sides = (("old", before.keys() - after.keys()), ("new", after.keys() - before.keys()))
     return tuple(f"{_words(key)}: measured in the {which} run only" for which, keys in sides for key in sorted(keys, key=_order))
 
 
 def launches_in_words(run: Analysis) -> str:
+    """Return the launches of a run in words."""
     return ", ".join(_words(key) for key in sorted(_by_key(run), key=_order)) or "nothing"
 
 
 def rate_of(launch: Measurement) -> Estimate | None:
-    """Of all its workers together; None where there is none that a logarithm can be taken of."""
+    """Return the rate of all its workers together; None if it has no logarithm."""
     rate = launch.samples_per_s
     return rate if rate is not None and rate.estimate > 0 else None
 
 
 def _by_key(run: Analysis) -> dict[Key, list[Measurement]]:
-    """Those that delivered; launches that lost a worker only where there is no whole one."""
+    """Return the launches that delivered; those that lost a worker only if there is no whole one."""
     found: dict[Key, list[Measurement]] = {}
     for launch in run.measurements:
         if rate_of(launch) is not None and launch.isolation == "process":
@@ -106,12 +111,12 @@ def _words(key: Key) -> str:
 
 # --- what differs by chance ------------------------------------------------------------------------------------------
 
-# Assumption: fresh launches alike differ by so much (one standard deviation), which is worth so many observations. More, and
-# lighter, than the capacity model assumes: who compares must not cry wolf on a host that nothing is known of. On simulated launches
+# Assumption: equal fresh launches differ by this much (one standard deviation); it counts as this many observations. It is larger,
+# and weighs less, than in the capacity model: a comparison must not raise false alarms on an unknown host. On simulated launches
 # that differ by 0.3 to 15 %, two or three on a side, this called equal runs different in 0 to 11 comparisons of a hundred.
 SPREAD_RATIO, SPREAD_WEIGHT = 0.05, 2
-# Assumption: the same code on the same quiet host, minutes or days apart, differs by so much (one standard deviation) in what holds
-# for a whole run: clock, neighbours, where files lie.
+# Assumption: the same code on the same idle host, minutes or days apart, differs by this much (one standard deviation) in the
+# conditions of a whole run: clock, neighbours, place of the files.
 RUN_SPREAD_RATIO = 0.02
 
 
@@ -128,7 +133,7 @@ class Spread:
 
 
 def pooled(groups: Iterable[Sequence[float]], error_variance: float) -> Spread:
-    """Of logarithms, alike within each group; `error_variance` is the mean square of their own errors."""
+    """Return the spread of logarithms around the mean of their group; `error_variance` is the mean square of their own errors."""
     squares, degrees = 0.0, 0
     for group in groups:
         if group:
@@ -141,7 +146,7 @@ def pooled(groups: Iterable[Sequence[float]], error_variance: float) -> Spread:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Of at least one; of large numbers, too."""
+    """Return the mean of at least one number; large numbers do not overflow."""
     return math.fsum(value / len(values) for value in values)
 
 
@@ -155,10 +160,11 @@ def disturbance_log(pair: Pair) -> float:
 
 
 def rate_changes(pairs: Sequence[Pair], *, are_in_turns: bool = False) -> tuple[tuple[RateChange, ...], float]:
-    """A row for each pair, of at least one, and the spread (relative standard deviation of launches alike) that they rest on.
+    """Return a row for each pair, and the spread behind them (relative standard deviation of equal launches).
 
     Args:
-        are_in_turns: the launches of both sides took turns on one host: nothing holds for one of them only.
+        pairs: launches of both runs, at least one.
+        are_in_turns: the launches of both sides took turns on one host, so all conditions are common.
     """
     groups = [_logs(side) for pair in pairs for side in (pair.old, pair.new)]
     rates = [rate for pair in pairs for launch in (*pair.old, *pair.new) if (rate := rate_of(launch)) is not None]

@@ -1,5 +1,5 @@
-"""The measuring side of one analysis: which launches ran, what the seconds went to, what did not fit the budget.
+"""The measuring side of one analysis: the launches that ran, the time they took, and those that did not fit the budget.
 
-`probing` runs launches (`launches` says what one is for) within the time that `seconds` grants; `results` keeps what they gave and
-answers for it; `failures` makes the error where no launch gave a rate.
+`probing` runs launches (`launches` names their purpose) within the time that `seconds` grants. `results` keeps their
+results and answers questions about them. `failures` makes the error if no launch gave a rate.
 """

@@ -1,4 +1,4 @@
-"""The error that the user reads where no launch gave a single rate."""
+"""The error that the user reads if no launch gave a rate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 
 
 def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = False) -> AnalyzerError:
-    """The error for the user when no worker gave a single rate; `is_script`: of a script, which makes its params itself."""
+    """Return the error for the user when no worker gave a single rate; `is_script`: of a script, which makes its params itself."""
     if failure.stage == "load":
         return TargetError(failure.message)
     if failure.stage == NOT_ISOLATED:
@@ -97,7 +97,10 @@ def _where(details: str) -> str:
 
 
 def _of_store(message: str) -> str | None:
-    """What the user can do where the data are in an object store that could not be read; None where it is something else."""
+    """Return the remedy if the data are in an object store that could not be read.
+
+    Return None if the cause is something else.
+    """
     if (scheme := _NO_SCHEME.search(message)) is not None:
         name = scheme.group(2) or f"{scheme.group(1)}://…"
         return (

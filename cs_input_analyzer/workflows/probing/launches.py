@@ -14,8 +14,7 @@ BEGIN_RATIOS = (0.5, 0.9, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """A launch to run: its layout, the worker count to announce, which of those workers to start, what it is to show, and in which
-    round of launches it is."""
+    """A launch to run: its layout, the announced worker count, the workers to start, its purpose, and its round."""
 
     layout: Layout
     num_workers: int
@@ -25,12 +24,12 @@ class LaunchRequest:
 
     @property
     def begin_ratio(self) -> float:
-        """The share of their lists of files at which its workers begin."""
+        """Return the share of their lists of files at which its workers begin."""
         return BEGIN_RATIOS[self.round_number % len(BEGIN_RATIOS)]
 
 
 def probe_of(layout: Layout, why: str = "") -> LaunchRequest:
-    """A launch of which all workers run; of a first probe the layout says why."""
+    """Return a launch of which all workers run; of a first probe the layout says why."""
     if not why and layout.tasks > 1:
         why = "what workers leave each other"
     elif not why:
@@ -39,7 +38,7 @@ def probe_of(layout: Layout, why: str = "") -> LaunchRequest:
 
 
 def misfit(layout: Layout, host: Host, nodes: int = 1) -> str | None:
-    """Why so many nodes like this host cannot launch a layout; None where they can."""
+    """Return why that number of nodes like this host cannot launch a layout; None if they can."""
     if layout.nodes > nodes:
         have = "this host is one" if nodes == 1 else f"there are {nodes} here"
         return f"spans {layout.nodes} nodes, and {have}"
@@ -49,7 +48,7 @@ def misfit(layout: Layout, host: Host, nodes: int = 1) -> str | None:
 
 
 def scaling_nodes(most: int) -> tuple[int, ...]:
-    """How many nodes to measure on, the most telling number first: all, one, then powers of two downwards."""
+    """Return the numbers of nodes to measure on, the most informative first: all, one, then powers of two downwards."""
     between = [1 << power for power in range(1, most.bit_length()) if 1 << power < most]
     return tuple(dict.fromkeys([most, 1, *reversed(between)]))
 

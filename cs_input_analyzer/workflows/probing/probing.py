@@ -27,10 +27,10 @@ from cs_input_analyzer.workflows.probing.seconds import (
     shortest_round_s,
 )
 
-# A worker holds about half a GiB before it does anything; so many may wait side by side in this share of the free memory.
+# A worker holds about half a GiB before it does anything; waiting workers may take this share of the free memory.
 WORKER_RSS_BYTES = 600 * 2**20
 WAITING_SHARE_RATIO = 0.6
-# A launch that fills a node may take so much of its free memory.
+# A launch that fills a node may take this share of its free memory.
 FULL_SHARE_RATIO = 0.9
 # Launches that are only there because they may beat the ones that were measured.
 MOST_NEXT_PROBES = 3
@@ -81,12 +81,13 @@ class Probing:
         self._run_all([probe_of(layout) for layout in order])
 
     def measure_rounds(self, layouts: Sequence[Layout], rounds: int, why: str, other: Probing | None = None) -> int:
-        """Rounds of fresh processes, each layout once in each, in an order drawn anew; as many whole ones as there is time for, of
-        which the number is returned.
+        """Run rounds of fresh processes, each layout once in each, in a new random order. Return the number of whole rounds.
 
-        Every launch announces as many workers as it starts. Windows are as long in the first round as in the last.
+        There are as many rounds as there is time for. Every launch announces as many workers as it starts. Windows are
+        as long in the first round as in the last.
 
         Args:
+            layouts: the launches of a round.
             other: takes its turn in each round, too, before or after.
         """
         sides = [self] if other is None else [self, other]
@@ -122,7 +123,7 @@ class Probing:
         return max(1, most)
 
     def measure_next_probes(self, cluster: Cluster) -> None:
-        """One after the other, the layouts that may be faster than all that were measured, as far as the model predicts."""
+        """Measure the layouts that may be faster than all measured ones, one after the other, as far as the model predicts."""
         for _ in range(MOST_NEXT_PROBES):
             layout = capacity.next_probe(self.results.fit(), cluster, self.results.cpu_budget, self._most_tasks(cluster))
             if layout is None:
@@ -134,9 +135,9 @@ class Probing:
                 return
 
     def turn_cold(self, plan: LaunchPlan, cluster: Cluster) -> bool:
-        """Measures again with cold files where a node of the plan cannot keep its part of the dataset in memory.
+        """Measure again with cold files if a node of the plan cannot keep its part of the dataset in memory.
 
-        False where that is not so, or the user chose what the cache should hold, or there is no time for it.
+        Return False if it can, if the user chose the state of the cache, or if there is no time.
         """
         files = self.results.pipeline.files if self.results.pipeline else None
         if self._options.cache != "as-is" or self.results.cache == "cold" or files is None:
@@ -152,10 +153,10 @@ class Probing:
         return True
 
     def measure_storage(self) -> None:
-        """Looks at the file system under the pipeline, without TensorFlow, for a small part of the time that is left.
+        """Look at the file system under the pipeline, without TensorFlow, for a small part of the remaining time.
 
-        Where workers run on other nodes, what this machine draws from it says nothing of them: it is not read then. Nor is it where
-        there is no time; what it is, and what the readers alone gave, is recorded all the same.
+        It is not read if workers run on other nodes, because this machine's reads show nothing about theirs. It is not
+        read if there is no time, either. Its type, and the rate of the readers alone, are recorded all the same.
         """
         paths = [path for path, _ in self.results.files]
         files = self.results.pipeline.files if self.results.pipeline else None
@@ -195,8 +196,10 @@ class Probing:
             self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source)
 
     def measure_round(self, plan: LaunchPlan, cluster: Cluster) -> bool:
-        """Measures a node of the plan once more, on other files, with the planned worker count announced. Returns False if there is
-        no time."""
+        """Measure a node of the plan once more, on other files, with the planned worker count announced.
+
+        Return False without time.
+        """
         tasks = max(
             1,
             min(plan.input_workers, plan.tasks_per_node, self.results.cpu_budget // plan.cpus_per_task, self._most_tasks(cluster)),
@@ -212,9 +215,10 @@ class Probing:
         return self._run_all([LaunchRequest(layout, plan.input_workers, indices, why, self._rounds)])
 
     def measure_nodes(self, plan: LaunchPlan) -> None:
-        """The plan's workers on all nodes that there are, on one, and then on numbers between: what shared storage gives each.
+        """Measure the plan's workers on all nodes, on one, and then on numbers between, for the rate of the shared storage.
 
-        All and one come up by themselves: they tell most, and importing TensorFlow in the workers of all numbers may take the time.
+        All and one start together: they tell most, and importing TensorFlow in the workers of all numbers may take the
+        time.
         """
         cpus = min(plan.cpus_per_task, self.results.cpu_budget)
         tasks = max(1, min(plan.tasks_per_node, self.results.cpu_budget // cpus))
@@ -226,7 +230,7 @@ class Probing:
                 self._run_all([probe_of(layout, "how the storage that nodes share holds out") for layout in missing])
 
     def measure_fixes(self, candidates: Sequence[Candidate], layout: Layout, texts: Mapping[str, str]) -> LaunchResult | None:
-        """Try fixes side by side in one fresh worker, in the time that is left. Return None where that is too little.
+        """Try fixes side by side in one fresh worker, in the time that is left. Return None if that is too little.
 
         What it samples feeds no model. `texts`: the user's files by path, which the candidates change.
         """
@@ -255,8 +259,10 @@ class Probing:
     # --- launches -------------------------------------------------------------------------------------------------------------
 
     def _run_all(self, order: Sequence[LaunchRequest], longest_s: float = math.inf) -> bool:
-        """Runs launches in this order; their workers import TensorFlow side by side, as far as memory allows. False if all
-        failed. No window is longer than `longest_s`."""
+        """Run launches in this order. Return False if all failed.
+
+        Their workers import TensorFlow side by side, as far as memory allows. No window is longer than `longest_s`.
+        """
         waiting: dict[int, LaunchHandle] = {}
         workers = 0
         if self.results.measurements:
@@ -335,7 +341,7 @@ class Probing:
         return self.seconds.look_s if self._role == "probe" and layout.tasks == 1 and is_new else 0.0
 
     def _work(self, **of_this_launch: Any) -> WorkPlan:
-        """What workers are to do: what is alike in all launches of this run, and what is of this one."""
+        """Return the work of the workers: the common part of all launches of this run, and the part of this one."""
         options = self._options
         return WorkPlan(
             target=self._target,
@@ -350,7 +356,7 @@ class Probing:
         )
 
     def _report(self, what: str) -> None:
-        """What runs now, and the rate that was measured last."""
+        """Report the running launch, and the last measured rate."""
         found = self.results
         last = next((one for one in reversed(found.measurements) if one.samples_per_s is not None), None)
         if last is not None and last.samples_per_s is not None:

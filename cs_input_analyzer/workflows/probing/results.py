@@ -1,4 +1,4 @@
-"""What the launches of one analysis gave so far, and what that says: a model, whether a plan was measured, what to show of it."""
+"""The results of one analysis so far, and the answers from them: the model, the confirmation of a plan, the launch to show."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Results:
 
     @classmethod
     def of(cls, run: Analysis) -> Results:
-        """What a saved run holds. One that was saved before there was a capacity model gets that of its measurements."""
+        """Return the results of a saved run. A run without a capacity model gets that of its measurements."""
         results = cls(run.options, run.host)
         results.measurements = [m for m in run.measurements if m.role == "probe"]
         results.pipeline, results.storage = run.pipeline, run.storage
@@ -71,7 +71,7 @@ class Results:
         return results
 
     def keep(self, launched: LaunchResult) -> None:
-        """What a launch gave."""
+        """Keep the result of a launch."""
         self.measurements.append(launched.measurement)
         self.source_samples_per_s = self.source_samples_per_s or launched.source_samples_per_s
         # Some functions shard only among several.
@@ -83,25 +83,30 @@ class Results:
 
     @property
     def has_rate(self) -> bool:
-        """Whether any launch delivered one."""
+        """Return whether any launch delivered one."""
         return any(measurement.samples_per_s for measurement in self.measurements)
 
     @property
     def alike(self) -> list[Measurement]:
-        """Measurements with the page cache in the state that the plan rests on; those of first passes that were still filling a
-        `cache` only where no worker that ran alone was seen with a full one."""
+        """Return measurements with the page cache in the state that the plan rests on.
+
+        First passes that were still filling a `cache` count only if no single worker was seen with a full one.
+        """
         alike = [m for m in self.measurements if m.cache_state == self.cache]
         full = [m for m in alike if not m.is_filling_cache]
         return full if any(m.layout.tasks == 1 and m.measured_workers for m in full) else alike
 
     @property
     def slowest_gap_s(self) -> float:
-        """Seconds from batch to batch of the slowest worker so far; 0 where none delivered."""
+        """Return the batch gap of the slowest worker so far; 0 if none delivered."""
         return max((1 / w.batches_per_s for m in self.measurements for w in m.measured_workers if w.batches_per_s), default=0.0)
 
     @property
     def is_sharded(self) -> bool:
-        """Whether files are dealt out: a `shard` divides their list, or a worker of several saw fewer files than a lone one."""
+        """Return whether files are dealt out to the workers.
+
+        Then a `shard` divides their list, or one of several workers saw fewer files than a single one.
+        """
         assert self.pipeline is not None
         if self._saw_shard or self.pipeline.files is None:
             return self._saw_shard
@@ -111,21 +116,26 @@ class Results:
     # --- the model ------------------------------------------------------------------------------------------------------------
 
     def fit(self) -> CapacityModel:
-        """The capacity model of all that was measured so far, without the ceilings of the stations; fitted once for each state."""
+        """Return the capacity model of all measurements so far, without the ceilings of the stations.
+
+        It is fitted once for each state.
+        """
         state = (len(self.measurements), self.cache, self.storage)
         if self._fitted is None or self._fitted[0] != state:
             self._fitted = state, self._fit()
         return self._fitted[1]
 
     def model(self) -> CapacityModel:
-        """The capacity model with what CPUs cannot lift: one for the plan, the verdict and the saved run, so that a launch has one
-        rate wherever it is shown."""
+        """Return the capacity model with the ceilings that CPUs cannot lift.
+
+        The plan, the verdict and the saved run share one model, so that a launch has one rate everywhere.
+        """
         if self._saved_model is not None:
             return self._saved_model
         return replace(self.fit(), ceilings=self._ceilings(), host_threads_per_core=self.host.threads_per_core)
 
     def _ceilings(self) -> tuple[Limit, ...]:
-        """The ceilings of the worker that the stations are of."""
+        """Return the ceilings of the worker that the stations are of."""
         found = self.widest()
         if found is None or self.pipeline is None:
             return ()
@@ -135,7 +145,7 @@ class Results:
         return bottlenecks.ceilings(self.pipeline, *found, idle, storage=self.storage, measurements=self.alike)
 
     def stations(self) -> tuple[Station, ...]:
-        """What limits a lone worker of the most CPUs; empty where none was measured."""
+        """Return the stations of a single worker with the most CPUs; nothing if none was measured."""
         if self._saved_stations is not None:
             return self._saved_stations
         found = self.widest()
@@ -170,9 +180,9 @@ class Results:
         )
 
     def _host_read_bytes_per_s(self) -> float | None:
-        """What the file system gives this host: the most that cold reads, or cold launches, drew together.
+        """Return the rate of the file system for this host: the highest rate of cold reads, or of cold launches together.
 
-        None where the files came out of memory, and where the most streams that were tried still drew more than any fewer.
+        Return None if the files came out of memory, or if the most streams still drew more than fewer ones.
         """
         drawn = {r.streams: r.bytes_per_s for r in self.storage.reads if r.cache_state == "cold"} if self.storage else {}
         if self.cache != "cold" or not drawn or bottlenecks.is_growing(drawn):
@@ -180,7 +190,7 @@ class Results:
         return max(*drawn.values(), *(_bytes_per_s(m) for m in self.alike), 0.0)
 
     def scaling(self) -> Scaling | None:
-        """What launches over several nodes said of the storage; None where there were none."""
+        """Return the storage's behaviour in launches over several nodes; None if there were none."""
         return capacity.scaling_of(self.measurements, self.cache)
 
     # --- a plan ---------------------------------------------------------------------------------------------------------------
@@ -198,8 +208,10 @@ class Results:
         return shapes.count((tasks, cpus))
 
     def confirmation(self, plan: LaunchPlan) -> int | None:
-        """The measurement of planned workers whose announced count is the plan's, or the nearest within a tenth of it: the last
-        measurements may still move a plan by a worker or two, which changes no shard."""
+        """Return the measurement of planned workers whose announced count is the plan's, or the nearest within a tenth of it.
+
+        The last measurements may still move a plan by a worker or two, which changes no shard.
+        """
         usable = self.alike
         alike = [
             (abs(math.log(m.num_workers / plan.input_workers)), index)
@@ -212,9 +224,9 @@ class Results:
     # --- what to show ---------------------------------------------------------------------------------------------------------
 
     def profile_of(self, cpus: int | None) -> Profile | None:
-        """Return where the CPU of one worker went: of this size where that ran, else the last.
+        """Return the CPU costs of one worker: of this size if it ran, else the last.
 
-        A worker that was alone comes before others. One whose parts ran alone, too, comes before its replicates without that.
+        A worker that ran alone comes first. A worker whose parts ran alone, too, comes before its replicates.
         """
 
         def rank(profile: Profile) -> tuple[bool, bool, bool]:
@@ -230,6 +242,6 @@ class Results:
 
 
 def _bytes_per_s(measurement: Measurement) -> float:
-    """What the workers of a launch read together; 0 of those of which that is not known."""
+    """Return the combined read rate of the workers of a launch; 0 for workers whose rate is unknown."""
     workers = measurement.measured_workers
     return sum(w.samples_per_s.estimate * w.bytes_read_per_sample for w in workers if w.samples_per_s and w.bytes_read_per_sample)

@@ -1,4 +1,4 @@
-"""The time of one analysis: what it went to, what is left, how long a window may be, and what did not fit."""
+"""The time of one analysis: its parts, the rest, the length of a window, and the measurements that did not fit."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ LAUNCH_OVERHEAD_S = 1.5
 # The first launch also runs the readers alone, and after it the storage is looked at.
 FIRST_EXTRA_S = 3.0
 MIN_WINDOW_S = 1.0
-# A rate of fewer batches may be that of what lay in the buffers. (16 workers of an eighth of a CPU each, two batches a second,
-# in a window of one second: 2.5 times their rate; why was not looked at batch by batch.)
+# A rate of fewer batches may show the content of the buffers. (16 workers of an eighth of a CPU each, two batches a second,
+# in a window of one second: 2.5 times their rate.)
 LEAST_BATCHES = 8
 # The storage by itself gets at most this much, and this share of the time that is left.
 STORAGE_S = 3.0
 STORAGE_SHARE_RATIO = 0.1
-# Parts of the pipeline that run alone, where snapshots left CPU that belongs to no op: at most so long, and this share of all.
+# If snapshots left CPU that belongs to no op, parts of the pipeline run alone: at most this long, and this share of all.
 LOOK_S, LOOK_SHARE_RATIO = 6.0, 0.1
-# Windows of later rounds are as short as a comparison allows: more processes say more than longer windows of few.
+# Windows of later rounds are as short as a comparison allows: more processes tell more than longer windows.
 ROUND_WINDOW_S = 2.5
-# Fixes side by side: less says nothing, more would add little.
+# Time of fixes side by side: less shows nothing, more adds little.
 LEAST_FIXES_S = 8.0
 LONGEST_FIXES_S = 36.0
-# Kept back for them from the beginning, until it is known that no rule proposes any. More where that is too little for one, but no
-# more than the larger share, which is also that of `tune`: fixes are all that it is for.
+# The share that is reserved for fixes from the beginning, until no rule proposes any. If it is too little for one fix, it grows
+# up to the larger share. `tune` has a share of its own, because fixes are its purpose.
 FIXES_SHARE_RATIO = 0.25
 MOST_FIXES_SHARE_RATIO = 1 / 3
 TUNING_SHARE_RATIO = 0.4
 # A time that is asked for is a multiple of this.
 ROUND_S = 10.0
-# Launches before them end so much later than they were to.
+# Launches before the fixes end later than planned by this much.
 LATE_S = 3.0
 # Sampling before them, only because a worker begins with it.
 FIXES_WINDOW_S = 0.5
@@ -62,12 +62,12 @@ class Seconds:
 
     @property
     def deadline_s(self) -> float:
-        """Of everything, on the launcher's clock."""
+        """Return the deadline of the whole run, on the launcher's clock."""
         return self._began_s + self._starting_s + self._total_s
 
     @property
     def probes_deadline_s(self) -> float:
-        """Of everything but fixes, on the launcher's clock."""
+        """Return the deadline of everything except fixes, on the launcher's clock."""
         return self.deadline_s - self._kept_s
 
     @property
@@ -92,11 +92,12 @@ class Seconds:
 
     @property
     def least_s(self) -> float:
-        """With less time left nothing useful can be measured any more."""
+        """Return the least time in which something useful can be measured."""
         return LAUNCH_OVERHEAD_S + self._launcher.starting_s(1) + MIN_WINDOW_S
 
     @property
     def spent_ratio(self) -> float:
+        """Return the share of the time that is spent."""
         return min(1.0, (self._launcher.now_s() - self._began_s - self._starting_s) / self._total_s)
 
     def has_started(self, seconds: float) -> None:
@@ -104,7 +105,7 @@ class Seconds:
         self._starting_s += seconds
 
     def keep_for_fixes(self) -> None:
-        """End everything else early enough from now on for trying fixes, where the whole budget allows that."""
+        """End everything else early enough from now on for trying fixes, if the whole budget allows that."""
         kept_s = max(self._share_ratio * self._total_s, self._least_fixes_s)
         if self._wants_fixes and kept_s <= self._most_share_ratio * self._total_s:
             self._kept_s = kept_s
@@ -124,12 +125,13 @@ class Seconds:
         return ROUND_S * math.ceil(max(needed_s, self._total_s + 1) / ROUND_S)
 
     def window_s(self, launches_left: int, import_s: float, longest_s: float, *, slowest_gap_s: float, is_first: bool) -> float:
-        """An equal share of the time that is left, keeping back what one more round would need; longer budgets, longer windows, and
-        for slow batches as long as some of them take.
+        """Return an equal share of the remaining time, with a reserve for one more round.
+
+        Longer budgets give longer windows; slow batches get as long as some of them take.
 
         Args:
-            import_s: what the launch takes to come up.
-            slowest_gap_s: from batch to batch, of the slowest worker that was seen; 0 where none was.
+            import_s: start time of the launch.
+            slowest_gap_s: batch gap of the slowest worker so far; 0 if there was none.
             is_first: nothing was measured yet.
         """
         some_batches_s = min(LEAST_BATCHES * slowest_gap_s, self._total_s / 6)
@@ -138,18 +140,19 @@ class Seconds:
         return min(longest_s, max(MIN_WINDOW_S, (self.left_s - kept_s) / launches_left - LAUNCH_OVERHEAD_S))
 
     def suffice_for(self, what: str, more_s: float = 0.0) -> bool:
-        """Whether a launch that takes `more_s` longer than the shortest has time; notes what it was for where it has not."""
+        """Return whether a launch that takes `more_s` longer than the shortest has time; note its purpose if it has not."""
         if self.left_s < self.least_s + more_s:
             self.leave_out(what)
             return False
         return True
 
     def leave_out(self, what: str) -> None:
-        """Notes something that could not be measured or planned; once."""
+        """Note something that could not be measured or planned; once."""
         if what not in self._not_measured:
             self._not_measured.append(what)
 
     def budget(self) -> Budget:
+        """Return the seconds that each part took."""
         return Budget(
             import_s=self._starting_s,
             transient_s=self.transient_s,
@@ -171,13 +174,13 @@ class Seconds:
 
 
 def shortest_round_s(layouts: Sequence[Layout], launcher: Launcher) -> float:
-    """Seconds that a round of these layouts takes at least."""
+    """Return the seconds that a round of these layouts takes at least."""
     starting_s = launcher.starting_s(sum(layout.tasks for layout in layouts))
     return starting_s + len(layouts) * (LAUNCH_OVERHEAD_S + MIN_WINDOW_S)
 
 
 def check_round(layouts: Sequence[Layout], launcher: Launcher, max_seconds: float, sides: int = 1) -> None:
-    """Raises UsageError where there is no time for one round of each of the `sides`."""
+    """Raise UsageError if there is no time for one round of each of the `sides`."""
     workers, needed_s = sum(layout.tasks for layout in layouts), sides * shortest_round_s(layouts, launcher)
     if needed_s > max_seconds:
         of = "both" if sides > 1 else "these layouts"
