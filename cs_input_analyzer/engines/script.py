@@ -180,7 +180,7 @@ def _nothing_found(
         why = f" ({ended['why']})" if ended["why"] else ""
         return InputFunctionError(f"{what} ended without taking data{why}{about}; the search looks for: {LOOKED_FOR}", printed)
     if ending.killed_for == "deadline":
-        message = f"{what} hung: it had taken no data after {seconds:.0f} s; a longer --start-timeout allows more"
+        message = f"{what} hung: it had taken no data after {seconds:.0f} s; --start-timeout allows more"
         # The stack lists the innermost frame first. Keep the user's frames, outermost first.
         frames = re.findall(r'^  File "([^"]+)", line (\d+) in (.+)$', hung, re.MULTILINE)
         lines = [f'  File "{path}", line {line}, in {name}' for path, line, name in reversed(frames) if is_users_own(path)]

@@ -106,7 +106,7 @@ class WorkerStarter:
         deadline_s = time.monotonic() + start_timeout_s
         while self.forks is None:
             if time.monotonic() > deadline_s:
-                raise LaunchError(f"TensorFlow was not imported within {start_timeout_s:g} s; a longer --start-timeout allows more")
+                raise LaunchError(f"TensorFlow was not imported within {start_timeout_s:g} s; --start-timeout allows more")
             self._receive(timeout_s=0.5)
 
     def start(
