@@ -59,7 +59,11 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Hold the present memory in bytes: of this process and its descendants only, shared with others, the proportional part of both, and the peak of RSS."""
+    """Hold the present memory in bytes.
+
+    It has the memory of this process and its descendants only, the memory that others share, the proportional part of both, and the
+    peak of RSS.
+    """
 
     private_bytes: int | None
     shared_bytes: int | None
