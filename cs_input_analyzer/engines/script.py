@@ -178,7 +178,7 @@ def _nothing_found(
         return InputFunctionError(f"{what} takes no tf.data input: {'; '.join(refused)}{about}")
     if ended is not None:
         why = f" ({ended['why']})" if ended["why"] else ""
-        return InputFunctionError(f"{what} ended without taking data{why}{about}; the search looks for: {LOOKED_FOR}", printed)
+        return InputFunctionError(f"{what} ended without taking data{why}{about}; looked for: {LOOKED_FOR}", printed)
     if ending.killed_for == "deadline":
         message = f"{what} hung: it had taken no data after {seconds:.0f} s; --start-timeout allows more"
         # The stack lists the innermost frame first. Keep the user's frames, outermost first.

@@ -44,8 +44,7 @@ def samples_per_element_of(
         seen: shapes of the tensors of the first element, in the order of the spec. Without them, open dimensions of the spec are
             taken to agree with the ops.
         said: decides.
-        params_sizes: decide only if the graph leaves several readings and one is among these.
-        demand_size: likewise.
+        params_sizes: like `demand_size`, used only if the graph leaves several readings and one is among these.
     """
     if said is not None:
         return SamplesPerElement(value=said, source="--samples-per-element")
@@ -82,10 +81,8 @@ def is_open(spec: Sequence[Component]) -> bool:
 
 
 def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
-    """Return the op that made batches of the samples which leave the pipeline, or reach an op; None for single samples.
-
-    A batch of one window is usually a sample of several steps, and no batch of samples.
-    """
+    """Return the op that made batches of the samples which leave the pipeline, or reach an op; None for single samples."""
+    # A batch of one window is usually a sample of several steps, and no batch of samples.
     element = leaving(ops) if reaching is None else Walk.over(ops).passing[reaching.name][0]
     return element.batches[-1] if element.batches else None
 
@@ -129,10 +126,7 @@ def check_demand(found: SamplesPerElement, batch_size: int | None, *, has_demand
 
 
 def element_sentence(found: SamplesPerElement, batch_size: int | None = None) -> str:
-    """Return a sentence on the samples of one element and the reason.
-
-    `batch_size`: samples of a step, which may be several elements.
-    """
+    """Return a sentence on the samples of one element and the reason. `batch_size`: samples of a step."""
     if found.is_unknown:
         return f"samples per element unknown: rates are of elements ({found.source}); --samples-per-element N says it"
     if not found.value:
@@ -158,12 +152,7 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decision:
-    """Decide the count of an element that has layers.
-
-    Attributes:
-        shapes: of the spec, or of the first element if it `is_seen`.
-        full: names of the layers that are never smaller.
-    """
+    """Decide the count of an element that has layers. `full`: names of the layers that are never smaller."""
 
     element: Element
     spec: Sequence[Component]
