@@ -34,7 +34,7 @@ LEAST_FREE_RATIO = 0.1
 MESSAGE_LIMIT = 500
 MEMORY_CHECK = 32
 _PYTHON = "; its Python code may give something else each time it is called"
-_OTHER_TURNS = "the two take turns between their files in different ways, and the order that comes of it is promised"
+_OTHER_TURNS = "the two take turns between their files in different ways, and the order of the original is promised"
 
 
 _Pair = tuple[difference.Pipeline, difference.Pipeline]
@@ -92,8 +92,8 @@ def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_
         return _refused(read.failure, read.elements)
     if not read.difference:
         if read.elements < (1 if read.is_whole else LEAST_ELEMENTS):
-            few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} came to be compared"
-            return _refused(few if read.is_whole else f"{few} in the time there was", read.elements)
+            few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} could be compared"
+            return _refused(few if read.is_whole else f"{few} in the available time", read.elements)
         if _stands_for_the_rest(read, pipelines):
             what = "a whole pass" if read.is_whole else "the first ones"
             known = int(original.cardinality())  # negative without an end, or if TensorFlow does not know
@@ -149,7 +149,7 @@ def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float,
         if not _stands_for_the_rest(read, pipelines):
             return _refused(_OTHER_TURNS, total)
     if pass_elements == 0:
-        return _refused("no element came to be compared")
+        return _refused("no element could be compared")
     return Proof(status="proven", reason="two whole passes, in order", elements=total, of=total, pass_elements=pass_elements)
 
 

@@ -52,9 +52,7 @@ class Forms:
             # Ops are counted by method: with another number of them, those of `base` may have other names.
             counts = [Counter(_method(op.name) for op in ops_of(graph_def_of(one))) for one in (self.dataset, base)]
             moved = next((edit.op for edit in edits if counts[0][_method(edit.op)] != counts[1][_method(edit.op)]), None)
-            return (
-                (apply(base, edits), "") if moved is None else (None, f"{moved} cannot be found in what the changed source gives")
-            )
+            return (apply(base, edits), "") if moved is None else (None, f"{moved} is not in the graph of the changed source")
         except EditError as error:
             return None, str(error)
         except Exception as error:  # whatever TensorFlow raises

@@ -76,12 +76,12 @@ def refused_write(error: BaseException) -> str:
         )
     if is_read_only and here.level == "private copies":
         return (
-            f"cs_input_analyzer refused to write {path}: the folder holds data, which are read as they are, so it is read-only "
+            f"cs_input_analyzer refused to write {path}: the folder holds data, so it is read-only "
             "while batches are read. --on-own-files lets the code write for real"
         )
     if is_read_only:
         return (
-            f"cs_input_analyzer refused to write {path}: private copies of your files cannot be had here ({here.why}), so they are "
+            f"cs_input_analyzer refused to write {path}: private copies of your files are not possible here ({here.why}), so they are "
             "read-only while the code runs. --on-own-files lets it write for real"
         )
     return ""

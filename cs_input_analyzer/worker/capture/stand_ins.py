@@ -225,8 +225,8 @@ def _origin(blank: Blank) -> str:
 
 def _refuse(blank: Blank, what: str) -> NoReturn:
     if isinstance(blank, NoResult):
-        raise StandInError(f"what the training gives is used as {what}, and the training was not run")
+        raise StandInError(f"the result of the training is used as {what}, but the training was not run")
     raise StandInError(
-        f"{_origin(blank)} is only a stand-in, because its module is not there, and is used as {what}: "
-        "where the data depend on it, its package must be installed"
+        f"{_origin(blank)} is only a stand-in for a missing module, but is used as {what}: "
+        "install its package if the data depend on it"
     )

@@ -55,7 +55,7 @@ def refusal() -> str:
     if _here.level != "own files" or not _here.why:
         return ""
     return (
-        f"nothing was run: neither private copies of your files nor a read-only view of them can be had here ({_here.why}); "
+        f"nothing was run: neither private copies nor a read-only view of your files is possible here ({_here.why}); "
         "--on-own-files runs the code on your own files: its writes are real"
     )
 
