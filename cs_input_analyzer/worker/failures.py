@@ -81,8 +81,8 @@ def refused_write(error: BaseException) -> str:
         )
     if is_read_only:
         return (
-            f"cs_input_analyzer refused to write {path}: private copies of your files are not possible here ({here.why}), so they are "
-            "read-only while the code runs. --on-own-files lets it write for real"
+            f"cs_input_analyzer refused to write {path}: private copies of your files are not possible here ({here.why}), so "
+            "they are read-only while the code runs. --on-own-files lets it write for real"
         )
     return ""
 
