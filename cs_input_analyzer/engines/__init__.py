@@ -1,4 +1,7 @@
-"""Where workers run. One interface, `Launcher`, so that the analysis need not know which engine starts them."""
+"""Run workers on this host or on nodes of Slurm.
+
+Both engines offer the interface `Launcher`, so the analysis need not know which one it uses.
+"""
 
 from cs_input_analyzer.engines.collecting import LaunchResult, WorkerFailure
 from cs_input_analyzer.engines.launch import Launcher, LaunchHandle

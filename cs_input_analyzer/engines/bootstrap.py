@@ -1,4 +1,4 @@
-"""Start a process of ours: the command line that finds the package, its environment, and its pipes."""
+"""Start one of our own processes: build its command line, its environment and its pipes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import cs_input_analyzer
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.worker.isolation import Wanted
 
-# Names the folder of the command that a process was started for.
+# The variable that holds the private folder of the command that started the process.
 MARK = "CS_INPUT_ANALYZER_FOLDER"
 
-# The package may be a plain checkout: its root goes last on the path, where it can shadow nothing of the user's.
+# The package may be a plain checkout. Its root goes last on the path, so it hides none of the user's modules.
 _BOOTSTRAP = (
     "import sys; root = sys.argv.pop(1); sys.path[:] = [p for p in sys.path if p] + [root]; "
     "import importlib; importlib.import_module(sys.argv.pop(1)).main(sys.argv[1:])"
@@ -23,7 +23,10 @@ _BOOTSTRAP = (
 
 
 def command(module: str, *arguments: str, isolated: Wanted | None = None) -> list[str]:
-    """Return the command line that calls `main` of one of our modules, in the private files of a launch where there are some."""
+    """Return the command line that calls `main` of one of our modules.
+
+    With `isolated`, the process runs on the private files of its launch.
+    """
     root = str(Path(cs_input_analyzer.__file__).resolve().parent.parent)
     first = []
     if isolated is not None:
@@ -33,9 +36,9 @@ def command(module: str, *arguments: str, isolated: Wanted | None = None) -> lis
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the user's environment, without accelerators and without TensorFlow's chatter.
+    """Return the user's environment, without accelerators and without TensorFlow's log lines.
 
-    It is marked as that of a process for the command with this private folder.
+    The variable `MARK` names the private folder of the command.
     """
     return {
         **os.environ,
@@ -44,14 +47,14 @@ def environment(folder: Path) -> dict[str, str]:
         "TPU_VISIBLE_CHIPS": "",
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",  # the user's folders stay as they are
+        "PYTHONDONTWRITEBYTECODE": "1",  # write nothing into the user's folders
     }
 
 
 def started(line: list[str], scratch: Path, folder: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a process with pipes, for the command with the private folder `scratch`. `variables` are added to its environment.
+    """Start a process with pipes, for the command with the private folder `scratch`.
 
-    Temporary files go to its own `folder`: AutoGraph's would outlive a process that is killed.
+    Add `variables` to its environment. Its temporary files go to `folder`: AutoGraph's files would outlive a killed process.
     """
     try:
         return subprocess.Popen(
@@ -60,7 +63,7 @@ def started(line: list[str], scratch: Path, folder: Path, variables: Mapping[str
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={**environment(scratch), **(variables or {}), "TMPDIR": str(folder)},
-            start_new_session=True,  # Ctrl-C is the parent's to handle; and the whole group can be ended at once
+            start_new_session=True,  # the parent handles Ctrl-C; the whole group can be ended at once
         )
     except OSError as error:
         raise LaunchError(f"a process could not be started: {error}") from error

@@ -1,4 +1,4 @@
-"""Build the result of a launch from the journals that its workers leave; for every engine."""
+"""Build the result of a launch from the journals of its workers, for every engine."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailure:
-    """Why no worker of a launch gave a rate. `stage`: `load`, `import`, `build`, `first_batch`, `hang`, `exit`,
-    `sampling`, `fault` (a mistake of ours), `version` (this TensorFlow lacks what we need),
-    `journal` (what it measured could not be written down), `worker`, `engine` (what started it ended it).
+    """Describe why no worker of a launch gave a rate.
+
+    `stage` is `load`, `import`, `build`, `first_batch`, `hang`, `exit`, `sampling`, or one of these: `fault`, a mistake of ours;
+    `version`, this TensorFlow lacks a part that we need; `journal`, the results could not be written; `worker`; `engine`, the
+    engine ended the worker.
     """
 
     stage: str
@@ -48,13 +50,14 @@ class WorkerFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchResult:
-    """One launch, over: its numbers, what the first worker saw of the pipeline, and the failure where nothing came out.
+    """Hold the result of one finished launch: numbers, pipeline, and the failure if there is no rate.
 
     Attributes:
-        files: paths and sizes of the files that the first worker's pipeline names, in order of their paths.
-        starting_s: from the call of `run` until the workers had imported TensorFlow and built their pipelines.
-        is_interrupted: Ctrl-C ended it; what the workers had measured by then is here.
-        outcomes: of the plan's candidates, in their order; None where an engine does not try them.
+        pipeline: as the first worker built it.
+        files: paths and sizes of the files that the first worker's pipeline names, sorted by path.
+        starting_s: seconds from the call of `run` until the workers had imported TensorFlow and built their pipelines.
+        is_interrupted: whether Ctrl-C ended the launch; the result then holds the measurements until then.
+        outcomes: of the plan's candidates, in their order; None if the engine does not try them.
     """
 
     measurement: Measurement
@@ -72,14 +75,14 @@ class LaunchResult:
 def results_of(
     plan: WorkPlan, journals: Sequence[Journal], endings: Sequence[Ending], nodes: Sequence[str]
 ) -> tuple[WorkerResult, ...]:
-    """Return the results of the workers of a launch, in the window that they share. `nodes`: where each of them ran."""
+    """Return the results of the workers of a launch, in their common window. `nodes`: the node of each worker."""
     whole_s = [journal.whole_s for journal in journals]
     until_s = min((seconds for seconds in whole_s if seconds is not None), default=None)
     results = []
     for journal, ending, node, index in zip(journals, endings, nodes, plan.worker_indices, strict=True):
         result = worker_result(journal, ending, index=index, node=node, until_s=until_s)
         unwritten = _unwritten(ending)
-        if unwritten is not None and result.status != "done":  # what it had written before is kept
+        if unwritten is not None and result.status != "done":  # keep the events that it wrote before
             result = replace(result, status="lost", message=unwritten)
         results.append(result)
     return tuple(results)
@@ -87,14 +90,14 @@ def results_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What a launch left.
+    """Hold the raw results of a launch.
 
     Attributes:
         workers: the result of each worker, by rank.
         first: the journal of the first worker.
         ending: how the first worker ended.
-        notes: what the user should know of the hosts.
-        ended_first: the stage of the failure if Slurm or the kernel ended the first worker, and not its own code.
+        notes: remarks on the hosts, for the user.
+        ended_first: the stage of the failure if Slurm or the kernel ended the first worker; None if its own code did.
     """
 
     workers: tuple[WorkerResult, ...]
@@ -141,19 +144,19 @@ def launch_result(layout: Layout, plan: WorkPlan, collected: Collected, *, start
 
 
 def how_it_ended(ending: Ending) -> str:
-    """Return how a process ended: by what, and the last line that it printed."""
-    ways: dict[Killed, str] = {"deadline": "the time of this run was over", "interrupt": "interrupted", **OVERUSED}
+    """Return how a process ended, with the last line that it printed."""
+    ways: dict[Killed, str] = {"deadline": "the time limit of this run was reached", "interrupt": "interrupted", **OVERUSED}
     code = ending.returncode
     if ending.killed_for is not None:
         return ways[ending.killed_for]
     if code is not None and code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else ""
-        remark = {9: ", most likely by the kernel, as memory had run out", 11: ", a fault of native code"}
+        remark = {9: ", most likely by the kernel, because memory ran out", 11: ", a fault in native code"}
         how = f"killed by signal {-code}{f' ({name})' if name else ''}{remark.get(-code, '')}"
     else:
         how = f"exited with status {code}"
     printed = [line.strip() for line in _without_chatter(ending.output_tail).splitlines() if line.strip()]
-    return f"{how}; the last that it printed: {printed[-1][:300]}" if printed else how
+    return f"{how}; its last line of output: {printed[-1][:300]}" if printed else how
 
 
 def _failure(collected: Collected) -> WorkerFailure:
@@ -181,23 +184,23 @@ def _failure(collected: Collected) -> WorkerFailure:
 
 
 def _unwritten(ending: Ending) -> str | None:
-    """Return the message for a worker that could not write its journal; None for others."""
+    """Return the message for a worker that could not write its journal; None for other workers."""
     _, said, reason = ending.output_tail.rpartition(UNWRITTEN)
     if ending.returncode != EXIT_UNWRITTEN or not said:
         return None
-    return f"what a worker measured could not be written down: {storage_advice(reason.strip())}"
+    return f"a worker could not write its results: {storage_advice(reason.strip())}"
 
 
 def temporary_scratch() -> Scratch:
-    """Make a private folder where temporary files are kept. Raise LaunchError with advice if there can be none."""
+    """Create a private folder for temporary files. Raise LaunchError with advice if that fails."""
     try:
         return Scratch(Path(tempfile.gettempdir()))
     except OSError as error:
-        raise LaunchError(f"no temporary folder can be made: {storage_advice(error.strerror or str(error))}") from None
+        raise LaunchError(f"cannot create a temporary folder: {storage_advice(error.strerror or str(error))}") from None
 
 
 def storage_advice(reason: str) -> str:
-    """Return the fault of the folder for temporary files, and what to do."""
+    """Return the reason why temporary files cannot be written, and how to fix it."""
     try:
         folder = tempfile.gettempdir()
     except OSError:
@@ -206,5 +209,5 @@ def storage_advice(reason: str) -> str:
 
 
 def _without_chatter(output: str) -> str:
-    """Remove the lines that TensorFlow logs about itself while it is imported; its errors stay."""
+    """Remove TensorFlow's own log lines of its import. Keep its errors."""
     return "".join(line for line in output.splitlines(keepends=True) if not _CHATTER.match(line))

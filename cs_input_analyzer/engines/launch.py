@@ -1,6 +1,6 @@
-"""What every engine offers, and the one way through a launch: its workers build, sample together, and are collected.
+"""Define the interface of an engine, and run a launch: its workers build, sample together, and are collected.
 
-Engines differ in the transport only.
+Engines differ only in their transport.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SHORTEST_WINDOW_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOrder:
-    """What all workers of a launch are told; it is sent once.
+    """Hold the order for all workers of a launch. It is sent once.
 
     Attributes:
         addresses: the chief's, then those of all announced workers.
-        workers: how many workers the launch has.
+        workers: the number of workers of the launch.
         left_s: seconds until the workers are ended.
     """
 
@@ -48,66 +48,67 @@ class LaunchOrder:
 
 
 class LaunchHandle(Protocol):
-    """Workers that were started and are importing TensorFlow, or wait for their order."""
+    """Refer to started workers: they are importing TensorFlow, or wait for their order."""
 
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> Layout:
+        """Return the launch that was asked for."""
 
 
 class Launcher(Protocol):
-    """An engine. `close` ends everything it ever started; nothing is left behind."""
+    """Start and run workers. `close` ends everything that the engine ever started."""
 
     @property
     def nodes(self) -> int:
-        """Return how many nodes a layout may have."""
+        """Return the largest number of nodes of a launch."""
 
     def now_s(self) -> float:
-        """Return the time on the launcher's clock, seconds."""
+        """Return the time on the launcher's clock, in seconds."""
 
     def free_bytes(self) -> int:
         """Return the memory that workers on one node can use now."""
 
     def starting_s(self, workers: int) -> float:
-        """Return the seconds that this number of workers is expected to take until all have imported TensorFlow."""
+        """Return the expected seconds until this number of workers has imported TensorFlow."""
 
     def start(self, layout: Layout) -> LaunchHandle:
-        """Start the workers of one layout; return at once."""
+        """Start the workers of one launch. Return at once."""
 
     def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
-        """Give the order, wait for all workers, collect. Raise LaunchError if the engine itself fails."""
+        """Send the order, wait for all workers, and collect. Raise LaunchError if the engine itself fails."""
 
     def close(self) -> None:
-        """End all workers, remove all files."""
+        """End all workers and remove all files."""
 
 
 class Transport(LaunchHandle, Protocol):
-    """Workers of one launch that were started, and the way to them."""
+    """Connect to the started workers of one launch."""
 
     @property
     def leaving_s(self) -> float:
-        """Return the seconds between the end of the window and the deadline, in which workers end by themselves."""
+        """Return the seconds between the end of the window and the deadline. In them workers end by themselves."""
 
     @property
     def hosts(self) -> Sequence[str]:
-        """Return the host of each worker by rank; fewer are repeated."""
+        """Return the host of each worker by rank. A shorter list is repeated."""
 
     def wait(self, kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline", *, is_first_only: bool = False) -> None:
-        """Wait until each worker has written one of these events, or has ended. Past the deadline, end late ones for `late`."""
+        """Wait until each worker has written one of these events or has ended. Past the deadline, end late workers for `late`."""
 
     def order(self, order: LaunchOrder) -> None:
-        """Tell each worker what to run."""
+        """Send the order to each worker."""
 
     def go(self, window_s: float) -> None:
-        """Tell all workers to sample for this long."""
+        """Start the window of all workers, of this length."""
 
     def end(self, why: Killed) -> None:
         """End all workers."""
 
     def collect(self, plan: WorkPlan, *, is_interrupted: bool) -> Collected:
-        """Wait for the end of all workers; return what they measured. Raise LaunchError if the engine lost all of them."""
+        """Wait for the end of all workers and return their results. Raise LaunchError if the engine lost all of them."""
 
     def close(self) -> None:
-        """End what is left of the launch, and remove its files."""
+        """End the remaining processes of the launch, and remove its files."""
 
 
 def run(workers: Transport, started: Sequence[Transport], plan: WorkPlan, start_timeout_s: float) -> LaunchResult:
@@ -127,10 +128,10 @@ def run(workers: Transport, started: Sequence[Transport], plan: WorkPlan, start_
 
 
 def build(workers: Transport, started: Sequence[Transport], plan: WorkPlan, start_timeout_s: float) -> float:
-    """Order the workers to build their pipelines; return the seconds until each has done so or is gone."""
+    """Order the workers to build their pipelines. Return the seconds until each has built or ended."""
     began_s = time.monotonic()
     latest_s = began_s + start_timeout_s
-    for launch in started:  # a neighbour that still imports would take the CPUs from those that are measured
+    for launch in started:  # another launch that still imports would take CPUs from this one
         launch.wait(("imported", "failed"), latest_s, "start")
     order = LaunchOrder(
         plan=plan,
@@ -144,7 +145,7 @@ def build(workers: Transport, started: Sequence[Transport], plan: WorkPlan, star
 
 
 def sample(workers: Transport, plan: WorkPlan, deadline_s: float) -> None:
-    """Take workers that have built their pipelines through the window; return when each is done, gone or late."""
+    """Take workers with a built pipeline through the window. Return when each is done, gone or late."""
     workers.wait(("first_batch", "failed"), deadline_s)
     left_s = deadline_s - time.monotonic() - workers.leaving_s
     workers.go(max(SHORTEST_WINDOW_S, min(plan.max_window_s, left_s)))

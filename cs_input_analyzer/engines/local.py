@@ -1,4 +1,4 @@
-"""Workers as processes on this host."""
+"""Run workers as processes of this host."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from cs_input_analyzer.records import START_TIMEOUT_S, Layout
 from cs_input_analyzer.worker.journal import WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Killed
 
-# What workers take to come up: importing TensorFlow by themselves, and forked from a process that has done so.
+# Seconds until a worker is up: it imports TensorFlow itself, or is forked from a process that has imported it.
 FRESH_IMPORT_S = 4.0
 FORK_S = 0.1
 
 
 class LocalWorkers:
-    """Workers of one launch on this host: the transport is their pipes, and their journals in `folder`."""
+    """Hold the workers of one launch on this host. They get messages by pipe and write journals in `folder`."""
 
     hosts = ("localhost",)
-    # What the first batch took longer is taken off the window, so that workers end by themselves and not at the deadline.
+    # A slow first batch shortens the window, so that workers end by themselves and not at the deadline.
     leaving_s = 1.0
 
     def __init__(self, layout: Layout, folder: Path, processes: Sequence[WorkerProcess], memory_bytes: int | None) -> None:
@@ -37,6 +37,7 @@ class LocalWorkers:
         self._folder, self._memory_bytes = folder, memory_bytes
 
     def wait(self, kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline", *, is_first_only: bool = False) -> None:
+        """Poll the workers' journals, and their memory and disk use."""
         processes = self.processes[:1] if is_first_only else self.processes
         while waiting := [process for process in processes if not process.is_over and not process.has_said(*kinds)]:
             for process in waiting:
@@ -47,20 +48,24 @@ class LocalWorkers:
             time.sleep(POLL_S)
 
     def order(self, order: LaunchOrder) -> None:
+        """Send the order, and share the free memory among the workers."""
         limit_bytes = memory_limit(self._memory_bytes, len(self.processes))
         for rank, process in enumerate(self.processes):
             process.memory_limit_bytes = limit_bytes  # until now it could only import
             process.send(order.of(rank).to_line())
 
     def go(self, window_s: float) -> None:
+        """Send the length of the window."""
         for process in self.processes:
             process.send(f"{window_s}\n")
 
     def end(self, why: Killed) -> None:
+        """Kill each worker with its descendants."""
         for process in self.processes:
             process.kill(why)
 
     def collect(self, plan: WorkPlan, *, is_interrupted: bool) -> Collected:
+        """Wait until each worker has ended, and read its journal."""
         for process in self.processes:
             process.leave()
         endings = [process.finish() for process in self.processes]
@@ -69,6 +74,7 @@ class LocalWorkers:
         return Collected(workers=workers, first=journals[0], ending=endings[0])
 
     def close(self) -> None:
+        """Kill the remaining workers, and remove the folder of the launch."""
         self.end("interrupt")
         for process in self.processes:
             process.finish()
@@ -76,10 +82,9 @@ class LocalWorkers:
 
 
 class LocalLauncher:
-    """Starts workers as processes of this host, each pinned to its own CPUs out of the budget.
+    """Start workers as processes of this host. Pin each to its own CPUs of the budget.
 
-    Workers that have not imported and built their pipelines within `start_timeout_s` are ended. `folder` is private, and removed by
-    `close`.
+    A worker that has not built its pipeline within `start_timeout_s` is ended. `folder` is private; `close` removes it.
     """
 
     nodes = 1
@@ -103,12 +108,14 @@ class LocalLauncher:
         self._next_cpu = 0
 
     def now_s(self) -> float:
+        """Return the time of a monotonic clock."""
         return time.monotonic()
 
     def start(self, layout: Layout) -> LocalWorkers:
+        """Start one pinned worker for each task. Raise LaunchError for more than one node."""
         if layout.nodes != 1:
-            raise LaunchError(f"layout {layout}: this host is one node")
-        # Layouts wait side by side while they import; each begins where the last one ended, so that they share no CPU needlessly.
+            raise LaunchError(f"launch {layout}: this host is one node")
+        # Launches import side by side. Each begins with the CPU after the last one's, so that they share no CPU needlessly.
         sets = cpu_sets(layout.tasks_per_node, layout.cpus_per_task, self._cpu_budget, self._next_cpu)
         self._next_cpu += layout.cpus_per_node
         launch_folder = self.folder / f"launch-{len(self._started)}"
@@ -117,12 +124,12 @@ class LocalLauncher:
             for folder in folders:
                 folder.mkdir(parents=True)
         except OSError as error:
-            raise LaunchError(f"no folder can be made for a worker: {storage_advice(error.strerror or str(error))}") from None
+            raise LaunchError(f"cannot create the folder of a worker: {storage_advice(error.strerror or str(error))}") from None
         processes: list[WorkerProcess] = []
         try:
             for folder, cpus in zip(folders, sets, strict=True):
                 self._starter.wait(self._start_timeout_s)
-                # The files of the launch are in the folder of its first worker, whose space is watched.
+                # The folder of the first worker holds the private files of the launch; its disk space is watched.
                 process = self._starter.start(folder, cpus, None if processes else folder)
                 processes.append(WorkerProcess(folder, process, memory_limit(self._worker_memory_bytes), self._tree))
         finally:  # `close` ends those that were started
@@ -131,18 +138,22 @@ class LocalLauncher:
         return workers
 
     def free_bytes(self) -> int:
+        """Return the free memory of this host, or of its control group."""
         return memory_here().free_bytes
 
     def starting_s(self, workers: int) -> float:
+        """Return seconds for one import, and for a fork of each worker if workers can be forked."""
         if self._starter.forks is False:
             return FRESH_IMPORT_S * max(1.0, workers / self._cpu_budget)
         return (0.0 if self._starter.forks else FRESH_IMPORT_S) + FORK_S * workers
 
     def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
+        """Run one launch while the others wait."""
         assert isinstance(handle, LocalWorkers)
         return launch.run(handle, self._started, plan, self._start_timeout_s)
 
     def close(self) -> None:
+        """End the workers of all launches first, then remove their files."""
         for workers in self._started:
             workers.end("interrupt")
         for workers in self._started:

@@ -1,4 +1,4 @@
-"""Measure the memory of a worker and its descendants from another process, at next to no cost for the host that is measured."""
+"""Measure the memory of a worker and its descendants from another process, at little cost for the measured host."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import time
 
 from cs_input_analyzer.host.counters import ProcessTree, read_start
 
-# At most this part of the time goes into adding up what is shared, which the kernel does page by page: tens of milliseconds for
-# some gigabytes.
+# The largest part of the time that may go into reading proportional shares. The kernel adds them page by page: some gigabytes take
+# tens of milliseconds.
 WEIGH_RATIO = 0.05
 
 
 class MemoryWatch:
-    """Compares the memory of one worker and its descendants with a limit."""
+    """Compare the memory of one worker and its descendants with a limit."""
 
     def __init__(self, pid: int, tree: ProcessTree) -> None:
         self._pid, self._tree = pid, tree
         self._weigh_again_s = float("-inf")
 
     def is_above(self, limit_bytes: int) -> bool:
-        """Return whether the worker and its descendants hold more than the limit.
+        """Return whether the worker and its descendants hold more memory than the limit.
 
-        The sum of resident memory is cheap, but counts a page that a child shares with its worker for each of them. Only above the
-        limit are the proportional shares (PSS) summed.
+        The sum of resident memory is cheap. But it counts a page once for each process that shares it. So the proportional shares
+        (PSS) are summed only if that sum is above the limit.
         """
         began_s = time.monotonic()
         family = (self._pid, *self._tree.descendants(self._pid))
@@ -37,12 +37,12 @@ class MemoryWatch:
 
 
 def rss_bytes(pid: int) -> int:
-    """Return the resident memory of a process, shared or not; 0 for one that is gone."""
+    """Return the resident memory of a process, shared or not; 0 if the process is gone."""
     fields = read_start(f"/proc/{pid}/statm").split()
     return int(fields[1]) * resource.getpagesize() if len(fields) > 1 else 0
 
 
 def pss_bytes(pid: int) -> int:
-    """Return the proportional resident memory, each page divided by the processes that map it; else all resident."""
+    """Return the proportional resident memory: each page divided by the processes that map it. Fall back to all resident memory."""
     found = re.search(rb"^Pss:\s+(\d+) kB", read_start(f"/proc/{pid}/smaps_rollup"), re.MULTILINE)
     return int(found[1]) * 1024 if found else rss_bytes(pid)

@@ -1,9 +1,9 @@
-"""Make a private folder for one command, and a guard that tidies up after a command that is killed.
+"""Create a private folder for one command, and a guard that cleans up if the command is killed.
 
-Processes that are started for the command carry the folder's name in their environment, and so does what user code starts, also in
-other sessions. The guard is a shell that waits for the end of a pipe: whether the command closes the folder or is killed, the guard
-then ends all processes with that mark and removes the folder. Where both were killed, the next command of the same user that makes
-a folder at the same place does it: a folder whose lock is free has no owner any more.
+All processes of the command carry the name of the folder in their environment. So do the processes that user code starts, also in
+other sessions. The guard is a shell that waits for the end of a pipe. The pipe ends if the command closes the folder or is killed.
+The guard then kills all processes with that mark and removes the folder. If the guard was killed too, the next command of the same
+user in the same place cleans up. It knows an abandoned folder by its free lock.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ PREFIX = "cs_input_analyzer-"
 OWNER = "owner"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 GUARD_S = 10.0
-# The guard cancels a job after these seconds, one by one; where Slurm did not answer, and may queue the job later than that, also
-# after the latter ones.
+# When the guard cancels a job, in seconds between attempts. If Slurm did not answer, it may still queue the job, and the guard also
+# uses the second list.
 CANCEL_S = "0 2 5"
 CANCEL_LATE_S = "10 20 30"
 
-# Arguments: name of a Slurm job or nothing, folder, when to cancel the job, when also to cancel it, mark of processes.
+# Arguments: the name of a Slurm job or nothing, the folder, the two lists of seconds, the mark of processes.
 _GUARD = """
 job=$1 waits=$3 away=$6
 while read -r word; do
@@ -66,8 +66,11 @@ tidy "$2" "$5"
 
 
 class Scratch:
-    """A new folder in `parent`, private to the user. `job_prefix`: its guard cancels the Slurm job of this name and the folder's
-    last letters (`job_name`). Raises OSError where there can be no folder, and UsageError if its name is not UTF-8."""
+    """Create a folder in `parent`, private to the user.
+
+    With `job_prefix`, the guard cancels the Slurm job `job_name`: the prefix and the last letters of the folder's name. Raise
+    OSError if there can be no folder, and UsageError if its name is not UTF-8.
+    """
 
     def __init__(self, parent: Path, prefix: str = PREFIX, job_prefix: str = "") -> None:
         check_text("the folder for temporary files (TMPDIR),", str(parent.resolve()))
@@ -84,12 +87,12 @@ class Scratch:
             raise
 
     def close(self, *, has_job: bool = False) -> None:
-        """End what still runs, and remove the folder.
+        """End all remaining processes, and remove the folder.
 
-        With `has_job` Slurm may still have the job: the guard goes on to cancel it after this returns.
+        With `has_job`, Slurm may still have the job: the guard continues to cancel it after this returns.
         """
         assert self._guard.stdin is not None
-        with suppress(OSError, ValueError):  # somebody ended the guard, or this was closed before
+        with suppress(OSError, ValueError):  # the guard was killed, or this was closed before
             self._guard.stdin.write(b"unsure\n" if has_job else b"over\n")
             self._guard.stdin.close()
         if not has_job:
@@ -108,7 +111,7 @@ class Scratch:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder of workers, and what they keep on other file systems."""
+    """Remove a folder of workers, and their files on other file systems."""
     for place, folders, names in os.walk(folder):  # it may vanish meanwhile
         for link in (Path(place, name) for name in (*folders, *names) if name.startswith(AWAY)):
             if link.is_symlink():
@@ -124,7 +127,7 @@ def _guard(folder: Path, job_name: str, stdin: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=our_environment(os.environ),
-        start_new_session=True,  # neither Ctrl-C nor a closed terminal ends it before its time
+        start_new_session=True,  # Ctrl-C and a closed terminal do not end it
         cwd="/",
     )
 
@@ -132,7 +135,7 @@ def _guard(folder: Path, job_name: str, stdin: int) -> subprocess.Popen[bytes]:
 def _locked(folder: Path) -> int | None:
     """Return a descriptor that locks the folder while this process lives; None if its file system has no locks.
 
-    The file gets its name once it is locked, so that nobody finds it without an owner.
+    The file gets its name after it is locked, so that nobody finds it without an owner.
     """
     made = os.open(folder / f"{OWNER}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -146,7 +149,10 @@ def _locked(folder: Path) -> int | None:
 
 
 def _sweep(parent: Path, prefix: str) -> None:
-    """Remove the folders of the same user, in `parent`, whose owner was killed on this host, with all that still runs for them."""
+    """Remove the user's abandoned folders in `parent`, and end their processes.
+
+    A folder is abandoned if its owner was killed on this host.
+    """
     for folder in parent.glob(f"{prefix}*"):
         try:
             found = folder.lstat()
@@ -156,7 +162,7 @@ def _sweep(parent: Path, prefix: str) -> None:
         except OSError:
             continue
         try:
-            # Of another boot or host the lock says nothing: not every shared file system has locks that other hosts see.
+            # A lock of another boot or host tells nothing: some shared file systems hide it from other hosts.
             if os.read(lock, 64) != _boot_id():
                 continue
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

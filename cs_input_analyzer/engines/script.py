@@ -1,4 +1,4 @@
-"""Find where a user's script takes its data, by running it once beside us, and choose the place to analyze."""
+"""Find where a user's script takes its data by running it once, and choose the place to analyze."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from cs_input_analyzer.worker.journal import Journal, read_journal
 from cs_input_analyzer.worker.script_run import HUNG
 from cs_input_analyzer.worker.summary import Ending
 
-# What a script trains on comes first, then what it is judged by.
+# Training places come first, then evaluation.
 PREFERENCE = ("train", "fit", "distribute", "loop", "peek", "evaluate", "predict")
 OUTPUT_LINES = 12
-# From the start of its process to its own clock, which a busy host makes long, and for writing down where it hangs.
+# The script's own clock starts later than its process, above all on a busy host. It then also writes its stack.
 STACK_S = 5.0
-# After the first place a script gets as long again as it took until there, and at least this, to show the others.
+# After the first place the script may run as long again as until there, and at least this, to show other places.
 OTHERS_S = 10.0
 
 
@@ -42,21 +42,21 @@ def find_captures(
     isolates: bool = True,
     has_network: bool = True,
 ) -> tuple[Capture, float]:
-    """Return every place where the script would take data, the preferred one picked, and the seconds that the search took.
+    """Return every place where the script takes data, with the preferred one picked, and the seconds of the search.
 
-    Runs the script in a process of its own, on private copies of all files, accelerators hidden; ends it, and all that it started,
-    after `seconds`. On the user's own files it ends at the first place that is no mere look at the data.
+    Run the script in its own process, on private copies of all files, with accelerators hidden. End it and all its processes after
+    `seconds`. On the user's own files it ends at the first place, unless the script only peeks at the data there.
 
     Args:
-        packages: to stand in for where they are not installed.
-        last: number of the place at which it ends in any case.
+        packages: to replace by stand-ins if they are not installed.
+        last: number of the place at which the script ends in any case.
         isolates: whether it runs on private copies; else on the user's own files.
         has_network: whether it has the real network.
 
     Raises:
-        InputFunctionError: it failed, hung or ended before it took any data.
-        LaunchError: the process could not be started, or its folder not be written.
-        NotIsolatedError: there can be no private copies here.
+        InputFunctionError: the script failed, hung or ended before it took data.
+        LaunchError: the process could not be started, or its folder could not be written.
+        NotIsolatedError: private copies are not possible here.
     """
     began_s = time.monotonic()
     scratch = temporary_scratch()
@@ -86,7 +86,7 @@ def find_captures(
 
 
 def pick(found: Capture, number: int | None) -> Capture:
-    """Return the search with the candidate that `--capture` names; the preferred one without a name. Raise UsageError."""
+    """Return the search with the candidate that `--capture` names, or with the preferred one. Raise UsageError."""
     if number is None:
         return found
     if not any(candidate.number == number for candidate in found.candidates):
@@ -103,7 +103,7 @@ def _run(
     more: Sequence[str],
     isolated: Wanted | None,
 ) -> tuple[Ending, Journal, str]:
-    """Run the script; return how it ended, its journal, and where it hung. `more`: further arguments."""
+    """Run the script. Return how it ended, its journal, and its stack if it hung. `more`: further arguments."""
     arguments = (str(folder), str(os.getpid()), str(seconds), script.target, *more)
     line = command("cs_input_analyzer.worker.script_run", *arguments, isolated=isolated)
     process = WorkerProcess(folder, started(line, folder, folder), memory_limit(worker_memory_bytes))
@@ -128,29 +128,29 @@ def _run(
 
 
 def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
-    """Return a note of what kept the script from its end, if there may be more candidates."""
+    """Return a note on why the script did not reach its end, if there may be more candidates."""
     failed, ended = journal.last("failed"), journal.last("ended")
     if failed is not None:
-        why = f"{failed['kind']}: {failed['message']}".splitlines()[0] + " (there its loops and its training got no data)"
+        why = f"{failed['kind']}: {failed['message']}".splitlines()[0] + " (its loops and its training got no data there)"
     elif ended is not None:
         why = str(ended["why"])
     else:
         why = "it took too long" if ending.killed_for == "deadline" else how_it_ended(ending)
-    return (f"after these places the script was not followed to its end: {why}",) if why else ()
+    return (f"the search stopped after these places, before the script's end: {why}",) if why else ()
 
 
 def _on_its_files(journal: Journal) -> tuple[str, ...]:
-    """Return notes of what became of the user's files; none on private copies."""
+    """Return notes on changes of the user's files. Return none for private copies."""
     wrote = journal.last("wrote")
     if journal.last("own_files") is None:
         return ()
     notes = [
-        "it ran on your own files, as --on-own-files says: it ended at its first place, and --capture 2 goes on to the next; "
+        "it ran on your own files, because of --on-own-files: it ended at its first place, and --capture 2 continues to the next; "
         "its writes until then are real"
     ]
     paths = [str(path) for path in wrote["paths"]] if wrote is not None else []
     if paths:
-        notes.append(f"before that it wrote or removed, as far as Python tells: {several(paths)}")
+        notes.append(f"before that it wrote or removed, as far as Python can tell: {several(paths)}")
     return tuple(notes)
 
 
@@ -169,7 +169,7 @@ def _nothing_found(
         return AnalyzerError(f"a fault of cs_input_analyzer, not of {what}: {failed['message']}\n{failed['details']}".rstrip())
     if failed is not None:
         message = (
-            f"{what} failed before it took any data: {failed['kind']}: {failed['message']}{about}; accelerators are hidden from it"
+            f"{what} failed before it took data: {failed['kind']}: {failed['message']}{about}; accelerators are hidden from it"
             f"{missing_advice(failed['message'])}"
         )
         return InputFunctionError(message, failed["details"] or printed)
@@ -178,11 +178,11 @@ def _nothing_found(
         return InputFunctionError(f"{what} takes no tf.data input: {'; '.join(refused)}{about}")
     if ended is not None:
         why = f" ({ended['why']})" if ended["why"] else ""
-        return InputFunctionError(f"{what} ended without taking any data{why}{about}; looked for: {LOOKED_FOR}", printed)
+        return InputFunctionError(f"{what} ended without taking data{why}{about}; looked for: {LOOKED_FOR}", printed)
     if ending.killed_for == "deadline":
-        message = f"{what} hung: it had taken no data after {seconds:.0f} s; --start-timeout gives it more"
-        # Of the stacks that were written, innermost frame first, those that are the user's, outermost first.
+        message = f"{what} hung: it had taken no data after {seconds:.0f} s; --start-timeout allows more"
+        # The stack lists the innermost frame first. Keep the user's frames, outermost first.
         frames = re.findall(r'^  File "([^"]+)", line (\d+) in (.+)$', hung, re.MULTILINE)
         lines = [f'  File "{path}", line {line}, in {name}' for path, line, name in reversed(frames) if is_users_own(path)]
         return InputFunctionError(f"{message}{about}", "\n".join(["It was at:", *lines]) if lines else printed)
-    return InputFunctionError(f"{what} was lost before it took any data: {how_it_ended(ending)}{about}", printed)
+    return InputFunctionError(f"{what} was lost before it took data: {how_it_ended(ending)}{about}", printed)

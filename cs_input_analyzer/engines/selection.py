@@ -1,4 +1,4 @@
-"""Resolve where to measure and what to plan for, and open the engine that measures."""
+"""Find the host that measures and the cluster to plan for, and open the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cs_input_analyzer.records import Cluster, Estimate, Host, Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Whoever opened it closes its launcher."""
+    """Hold an open engine. Its opener must close the launcher."""
 
     launcher: LocalLauncher | SlurmLauncher
     host: Host
@@ -29,16 +29,17 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The host that measures, and the cluster that is planned for."""
+    """Hold the host that measures, and the cluster to plan for."""
 
     host: Host
     cluster: Cluster
 
 
 def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = None) -> Place | None:
-    """Return where to measure and what to plan for; None if there are mistakes, which are noted.
+    """Return the host that measures and the cluster to plan for. Note mistakes, and return None if there are any.
 
-    With `--launcher slurm` both are this host: `open_engine` asks Slurm. `--cluster slurm` asks it here, if nothing is wrong.
+    With `--launcher slurm` both are this host until `open_engine` asks Slurm. With `--cluster slurm` this function asks Slurm, if
+    there are no mistakes.
 
     Raises:
         LaunchError: Slurm does not answer.
@@ -56,7 +57,7 @@ def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = 
         this_host = machine.read_host(options.cpus)
         this_host = this_host if options.fresh else history.known(this_host)
     for layout in options.probe_layouts:
-        with mistakes:  # more tasks than CPUs share them; a task of more CPUs than there are is none
+        with mistakes:  # more tasks than CPUs share them, but one task cannot have more CPUs than there are
             if layout.cpus_per_task > this_host.cpu_budget:
                 raise UsageError(
                     f"--probe-layouts {layout}: needs {layout.cpus_per_task} CPUs for a task, and {this_host.cpu_budget} may be "
@@ -68,7 +69,7 @@ def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = 
     with mistakes:
         nodes = cluster.resolve(options, this_host, declared=declared)
         recommend.check_single_task_nodes(nodes, options)
-        if nodes.source != recommend.THIS_HOST:  # a plan for this host is a by-product: measuring goes on without one
+        if nodes.source != recommend.THIS_HOST:  # a plan for this host is secondary: measuring continues without one
             recommend.check_cluster(nodes, options)
     return None if nodes is None or mistakes else Place(host=this_host, cluster=with_speed_of_same_model(nodes, this_host))
 
@@ -80,14 +81,14 @@ def open_engine(
 
     Args:
         place: see `resolve`.
-        declared: a cluster given as such, in place of `--cluster`.
+        declared: a cluster given as an object, in place of `--cluster`.
         on_status: called with a line of text while it waits in a queue.
         is_script: whether workers run a user's script.
 
     Raises:
-        UsageError: a cluster or a number of CPUs that cannot be.
-        LaunchError: the engine cannot have what it needs.
-        Interrupted: Ctrl-C while it waited for that.
+        UsageError: the cluster or the number of CPUs is impossible.
+        LaunchError: the engine cannot get its nodes or folders.
+        Interrupted: the user pressed Ctrl-C in the queue.
     """
     if options.launcher == "slurm":
         return _on_slurm(options, place.host, declared, on_status, is_script)
@@ -109,10 +110,11 @@ def _on_slurm(
 ) -> Engine:
     """Return the engine whose workers are tasks of Slurm.
 
-    The nodes that measure are those that are planned for, unless another cluster is named, or we are in an allocation of other
-    nodes. Then their speeds beside each other are known only if that is stated.
+    The plan is for the nodes that measure, with two exceptions: another cluster is named, or we are in an allocation of other
+    nodes. Their relative speed is then known only if the user states it.
     """
-    if declared is None and options.cluster == cluster.LOCAL:  # where we were started: to the nodes that measure another machine
+    # the host that started us, which is another machine to the measuring nodes
+    if declared is None and options.cluster == cluster.LOCAL:
         declared = cluster.named_host(this_host)
     is_named = declared is not None or options.cluster not in (None, cluster.SLURM)
     named = cluster.resolve(options, this_host, declared=declared) if is_named else None
@@ -141,9 +143,9 @@ def is_kind_of(named: Cluster, found: Cluster) -> bool:
 
 
 def is_planned_for(found: SlurmNodes, environ: Mapping[str, str]) -> bool:
-    """Return whether the nodes that will measure are of those that were found to plan for.
+    """Return whether the nodes that will measure belong to the nodes to plan for.
 
-    A job of ours asks for no others. An allocation that we are in may be of other nodes, or not say which.
+    A job of ours asks for no other nodes. An allocation of the user may have other nodes, or not name its nodes.
     """
     if not (environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")):
         return True

@@ -1,4 +1,4 @@
-"""Start the workers of one machine: forked from one import of TensorFlow, or by themselves where that cannot be."""
+"""Start the workers of one machine. Fork them from one import of TensorFlow if possible, else start each by itself."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from cs_input_analyzer.worker.fork_server import MESSAGE_BYTES
 from cs_input_analyzer.worker.isolation import Wanted
 
 FORK_PATIENCE_S = 10.0
-# What makes libraries start threads when they are loaded, unless it says 1.
+# Variables that let libraries start threads when they are loaded, unless they are 1.
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerKind:
-    """What the workers of a command have in common.
+    """Hold the settings that all workers of a command share.
 
     Attributes:
         forks: whether one process imports TensorFlow and forks them; else each imports it.
@@ -44,14 +44,14 @@ class WorkerKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWorker:
-    """A worker to start.
+    """Describe a worker to start.
 
     Attributes:
         folder: where it keeps its journal.
-        cpus: those that it may run on.
+        cpus: the CPUs that it may run on.
         isolated: the private files of its launch; None if it runs on the user's own.
         is_script: whether it runs a user's script.
-        variables: what its environment has beside ours.
+        variables: added to our environment.
     """
 
     folder: Path
@@ -62,7 +62,7 @@ class NewWorker:
 
 
 class ForkedProcess:
-    """A worker that was forked, with as much of `subprocess.Popen` as a launcher needs."""
+    """Control a forked worker, with the part of the interface of `subprocess.Popen` that a launcher needs."""
 
     def __init__(self, starter: WorkerStarter, pid: int, stdin: IO[bytes], stdout: IO[bytes]) -> None:
         self.pid, self.stdin, self.stdout = pid, stdin, stdout
@@ -70,21 +70,23 @@ class ForkedProcess:
         self._starter = starter
 
     def poll(self, timeout_s: float = 0.0) -> int | None:
+        """Return the exit status; None if the process still runs after `timeout_s`."""
         if self.returncode is None:
             self.returncode = self._starter.returncode_of(self.pid, timeout_s)
         return self.returncode
 
     def wait(self) -> int:
+        """Wait for the end. Return the exit status."""
         while (returncode := self.poll(1.0)) is None:
             pass
         return returncode
 
 
 class WorkerStarter:
-    """Starts workers for the command with the private folder `scratch`. The first question imports TensorFlow, in a server.
+    """Start workers for the command with the private folder `scratch`. The first call of a method imports TensorFlow, in a server.
 
-    `forks` is None until the import has shown whether the server can fork workers. It is False where the server failed, left
-    threads, or has ended since.
+    `forks` is None until the import has shown whether the server can fork workers. It is False if the server failed, left threads,
+    or has ended since.
     """
 
     def __init__(self, scratch: Path, kind: WorkerKind) -> None:
@@ -95,7 +97,7 @@ class WorkerStarter:
         self._forked: dict[str, int] = {}
 
     def is_ready(self) -> bool:
-        """Return whether a worker can be started without waiting for the import. Returns at once."""
+        """Return whether a worker can be started without waiting for the import. Do not wait."""
         self._receive()
         return self.forks is not None
 
@@ -104,17 +106,17 @@ class WorkerStarter:
         deadline_s = time.monotonic() + start_timeout_s
         while self.forks is None:
             if time.monotonic() > deadline_s:
-                raise LaunchError(f"TensorFlow was not imported within {start_timeout_s:g} s; --start-timeout gives it more")
+                raise LaunchError(f"TensorFlow was not imported within {start_timeout_s:g} s; --start-timeout allows more")
             self._receive(timeout_s=0.5)
 
     def start(
         self, folder: Path, cpus: Sequence[int], place: Path | None, variables: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes] | ForkedProcess:
-        """Start a worker that keeps its journal in `folder`; the folder above it is that of its launch.
+        """Start a worker that keeps its journal in `folder`, inside the folder of its launch.
 
         Args:
             place: where the private files of the launch are kept; None for all workers of a launch but its first on this machine.
-            variables: what its environment has beside ours.
+            variables: added to our environment.
         """
         kind = self._kind
         worker = NewWorker(
@@ -125,7 +127,8 @@ class WorkerStarter:
             variables=variables or {},
         )
         if self.forks:
-            with suppress(OSError):  # killed from outside, or stuck: this worker does without it, and those that run go on
+            # the server was killed or is stuck: start this worker without it, and leave the running ones alone
+            with suppress(OSError):
                 return self._fork(worker)
         return fresh_process(worker, self._scratch)
 
@@ -151,14 +154,14 @@ class WorkerStarter:
         return ForkedProcess(self, self._forked.pop(str(worker.folder)), stdin, stdout)
 
     def returncode_of(self, pid: int, timeout_s: float) -> int | None:
-        """Return how a forked worker has ended, once, as its number may then be another's; None if it runs."""
+        """Return the exit status of a forked worker; None if it runs. Return it only once: the pid may be reused."""
         self._receive(timeout_s)
-        if self.forks is False:  # its workers died with it, those too whose end it could not report any more
+        if self.forks is False:  # its workers died with it, also those whose end it could not report
             self._ended.setdefault(pid, -signal.SIGKILL)
         return self._ended.pop(pid, None)
 
     def _receive(self, timeout_s: float = 0.0) -> None:
-        """Handle the messages of the server; wait at most `timeout_s` for the first one."""
+        """Handle the messages of the server. Wait at most `timeout_s` for the first one."""
         if self.forks is None and self._server is None:
             self._start_server()
         while self.forks is not False and select.select([self._socket], [], [], timeout_s)[0]:
@@ -170,7 +173,7 @@ class WorkerStarter:
             self._take(json.loads(message) if message else None)
 
     def _take(self, message: dict[str, Any] | None) -> None:
-        if message is None:  # it is gone, and its workers with it: they die with their parent
+        if message is None:  # the server is gone, and its workers died with it
             self.forks = False
         elif "ready" in message:
             self.forks = message["ready"]
@@ -200,7 +203,7 @@ class WorkerStarter:
             theirs.close()
 
     def close(self) -> None:
-        """End the server, and with it every worker that was forked."""
+        """End the server, and with it every forked worker."""
         self.forks = False
         if self._server is not None:
             self._socket.close()

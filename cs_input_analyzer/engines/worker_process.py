@@ -1,4 +1,4 @@
-"""Control one worker process: for the launcher on this host, and for the agent of a node of Slurm."""
+"""Control one worker process, for the launcher on this host and for the agent of a Slurm node."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ POLL_S = 0.03
 OUTPUT_TAIL_BYTES = 64 * 1024
 EXIT_GRACE_S = 5.0
 SPACE_S = 0.1
-# Of the memory that is free before they build their pipelines, the workers of a launch may use this part together.
+# The part of the free memory that the workers of a launch may use together. It is read before they build their pipelines.
 MEMORY_RATIO = 0.9
-# Smaller files, as its own journal, are not what fills a disk.
+# Smaller files, such as the journal, do not fill a disk.
 LEAST_FILLING_BYTES = 2**20
 
 
 class WorkerProcess:
-    """Controls one worker: sends its order, watches its memory and its files, keeps the tail of what it prints, ends it.
+    """Control one worker: send its order, watch its memory and files, keep the end of its output, and end it.
 
-    `memory_limit_bytes` may change with what there is. Who starts several workers gives each the same `tree`.
+    `memory_limit_bytes` may change with the free memory. All workers of one machine share one `tree`.
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class WorkerProcess:
         self.memory_limit_bytes = memory_limit_bytes
         self._memory = MemoryWatch(process.pid, tree or ProcessTree())
         self._events = EventTail(folder)
-        self._free_bytes = {folder: _free_bytes(folder)}  # at first, of the file system of each folder that it writes to
+        # free space at first, for the file system of each folder that it writes to
+        self._free_bytes = {folder: _free_bytes(folder)}
         self._look_again_s = 0.0
         self._is_cleared = False
         self._ending: Ending | None = None
@@ -60,14 +61,14 @@ class WorkerProcess:
         self._drain.start()
 
     def send(self, line: str) -> None:
-        """Send one line. A worker that is gone already is found out by `is_over`."""
+        """Send one line. `is_over` notices a worker that is gone already."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
 
     def news(self) -> list[str]:
-        """Return the kinds of the events that were written since the last look."""
+        """Return the kinds of the events that were written since the last call."""
         return self._events.new()
 
     def has_said(self, *kinds: str) -> bool:
@@ -77,20 +78,21 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
+        """Return the number of the process."""
         return self._process.pid
 
     @property
     def is_over(self) -> bool:
-        """Return whether it has ended. The processes that it left behind are ended then, too."""
+        """Return whether the worker has ended. End the processes that it left behind."""
         if self._process.poll() is None:
             return False
         self._clear_away()
         return True
 
     def watch(self) -> None:
-        """End the worker if it holds more memory than its limit, or if its files take more than they leave free.
+        """End the worker if it exceeds its memory limit, or if its files take more space than they leave free.
 
-        So the kernel ends nothing else for its memory. Caches and snapshots are redirected to its folders.
+        So the kernel ends no other process for lack of memory. Caches and snapshots are redirected to the worker's folders.
         """
         if self.is_over:
             return
@@ -109,14 +111,14 @@ class WorkerProcess:
         return any(_is_filled_by(folder, free_bytes) for folder, free_bytes in self._free_bytes.items())
 
     def kill(self, reason: Killed) -> None:
-        """End the worker and everything it started."""
+        """End the worker and everything that it started."""
         if self.is_over:
             return
         self.killed_for = reason
         self._end_group()
 
     def leave(self) -> None:
-        """Let a worker that is done end by itself."""
+        """Let a finished worker end by itself."""
         if self._leaves_by_s is None:
             self._leaves_by_s = time.monotonic() + EXIT_GRACE_S
             assert self._process.stdin is not None
@@ -124,9 +126,9 @@ class WorkerProcess:
                 self._process.stdin.close()
 
     def finish(self) -> Ending:
-        """Wait for a worker that is done. One that hangs while exiting is ended, and that is not held against it.
+        """Wait for the end of a finished worker. End a worker that hangs while it exits; that is no failure.
 
-        Its memory is watched to the end: what it still does may hold more than the measuring did. A second call returns the same.
+        Watch its memory to the end: its exit may need more memory than the measuring did. A second call returns the same.
         """
         if self._ending is not None:
             return self._ending
@@ -145,7 +147,7 @@ class WorkerProcess:
         return self._ending
 
     def _clear_away(self) -> None:
-        """End its group once, when the end is first seen: later the number may be another's."""
+        """End its group once, when its end is first seen. Later the number may belong to another group."""
         if not self._is_cleared:
             self._is_cleared = True
             self._end_group()
@@ -153,7 +155,7 @@ class WorkerProcess:
     def _end_group(self) -> None:
         strays: list[psutil.Process] = []
         with suppress(psutil.Error):
-            strays = psutil.Process(self._process.pid).children(recursive=True)  # those that left the group too
+            strays = psutil.Process(self._process.pid).children(recursive=True)  # also those that left the group
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         for stray in strays:
@@ -161,7 +163,7 @@ class WorkerProcess:
                 stray.kill()
 
     def _keep_tail(self, stream: IO[bytes] | None) -> None:
-        """Read all that the worker prints, so that it never blocks, and keep the end of it."""
+        """Read all output of the worker, so that it never blocks. Keep the end of it."""
         if stream is None:
             return
         while block := os.read(stream.fileno(), 1 << 16):
@@ -169,16 +171,16 @@ class WorkerProcess:
 
 
 def memory_limit(asked_bytes: int | None, workers: int = 1) -> int:
-    """Return the limit of each worker: the user's, at most an equal part of nearly all that is free now.
+    """Return the memory limit of each worker: the user's, but at most an equal part of nearly all free memory.
 
-    The host must survive a pipeline that eats memory.
+    The host must survive a pipeline that uses too much memory.
     """
     free_bytes = int(memory_here().free_bytes * MEMORY_RATIO / workers)
     return min(asked_bytes or free_bytes, free_bytes)
 
 
 def _free_bytes(folder: Path) -> int | None:
-    """Return the bytes that this user has free on the file system; None if that is not known."""
+    """Return the bytes that are free for this user on the file system; None if unknown."""
     try:
         return int(psutil.disk_usage(str(folder)).free)
     except OSError:
@@ -186,10 +188,10 @@ def _free_bytes(folder: Path) -> int | None:
 
 
 def _is_filled_by(folder: Path, first_free_bytes: int | None) -> bool:
-    """Return whether the files in a folder take more than they leave free, of the space that was free before them."""
+    """Return whether the files in a folder take more of the first free space than they leave free."""
     free_bytes = _free_bytes(folder)
     if free_bytes is None or first_free_bytes is None or free_bytes > first_free_bytes / 2:
-        return False  # whatever its files take, they leave more
+        return False  # its files take less than they leave free
     taken_bytes = 0
     for place, _, names in os.walk(folder):
         for name in names:

@@ -1,1 +1,1 @@
-"""What hosts, nodes, storage and clusters are: counters, page cache, mounts, presets, and what Slurm says of nodes."""
+"""Describe hosts, nodes, storage and clusters: counters, page cache, mounts, presets, and Slurm's view of nodes."""

@@ -1,4 +1,4 @@
-"""What the kernel knows about this process: CPU, bytes, memory, waiting. Whatever cannot be read is None."""
+"""Read the kernel's counts of this process: CPU, bytes, memory, waiting. An unreadable count is None."""
 
 from __future__ import annotations
 
@@ -24,20 +24,23 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """Totals of a process and of those that it started, since it began; differences of two of them describe a window.
+    """Hold totals of a process and its descendants since it began. The difference of two of them describes a window.
 
-    A process that has ended counts where it was waited for: the kernel adds its CPU time and its bytes to its parent's.
+    An ended process counts if its parent waited for it: the kernel then adds its CPU time and bytes to the parent's.
 
     Attributes:
-        cpu_s: user + system of all threads, finished ones too.
-        read_bytes: asked for by read calls (`rchar`), but for what was read to count; `physical_read_bytes`: fetched from storage.
-        run_s, queued_s: time the threads alive now ran, and waited for a CPU (schedstat).
-        host_cpu_s, host_steal_s: CPU time of the whole host, and what its hypervisor took.
-        switches: times that a thread of the process itself gave up its CPU, or lost it; `preempted_switches`: lost it while it had
-            work.
-        own_cpus_s: time of the CPUs that this process may use, `own_cpus_busy_s` that in which they were not idle: for whomever
-            they worked, or the hypervisor had them.
-        processes: how many are alive now.
+        cpu_s: user and system time of all threads, also finished ones.
+        read_bytes: asked for by read calls (`rchar`), without the reads of this counting.
+        physical_read_bytes: fetched from storage.
+        run_s: time that the threads alive now ran (schedstat).
+        queued_s: time that they waited for a CPU.
+        host_cpu_s: CPU time of the whole host.
+        host_steal_s: CPU time that its hypervisor took.
+        switches: times that a thread of the process itself gave up its CPU, or lost it.
+        preempted_switches: times that it lost the CPU while it had work.
+        own_cpus_s: time of the CPUs that this process may use.
+        own_cpus_busy_s: time in which these were not idle, for any process, or taken by the hypervisor.
+        processes: the number alive now.
     """
 
     cpu_s: float
@@ -56,8 +59,11 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Bytes now: what only this process and those that it started hold, what others map too, their proportional part of both, and
-    the peak of RSS."""
+    """Hold the present memory in bytes.
+
+    It has the memory of this process and its descendants only, the memory that others share, the proportional part of both, and the
+    peak of RSS.
+    """
 
     private_bytes: int | None
     shared_bytes: int | None
@@ -66,15 +72,17 @@ class Memory:
 
 
 class ProcessTree:
-    """Finds the descendants of processes. One tree is shared by all that watch workers of one host: it reads every process of the
-    host, at most once a second whoever asks."""
+    """Find the descendants of processes.
+
+    All watchers of workers on one host share one tree. It reads every process of the host, at most once a second.
+    """
 
     def __init__(self) -> None:
         self._children: Mapping[int, Sequence[int]] = {}
         self._again_s = float("-inf")
 
     def descendants(self, pid: int) -> tuple[int, ...]:
-        """All of them, as of about a second ago; none of a process that is gone."""
+        """Return all descendants as of about a second ago; none of a process that is gone."""
         began_s = time.monotonic()
         if began_s >= self._again_s:
             self._children = _children_of_all()
@@ -91,10 +99,10 @@ class ProcessTree:
 
 
 class CounterReader:
-    """Read the counters of this process and its descendants beside their work: some 0.1 ms, under 0.5 ms with 200 threads, and
-    0.1 ms for each descendant. Files of /proc stay open.
+    """Read the counters of this process and its descendants while they work.
 
-    It remembers the child processes, so one reader belongs to one process.
+    A reading takes some 0.1 ms, under 0.5 ms with 200 threads, and 0.1 ms for each descendant. Files of /proc stay open. It
+    remembers the child processes, so one reader belongs to one process.
     """
 
     def __init__(self) -> None:
@@ -106,10 +114,10 @@ class CounterReader:
         self._own_bytes = 0
 
     def read(self, *, threads: bool = True) -> Counters:
-        """Return the totals of now. Without `threads`, times of single threads are None: each thread has a file of its own."""
+        """Return the present totals. Without `threads`, times of single threads are None: each thread has its own file."""
         own = resource.getrusage(resource.RUSAGE_SELF)
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
-        own_bytes = self._own_bytes  # what this reading itself takes is in the next one's total
+        own_bytes = self._own_bytes  # the next total holds the bytes of this reading
         io = _key_values(self._text("self/io"))
         run_s, queued_s = self._schedstat() if threads else (None, None)
         host_cpu_s, host_steal_s, own_cpus_s, own_cpus_busy_s = self._cpus()
@@ -149,7 +157,7 @@ class CounterReader:
         return content
 
     def _schedstat(self) -> tuple[float | None, float | None]:
-        """Sum the time that the threads ran and queued; a thread that ends meanwhile is left out."""
+        """Sum the time that the threads ran and queued. Leave out a thread that ends meanwhile."""
         folder = f"{self._proc}/self/task"
         try:
             names = set(os.listdir(folder))
@@ -183,7 +191,7 @@ class CounterReader:
             return b""
 
     def _cpus(self) -> tuple[float | None, float | None, float | None, float | None]:
-        """CPU time of the host, what its hypervisor took, and time of our own CPUs, all of it and busy.
+        """Return CPU time of the host, time that its hypervisor took, and time of our own CPUs, all of it and busy.
 
         user, nice, system, idle, iowait, irq, softirq and steal are the first eight fields of a line of /proc/stat.
         """
@@ -206,7 +214,7 @@ class CounterReader:
         return sum(host) / _TICKS_PER_S, host[7] / _TICKS_PER_S if len(host) > 7 else None, whole, busy
 
     def _descendants(self, threads: bool) -> _Below:
-        """Sum what is known of the descendants alive now, and of those that they waited for."""
+        """Sum the counts of the descendants alive now, and of those that they waited for."""
         below = _Below()
         for pid in self._tree.descendants(os.getpid()):
             # After the command in brackets: state, …; utime, stime, cutime, cstime are fields 14 to 17 of proc(5).
@@ -233,7 +241,7 @@ class CounterReader:
 
 @dataclass(slots=True)
 class _Below:
-    """Sums over descendants. Of one that is gone, or that another user owns, what cannot be read is left out."""
+    """Sum counts over descendants. Leave out unreadable counts of processes that are gone or of another user."""
 
     processes: int = 0
     cpu_s: float = 0.0
@@ -244,12 +252,13 @@ class _Below:
 
 
 def read_memory(inherited_shared_bytes: int = 0) -> Memory:
-    """Return what this process and its descendants hold now. Of a descendant counts what it alone holds: what it was forked with
-    is its parent's, as long as neither writes to it.
+    """Return the present memory of this process and its descendants.
 
-    A worker that was forked shares pages with the process it came from, as those of a real launch would not: anonymous pages count
-    as private whoever else still maps them, and library pages that only the other has touched so far (`inherited_shared_bytes` in
-    all) count as shared.
+    For a descendant only its own memory counts: pages from its fork are its parent's, as long as neither writes to them.
+
+    A forked worker shares pages with the process that it came from. Workers of a real launch would not. So anonymous pages count as
+    private even if others map them. Library pages that only the other process has touched so far (`inherited_shared_bytes` in all)
+    count as shared.
     """
     rollup = _key_values(read_start(f"{PROC}/self/smaps_rollup"))
     rss, anonymous = rollup.get("Rss"), rollup.get("Anonymous")
@@ -279,7 +288,7 @@ def _bytes(kib: int | None) -> int | None:
 
 
 def _key_values(content: bytes) -> dict[str, int]:
-    """`key: number …` lines; none where the file could not be read (another kernel, a hardened /proc)."""
+    """Return the numbers of `key: number …` lines; none if the file could not be read (another kernel, a hardened /proc)."""
     found = {}
     for line in content.decode(errors="replace").splitlines():
         key, _, rest = line.partition(":")
@@ -290,7 +299,7 @@ def _key_values(content: bytes) -> dict[str, int]:
 
 
 def read_start(path: str, size: int = 1 << 14) -> bytes:
-    """The start of a file of /proc in one call, which costs a quarter of `Path.read_bytes`; empty when unreadable."""
+    """Return the start of a file of /proc, or nothing if unreadable. One call costs a quarter of `Path.read_bytes`."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -304,7 +313,7 @@ def read_start(path: str, size: int = 1 << 14) -> bytes:
 
 
 def has_children() -> bool:
-    """Return whether this process has any: a question of a microsecond, where a scan would read every process of the host."""
+    """Return whether this process has child processes. It takes a microsecond; a scan would read every process of the host."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

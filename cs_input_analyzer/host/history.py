@@ -1,9 +1,9 @@
-"""Keep what earlier runs saw and planned, in small files of the user's cache folder.
+"""Keep measurements and plans of earlier runs, in small files of the user's cache folder.
 
-A host may be busy for a whole run, and quiet for the next. No look within one run shows it, so one file holds what the launches of
-each of the last runs got of an idle host. Another holds how far predictions were off that `validate` launched here. The third holds
-the launch that was planned last for the same pipeline, files, cluster and demand. Two runs that end together may lose one of their
-entries; the next adds it.
+A host may be busy for a whole run, and idle for the next. One run alone cannot show that. So one file holds the share of an idle
+host's rate that the launches of each recent run got. Another holds the errors of predictions that `validate` launched here. The
+third holds the last planned launch for the same pipeline, files, cluster and demand. If two runs end together, one entry may be
+lost; the next run adds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cs_input_analyzer.records import Host, KeptPlan
 
 Value = TypeVar("Value")
 
-# As many runs as tell a quiet moment from none.
+# Enough runs to tell an idle moment from none.
 RUNS = 20
 FILE = "host_ratios.json"
 PLANS, PLANS_FILE = 200, "plans.json"
@@ -31,7 +31,7 @@ _PLANS = dict[str, KeptPlan]
 
 
 def known(host: Host) -> Host:
-    """Return the host with what launches of earlier runs got of it; as it is if nothing can be read."""
+    """Return the host with the shares that launches of earlier runs got. Return it unchanged if nothing can be read."""
     kept, errors = _read(_HOSTS, FILE).get(_name(host), ()), _read(_HOSTS, ERRORS_FILE).get(_site(host), ())
     return replace(host, kept_ratios=tuple(kept), site_errors=tuple(errors))
 
@@ -40,16 +40,18 @@ def remember(host: Host, kept_ratio: float) -> None:
     """Add a run to the file: the share of an idle host's rate that its launches got.
 
     Raises:
-        OSError, LaunchError: the file cannot be written.
+        OSError: the file cannot be written.
+        LaunchError: the file cannot be written.
     """
     _add(FILE, _name(host), [kept_ratio])
 
 
 def remember_errors(host: Host, errors: Sequence[float]) -> None:
-    """Add what launches gave over what was predicted of them, natural logarithms.
+    """Add errors of predictions: natural logarithms of the delivered rate over the predicted one.
 
     Raises:
-        OSError, LaunchError: the file cannot be written.
+        OSError: the file cannot be written.
+        LaunchError: the file cannot be written.
     """
     _add(ERRORS_FILE, _site(host), errors)
 
@@ -66,10 +68,11 @@ def kept_plan(key: str) -> KeptPlan | None:
 
 
 def remember_plan(key: str, plan: KeptPlan) -> None:
-    """Remember a plan under a key. A plan that was kept stays as old as it is.
+    """Remember a plan under a key. A plan that was kept keeps its age.
 
     Raises:
-        OSError, LaunchError: the file cannot be written.
+        OSError: the file cannot be written.
+        LaunchError: the file cannot be written.
     """
     plans = _read(_PLANS, PLANS_FILE)
     plans.pop(key, None)
@@ -78,7 +81,7 @@ def remember_plan(key: str, plan: KeptPlan) -> None:
 
 
 def _read(kind: type[dict[str, Value]], name: str) -> dict[str, Value]:
-    """Return what a file holds. One that is not there, or was damaged, is as good as an empty one."""
+    """Return the content of a file. A missing or damaged file counts as empty."""
     try:
         return msgspec.json.decode((cache_folder() / name).read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError, UsageError):  # the last of a record that cannot be made of its numbers
@@ -95,5 +98,5 @@ def _name(host: Host) -> str:
 
 
 def _site(host: Host) -> str:
-    """Return a name of machines like this one: the nodes of a cluster share what was learnt of each."""
+    """Return a name of machines like this one: the nodes of a cluster share what each has learnt."""
     return f"{host.cpus} CPUs, {host.cpu_model}"

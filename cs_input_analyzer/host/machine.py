@@ -1,4 +1,4 @@
-"""Facts about this machine, and how many of its CPUs we may use."""
+"""Read facts about this machine, and how many of its CPUs we may use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OWN_GROUPS = Path("/proc/self/cgroup")
 CPUS = Path("/sys/devices/system/cpu")
 OLDEST_TENSORFLOW = (2, 12)
 NUMA_NODES = Path("/sys/devices/system/node")
-# Of a control group of version 2, and of 1: its limit, its use, and how its file cache is called in `memory.stat`.
+# For control groups of version 2 and 1: the limit, the use, and the name of the file cache in `memory.stat`.
 _MEMORY_FILES = (
     ("memory.max", "memory.current", r"(?:in)?active_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", r"total_(?:in)?active_file"),
@@ -32,14 +32,14 @@ _MEMORY_FILES = (
 
 
 class Memory(NamedTuple):
-    """Free and total memory."""
+    """Hold free and total memory."""
 
     free_bytes: int
     total_bytes: int
 
 
 def read_host(cpus: int | None = None) -> Host:
-    """The machine, with its CPU budget. `cpus` is the user's own limit. Raises UsageError when that exceeds what there is."""
+    """Return the machine with its CPU budget. `cpus`: the user's own limit. Raise UsageError if it exceeds the machine's."""
     budget, source = cpu_budget(cpus)
     return Host(
         hostname=socket.gethostname(),
@@ -59,9 +59,9 @@ def read_host(cpus: int | None = None) -> Host:
 def cpu_budget(
     cpus: int | None = None, *, environ: Mapping[str, str] = os.environ, cgroup: Path = CGROUP, affinity: int | None = None
 ) -> tuple[int, str]:
-    """min(affinity, cgroup quota, SLURM_CPUS_PER_TASK, the user's limit), and which of them decided.
+    """Return min(affinity, cgroup quota, SLURM_CPUS_PER_TASK, the user's limit), and which of them decided.
 
-    A quota of a fraction of a CPU counts as one: a worker cannot have less. Raises UsageError for `cpus` outside the affinity.
+    A quota of a part of a CPU counts as one: a worker cannot have less. Raise UsageError for `cpus` outside the affinity.
     """
     allowed = affinity if affinity is not None else len(os.sched_getaffinity(0))
     limits = [(allowed, "affinity")]
@@ -79,9 +79,9 @@ def cpu_budget(
 
 
 def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
-    """CPUs that the control group grants, version 2 (`cpu.max`) or 1 (`cpu.cfs_quota_us`); None without a limit.
+    """Return the CPUs that the control group grants, version 2 (`cpu.max`) or 1 (`cpu.cfs_quota_us`); None without a limit.
 
-    Inside a container the mounted root is the own group; on a bare host the own group's path is looked up below it.
+    Inside a container the mounted root is the own group. On a bare host the own group's path lies below it.
     """
     quotas = []
     for level in _group_levels("cpu", _own_groups(), root):
@@ -92,8 +92,10 @@ def cgroup_quota_cpus(root: Path = CGROUP) -> float | None:
 
 
 def oom_kills(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> int:
-    """Processes that the kernel has ended for the memory of our control group, version 2 (`memory.events`) or 1
-    (`memory.oom_control`)."""
+    """Return the number of processes that the kernel has ended because our control group ran out of memory.
+
+    Version 2 of control groups counts them in `memory.events`, version 1 in `memory.oom_control`.
+    """
     own = _own_groups(groups)
     folders = [root / own[""]] if "" in own else []
     folders += [root / "memory" / own["memory"]] if "memory" in own else []
@@ -105,7 +107,7 @@ def oom_kills(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> int:
 
 
 def memory_here(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> Memory:
-    """Return the memory of the host, or of the control group around us that leaves less.
+    """Return the memory of the host, or of a control group around us that leaves less.
 
     The file cache of a group counts as free: the kernel drops it before it ends a process.
     """
@@ -122,18 +124,21 @@ def memory_here(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> Memory:
 
 
 def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> tuple[tuple[int, ...], ...]:
-    """CPU numbers for each worker, side by side from the `first` on; they wrap around, and so share, once the budget is spent."""
+    """Return the CPU numbers of each worker, side by side from the `first` on.
+
+    They wrap around, and so share CPUs, when the budget is used up.
+    """
     allowed = budget_cpus(budget)
     return tuple(_neighbours(allowed, first + worker * cpus_per_task, cpus_per_task) for worker in range(workers))
 
 
 def whole_cores(cpus: int, threads_per_core: int) -> int:
-    """Return how many CPUs the cores have that hold so many. Slurm binds a task to whole cores."""
+    """Return the number of CPUs of as many whole cores as hold these. Slurm binds a task to whole cores."""
     return -(-cpus // threads_per_core) * threads_per_core
 
 
 def task_cpus(allowed: Collection[int], tasks: int, cpus_per_task: int, root: Path = CPUS) -> tuple[tuple[int, ...], ...]:
-    """Return the CPUs of each task of a node out of those that all have together, core by core, as `--cpu-bind=cores` deals them.
+    """Return the CPUs of each task of a node, core by core, as `--cpu-bind=cores` deals them.
 
     A task of one CPU has both threads of its core while there are enough cores. Tasks share CPUs if there are too few.
     """
@@ -149,10 +154,10 @@ def _neighbours(allowed: Sequence[int], first: int, count: int) -> tuple[int, ..
 
 
 def budget_cpus(budget: int) -> list[int]:
-    """Return the numbers of the CPUs that workers of this host are given, neighbours first.
+    """Return the numbers of the CPUs for workers of this host, neighbours first.
 
     They are in the order of the topology: socket, last-level cache, core, thread. So a worker has whole cores that share a cache,
-    as `srun --cpu-bind=cores` deals them out. The numbers themselves often count one thread of every core first.
+    as with `srun --cpu-bind=cores`. The numbers themselves often count one thread of every core first.
     """
     return sorted(os.sched_getaffinity(0), key=topology_of)[:budget]
 
@@ -166,20 +171,23 @@ def topology_of(cpu: int, root: Path = CPUS) -> tuple[int, int, int, int]:
 
 
 def threads_per_core(cpus: Collection[int] | None = None, *, root: Path = CPUS) -> int | None:
-    """Hardware threads that a core of this machine has (its first core, taken for all); of `cpus`, how many share a core, which are
-    fewer where not all its threads are among them. None where the kernel does not tell, or where that is not the same for all."""
+    """Return the hardware threads of a core of this machine; of `cpus`, how many share a core.
+
+    The first core stands for all. Of `cpus`, fewer share a core if not all its threads are among them. Return None if the kernel
+    does not tell, or if the cores differ.
+    """
     of_each = [threads_of_core(cpu, root) for cpu in ((0,) if cpus is None else cpus)]
     counts = {len(threads if cpus is None else threads.intersection(cpus)) for threads in of_each}
     return counts.pop() or None if len(counts) == 1 else None
 
 
 def numa_cpus(cpus: Collection[int], root: Path = NUMA_NODES) -> int | None:
-    """Return how many of these CPUs the NUMA node has that holds most of them. Return None if the kernel does not tell."""
+    """Return the number of these CPUs on the NUMA node with most of them; None if the kernel does not tell."""
     return max((len(_cpu_list(_read(path)).intersection(cpus)) for path in root.glob("node[0-9]*/cpulist")), default=0) or None
 
 
 def threads_of_core(cpu: int, root: Path = CPUS) -> frozenset[int]:
-    """Return the CPUs that share a core with this one, and this one; empty if the kernel does not tell."""
+    """Return the CPUs of this CPU's core, itself included; none if the kernel does not tell."""
     return _cpu_list(_read(root / f"cpu{cpu}" / "topology" / "thread_siblings_list"))
 
 
@@ -195,9 +203,9 @@ def _cpu_list(text: str) -> frozenset[int]:
 
 
 def tensorflow_version() -> str | None:
-    """Return the version of the package that provides the module `tensorflow`; None if none says that it does.
+    """Return the version of the package that provides the module `tensorflow`; None if there is none.
 
-    It is read from the package's metadata: to import TensorFlow, or to look for it on a slow disk, would cost seconds.
+    It comes from the package's metadata: importing TensorFlow, or searching a slow disk for it, would cost seconds.
     """
     with suppress(metadata.PackageNotFoundError):
         return metadata.version("tensorflow")
@@ -206,7 +214,7 @@ def tensorflow_version() -> str | None:
 
 
 def check_tensorflow() -> None:
-    """Raise UsageError where there is no TensorFlow that workers can measure with."""
+    """Raise UsageError if there is no TensorFlow that workers can measure with."""
     version = tensorflow_version()
     if version is None and find_spec("tensorflow") is None:
         raise UsageError(
@@ -220,7 +228,7 @@ def check_tensorflow() -> None:
 
 
 def _own_groups(groups: Path = OWN_GROUPS) -> dict[str, str]:
-    """Control-group path by controller (`""` for version 2) without the leading slash."""
+    """Return the control-group path by controller (`""` for version 2), without the leading slash."""
     found = {}
     for line in _read(groups).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -230,7 +238,7 @@ def _own_groups(groups: Path = OWN_GROUPS) -> dict[str, str]:
 
 
 def _group_levels(controller: str, own: Mapping[str, str], root: Path) -> Iterator[Path]:
-    """Folders of our control group and of those above it, of version 2 and of a controller of version 1."""
+    """Yield the folders of our control group and of those above it, of version 2 or of a controller of version 1."""
     bases = [(root, own.get(""))] + [(root / name, own.get(controller)) for name in (controller, f"{controller},cpuacct")]
     for base, group in bases:
         for folder in (base / (group or "."), base):
@@ -259,5 +267,5 @@ def _is_virtual() -> bool | None:
 
 
 def utc_now() -> str:
-    """Now, ISO 8601 in UTC to the second: when a run was made."""
+    """Return the present time in UTC to the second, as ISO 8601, to date a run."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")

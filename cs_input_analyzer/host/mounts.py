@@ -1,4 +1,4 @@
-"""Which file system a file is on, and whether other hosts share it: from the kernel's own list of mounts."""
+"""Find the file system of a file in the kernel's list of mounts, and whether other hosts share it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import yaml
 
 
 def file_system_of(path: str) -> tuple[str | None, bool | None]:
-    """The type of the file system that holds `path`, links resolved, and whether it is a network or cluster file system.
+    """Return the type of the file system that holds `path`, links resolved, and whether it is a network or cluster file system.
 
-    (None, None) where the list of mounts cannot be read. Sharing is None for types that may be either: layers (`overlay`), unknown
-    FUSE programs, folders of a virtual machine's host.
+    Return (None, None) if the list of mounts cannot be read. Sharing is None for types that may be either: layers (`overlay`),
+    unknown FUSE programs, folders of a virtual machine's host.
     """
     real = os.path.realpath(path)
     try:
@@ -28,11 +28,11 @@ def file_system_of(path: str) -> tuple[str | None, bool | None]:
 
 
 def is_shared(kind: str) -> bool | None:
-    """Whether files of this type of file system are served to several hosts; None where the type does not tell."""
+    """Return whether this type of file system serves files to several hosts; None if the type does not tell."""
     family, name = ("fuse", kind.removeprefix("fuse.")) if kind.startswith("fuse.") else ("kernel", kind)
     types = packaged("file_systems.yaml")
     known = types[family]
-    # FUSE clients of a kernel's file system, as `fuse.glusterfs`, serve the same files as that does.
+    # FUSE clients, such as `fuse.glusterfs`, serve the same files as the kernel's client.
     if name.lower() in {*known["shared"], *types["kernel"]["shared"]}:
         return True
     return False if name.lower() in known["local"] else None
@@ -40,11 +40,11 @@ def is_shared(kind: str) -> bool | None:
 
 @functools.cache
 def packaged(name: str) -> dict[str, Any]:
-    """The mapping in a YAML file of this package."""
+    """Return the mapping in a YAML file of this package."""
     loaded: dict[str, Any] = yaml.safe_load((files(__package__) / name).read_text(encoding="utf-8"))
     return loaded
 
 
 def is_below(path: str, point: str) -> bool:
-    """Whether `path` is the folder `point`, or in it."""
+    """Return whether `path` is the folder `point`, or in it."""
     return path == point or path.startswith(point.rstrip("/") + "/")

@@ -12,7 +12,7 @@ from cs_input_analyzer.records import Cluster, Estimate, Host
 # 90 % interval between two hosts of one model.
 SAME_MODEL_RATIO = 0.05
 
-# No two servers of one decade are further apart, CPU for CPU: beyond it, somebody has swapped two numbers.
+# No two servers of one decade differ more, CPU for CPU. Beyond it, somebody has swapped two numbers.
 LARGEST_RATIO = 20.0
 
 _MODEL = re.compile(r"EPYC \d\w+|XEON E5-\w+(?: V\d)?|XEON (?:GOLD|SILVER|PLATINUM|MAX) \w+\+?|NEOVERSE-\w+")
@@ -28,9 +28,9 @@ def with_speed_of_same_model(cluster: Cluster, host: Host) -> Cluster:
 
 
 def model_of(cpu: str | None) -> str | None:
-    """Return the model in a CPU's name, without trade marks and, of servers, clock rates.
+    """Return the model in a CPU's name, without trade marks and, for servers, clock rates.
 
-    Return None if the name holds no model, as that of a virtual machine may not.
+    Return None if the name holds no model, as a virtual machine's may not.
     """
     text = " ".join(re.sub(r"\((?:R|TM)\)|\bCPU\b", " ", (cpu or "").upper()).split())
     if (match := _MODEL.search(text)) is not None:
@@ -39,7 +39,7 @@ def model_of(cpu: str | None) -> str | None:
 
 
 def checked_ratio(ratio: Estimate) -> Estimate:
-    """Return the ratio. Raise UsageError if no two CPUs have it."""
+    """Return the ratio. Raise UsageError if it is impossible for two CPUs."""
     if not 1 / LARGEST_RATIO <= ratio.estimate <= LARGEST_RATIO or ratio.low <= 0:
         raise UsageError(
             f"a node's CPU would be {ratio.estimate:g} times as fast as one of this host: give its speed over this host's, for "

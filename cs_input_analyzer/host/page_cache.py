@@ -1,8 +1,10 @@
-"""What of the pipeline's files is in this host's page cache, and how to empty or fill it: those files only, and without root.
+"""Measure which part of the pipeline's files is in this host's page cache, and empty or fill it.
 
-`mincore`, asked about a mapping of a file, answers only those who own the file or may write it: since Linux 5.2 it tells all others
-that every page is there, so that nobody learns what others read. It is therefore not asked about the files of others; None means
-"the kernel does not tell".
+Other files stay untouched, and nobody needs to be root.
+
+`mincore`, asked about a mapping of a file, answers only the owner of the file and those who may write it. Since Linux 5.2 it tells
+all others that every page is there, so that nobody learns what others read. So it is not asked about the files of others; None
+means "the kernel does not tell".
 
 `posix_fadvise` empties the cache of this host only. A file server keeps its own, which nothing here can reach.
 """
@@ -28,25 +30,25 @@ import numpy as np
 Item = TypeVar("Item", bound=Hashable)
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-# Above these a sample is asked about: opening a file over a network takes a millisecond, walking cached pages 15 ms a gigabyte.
+# Above these a sample is asked about. Opening a file over a network takes a millisecond, walking cached pages 15 ms a gigabyte.
 SAMPLED_FILES = 2000
 SAMPLED_BYTES = 4 << 30
 RANGE_BYTES = 1 << 20
 MIN_RANGES = 16
-# What may be left for the cache to count as empty: pages that another process maps, or is reading right now.
+# The part that may be left in an empty cache: pages that another process maps, or is reading right now.
 EMPTY_RATIO = 0.02
-# Looking at a file is mostly waiting for it to open: over a network that takes a while, but many do it side by side.
+# Looking at a file mostly waits for it to open. Over a network that takes a while, but many can open side by side.
 THREADS = 8
 
 
 def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf) -> float | None:
-    """Share (0 to 1) of the bytes of these files in this host's page cache; reads none of them.
+    """Return the share (0 to 1) of the bytes of these files in this host's page cache. Read none of them.
 
-    Of many or large files an even sample is asked about: `SAMPLED_FILES` files, `SAMPLED_BYTES` bytes. None where the kernel does
-    not tell about at least half of the sample, where no file can be opened, or where all are empty.
+    For many or large files an even sample is asked about: `SAMPLED_FILES` files, `SAMPLED_BYTES` bytes. Return None if the kernel
+    does not tell about at least half of the sample, if no file can be opened, or if all are empty.
     """
     chosen = evenly(paths, SAMPLED_FILES)
-    random.Random(len(chosen)).shuffle(chosen)  # what a deadline leaves of it is still an even sample
+    random.Random(len(chosen)).shuffle(chosen)  # the part that a deadline leaves is still an even sample
     ranges = max(MIN_RANGES, SAMPLED_BYTES // RANGE_BYTES // max(1, len(chosen)))
 
     def look(path: str) -> tuple[int, float | None] | None:
@@ -66,14 +68,16 @@ def cached_ratio(paths: Sequence[str], *, deadline_s: float = math.inf) -> float
 
 
 def cached_bytes(fd: int, offset: int, length: int) -> int | None:
-    """How many of `length` bytes from `offset` (a multiple of the page size) are in the page cache; None where not told."""
+    """Return how many of `length` bytes from `offset` (a multiple of the page size) are cached; None if unknown."""
     pages = _pages(fd, offset, length) if _is_told(fd) else None
     return None if pages is None else min(pages * PAGE_BYTES, length)
 
 
 def evict(paths: Sequence[str], *, deadline_s: float = math.inf) -> bool | None:
-    """Drops these files, and no others, from this host's page cache. Whether they are out of it, as far as they can be opened; None
-    where the kernel does not tell."""
+    """Drop these files, and no others, from this host's page cache.
+
+    Return whether they are out of it, as far as they can be opened; None if the kernel does not tell.
+    """
     unique = tuple(dict.fromkeys(paths))
 
     def reach(path: str) -> bool:
@@ -89,7 +93,7 @@ def evict(paths: Sequence[str], *, deadline_s: float = math.inf) -> bool | None:
 
 
 def warm(paths: Sequence[str], deadline_s: float) -> None:
-    """Reads these files once, in their order, until the deadline. What is larger than the memory does not stay, though."""
+    """Read these files once, in their order, until the deadline. Data larger than the memory do not stay."""
 
     def read(path: str) -> None:
         with opened(path) as file:
@@ -108,14 +112,14 @@ def warm(paths: Sequence[str], deadline_s: float) -> None:
 
 
 def is_absent(path: str, offset: int, length: int) -> bool:
-    """Whether less than half of this part of a file is cached; False where the kernel does not tell."""
+    """Return whether less than half of this part of a file is cached; False if the kernel does not tell."""
     with opened(path) as file:
         cached = None if file is None else cached_bytes(file.fd, offset, length)
     return cached is not None and cached * 2 < length
 
 
 def drop(path: str, offset: int = 0, length: int = 0) -> None:
-    """Drops this part of a file from the cache, of no length all from there on."""
+    """Drop this part of a file from the cache; with no length, all from there on."""
     with opened(path) as file:
         if file is None:
             return
@@ -127,13 +131,15 @@ def drop(path: str, offset: int = 0, length: int = 0) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFile:
+    """Hold an open regular file and its size."""
+
     fd: int
     size_bytes: int
 
 
 @contextmanager
 def opened(path: str) -> Iterator[OpenFile | None]:
-    """A regular file, open for reading; None where there is none, or no permission. Never waits for a pipe's writer."""
+    """Open a regular file for reading; yield None if there is none, or no permission. Never wait for a pipe's writer."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError):  # a NUL in the name is a ValueError
@@ -147,7 +153,7 @@ def opened(path: str) -> Iterator[OpenFile | None]:
 
 
 def evenly(items: Sequence[Item], count: int) -> list[Item]:
-    """At most `count` of the items, at equal distances; each once."""
+    """Return at most `count` of the items, at equal distances; each once."""
     unique = list(dict.fromkeys(items))
     if len(unique) <= count:
         return unique
@@ -155,7 +161,7 @@ def evenly(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def _file_ratio(file: OpenFile, ranges: int) -> float | None:
-    """The share of one file, from `ranges` even ranges where it is larger than those; None where not told, or empty."""
+    """Return the cached share of one file, from `ranges` even ranges if it is larger; None if unknown or empty."""
     if file.size_bytes <= ranges * RANGE_BYTES:
         spans = [(0, file.size_bytes)] if file.size_bytes else []
     else:
@@ -180,7 +186,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _is_told(fd: int) -> bool:
-    """The kernel's own rule (`can_do_mincore`): the owner of a file, or who may write it."""
+    """Return whether the kernel tells: its own rule (`can_do_mincore`) wants the owner of a file, or one who may write it."""
     try:
         return os.fstat(fd).st_uid == os.geteuid() or os.access(f"/proc/self/fd/{fd}", os.W_OK, effective_ids=True)
     except OSError:

@@ -1,7 +1,7 @@
-"""Reading files with several threads at once, as record readers do, and nothing else: no TensorFlow, no parsing.
+"""Read files with several threads at once, as record readers do, without TensorFlow and without parsing.
 
-Each stream reads one piece of a file after another, 256 KiB at a time. No byte is read twice, and the window closes when the first
-stream finds nothing left, so that all streams were busy throughout. Python's `preadv` lets go of the interpreter's lock.
+Each stream reads one piece of a file after another, 256 KiB at a time. No byte is read twice. The window closes when the first
+stream finds nothing left, so that all streams were busy throughout. Python's `preadv` releases the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from dataclasses import dataclass, field, replace
 from cs_input_analyzer.host.page_cache import opened
 from cs_input_analyzer.records import CacheChoice, ReadRate
 
-READ_BYTES = 256 * 1024  # what TFRecordDataset and TextLineDataset ask for where the user set no buffer size
+READ_BYTES = 256 * 1024  # TFRecordDataset and TextLineDataset ask for this without a buffer size of the user
 SMALLEST_PIECE_BYTES = 4 * READ_BYTES
 LARGEST_PIECE_BYTES = 64 << 20
 PIECE_STEP_BYTES = 4 << 20
-# Files whose beginnings tell what the others are like.
+# The number of files whose beginnings stand for the others.
 LOOKED_AT = 8
-# A read that takes longer than this past its window hangs; its thread is left behind, for no one can end it.
+# A read that takes longer than this past its window hangs. Its thread is left behind, because nobody can end it.
 HANG_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
+    """Name a part of a file that one stream reads at a time."""
+
     path: str
     offset: int
     length: int
@@ -41,7 +43,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What `streams` readers did. `rate` is None where they read nothing; `read` is what is now in the cache."""
+    """Hold the result of `streams` readers. `rate` is None if they read nothing; `read` is in the cache now."""
 
     rate: ReadRate | None
     read: tuple[Piece, ...]
@@ -50,7 +52,7 @@ class Window:
 
 @dataclass(slots=True, kw_only=True)
 class _Stream:
-    """What one reader did. Only its thread writes here. `firsts`: seconds and bytes of the first reads of its pieces."""
+    """Hold the result of one reader. Only its thread writes here. `firsts`: seconds and bytes of the first reads of its pieces."""
 
     bytes: int = 0
     firsts: list[tuple[float, int]] = field(default_factory=list)
@@ -60,15 +62,19 @@ class _Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the beginnings of some files hold: bytes of file for each byte of content (1 where they are not compressed), and for
-    each line, or record of several lines in quotes."""
+    """Describe the beginnings of some files.
+
+    Attributes:
+        packed_ratio: bytes of file for each byte of content; 1 if the files are not compressed.
+        line_bytes: bytes of file for each line, or for each record of several lines in quotes.
+    """
 
     packed_ratio: float
     line_bytes: float | None
 
 
 def look_into(paths: Sequence[str]) -> Look | None:
-    """Looks at the beginnings of at most `LOOKED_AT` of the files, spread over all; None where none of them can be read."""
+    """Look at the beginnings of at most `LOOKED_AT` of the files, spread over all. Return None if none can be read."""
     packed = unpacked = whole = lines = 0
     for path in paths[:: max(1, -(-len(paths) // LOOKED_AT))]:
         try:
@@ -92,9 +98,11 @@ def look_into(paths: Sequence[str]) -> Look | None:
 
 
 def pieces_of(sizes: Mapping[str, int], most_streams: int) -> tuple[Piece, ...]:
-    """Files (path -> bytes) cut for the streams to take: the first piece of every file, then the second of every file, and so on.
+    """Cut files (path -> bytes) into pieces for the streams.
 
-    So streams are in different files, as an interleave's are, as long as there are as many files as streams.
+    The first piece of every file comes first, then the second of every file, and so on.
+
+    So streams read different files, like those of an interleave, while there are as many files as streams.
     """
     wanted = sum(sizes.values()) // (4 * max(1, most_streams))
     wanted = wanted // PIECE_STEP_BYTES * PIECE_STEP_BYTES or wanted // READ_BYTES * READ_BYTES
@@ -108,7 +116,7 @@ def pieces_of(sizes: Mapping[str, int], most_streams: int) -> tuple[Piece, ...]:
 
 
 def read_window(pieces: Sequence[Piece], streams: int, seconds: float, state: CacheChoice) -> Window:
-    """Read with `streams` threads until the time or the data end. Pass over files that are gone, shortened or forbidden."""
+    """Read with `streams` threads until the time or the data end. Skip files that are gone, shortened or forbidden."""
     if not 0 < streams <= len(pieces):
         return Window(rate=None, read=(), hangs=False)
     left = collections.deque(pieces)
@@ -159,7 +167,7 @@ def _read_piece(piece: Piece, record: _Stream, is_over: Callable[[], bool]) -> N
 
 
 def _rate(records: Sequence[_Stream], streams: int, elapsed_s: float, state: CacheChoice) -> ReadRate | None:
-    """The latency is that of the first reads of pieces: the later ones mostly find what read-ahead has fetched meanwhile."""
+    """Return the rate. Its latency is that of the first reads of pieces: read-ahead has mostly fetched the later ones."""
     firsts = [first for record in records for first in tuple(record.firsts)]
     if not firsts or elapsed_s <= 0:
         return None

@@ -1,7 +1,7 @@
-"""The file system under the pipeline, without TensorFlow: what it is, what is cached, how fast it reads at 1, 2, 4… streams.
+"""Measure the file system under the pipeline, without TensorFlow: its type, what is cached, how fast it reads at 1, 2, 4… streams.
 
-Cold windows begin with the pipeline's own files dropped from this host's cache. Windows "as is" each read other data, and drop
-again what they brought in, so that looking leaves the cache as it was found.
+Before a cold window the pipeline's own files are dropped from this host's cache. Each window "as is" reads other data, and drops
+again what it brought in, so that the cache stays as it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cs_input_analyzer.records import CacheChoice, ReadRate, Storage
 
 STREAMS = (1, 2, 4, 8)
 PROBED_FILES = 1024
-# From here on each cold window has data of its own: what one has read, the file server may still hold for the next.
+# From here on each cold window has its own data: the file server may still hold those of the previous window.
 OWN_DATA_BYTES = 1 << 30
 MIN_WINDOW_S = 0.05
 MAX_WINDOW_S = 0.5
@@ -35,11 +35,11 @@ def probe_storage(
     seconds: float,
     streams: Sequence[int] = STREAMS,
 ) -> Storage | None:
-    """Looks at the storage of these files; None where none of them can be read. Ends in so many `seconds`, or soon after.
+    """Measure the storage of these files within `seconds`, or little more. Return None if none of them can be read.
 
-    Its reads: bytes per second of all streams together, and the median seconds of a read that nothing has prepared, by streams.
-    There are none where the files are `warm`: they come out of memory then. They are called `as-is` where the cache could not be
-    emptied. A number of streams for which there is too little data, or no time left, is left out. Bad files are passed over.
+    The reads hold, by number of streams, the bytes per second of all streams together, and the median seconds of an unprepared
+    read. There are none for `warm` files, which come out of memory. They are called `as-is` if the cache could not be emptied. A
+    number of streams with too little data or time is left out. Bad files are skipped.
 
     Only `cache="cold"` empties the cache, of these files alone, and leaves it empty.
     """
@@ -74,8 +74,11 @@ def _rates(
     seconds_each: float,
     deadline_s: float,
 ) -> tuple[ReadRate, ...]:
-    """By a window for each number of streams. Cold ones begin with their files out of the cache, and leave it so. The others find
-    it as the first one found it: each has its own data, and what was not cached is dropped again."""
+    """Return the rates, from one window for each number of streams.
+
+    Cold windows begin with their files out of the cache, and leave it so. The others keep the cache as it was: each has its own
+    data, and drops again what was not cached.
+    """
     is_cold = cache == "cold"
     absent = dict.fromkeys(pieces, False) if is_cold else _looked_at(pieces, deadline_s)
     lengths = {(piece.path, piece.offset): piece.length for piece, is_absent_now in absent.items() if is_absent_now}
@@ -96,13 +99,13 @@ def _rates(
             return tuple(rates)
     for place in touched:  # read-ahead that was still on its way
         drop(*place)
-    if is_cold:  # the windows filled it; who measures next asked for a cold cache
+    if is_cold:  # the windows filled it, and the next measurement wants a cold cache
         evict([piece.path for piece in pieces])
     return tuple(rates)
 
 
 def _looked_at(pieces: Sequence[Piece], deadline_s: float) -> dict[Piece, bool]:
-    """Which pieces are not in the cache. Looking takes half of the time at most; those that were not come to are left out."""
+    """Return which pieces are not in the cache. Looking takes at most half of the time; unseen pieces are left out."""
     now_s = time.monotonic()
     half_s = now_s + (deadline_s - now_s) / 2
 
@@ -114,7 +117,7 @@ def _looked_at(pieces: Sequence[Piece], deadline_s: float) -> dict[Piece, bool]:
 
 
 def _dealt(pieces: tuple[Piece, ...], streams: Sequence[int], *, is_own: bool) -> list[tuple[Piece, ...]]:
-    """The pieces for each window: its own where that is asked for or costs nothing, else all of them for each."""
+    """Return the pieces for each window: its own if asked for or if that costs nothing, else all pieces for each."""
     windows = len(streams)
     if not is_own and sum(piece.length for piece in pieces) < windows * OWN_DATA_BYTES:
         return [pieces] * windows
@@ -125,7 +128,7 @@ def _dealt(pieces: tuple[Piece, ...], streams: Sequence[int], *, is_own: bool) -
 
 
 def _sizes(paths: Iterable[str]) -> dict[str, int]:
-    """Sizes of the files that hold something and that we may read."""
+    """Return the sizes of files that are not empty and that we may read."""
     found = {}
     for path in paths:
         with suppress(OSError, ValueError):  # a NUL in the name is a ValueError

@@ -1,4 +1,4 @@
-"""Where the CPU goes: the wall time that the model of the running pipeline counted, turned into CPU per sample of each op."""
+"""Split the CPU over ops: turn the wall time that the model of the running pipeline counted into CPU per sample."""
 
 from __future__ import annotations
 
@@ -13,21 +13,28 @@ from cs_input_analyzer.tfdata.op_kinds import IDLE, LIGHT, OPENS, READERS, TRANS
 from cs_input_analyzer.tfdata.threads import as_run, inside, is_serial
 from cs_input_analyzer.tfdata.visits import PerSample
 
-# Wall time above the process's CPU by no more than this is threads waiting their turn, not storage.
+# Wall time above the process's CPU by at most this is threads that wait for a CPU, not for storage.
 NOISE_RATIO = 0.1
 ROUNDING_RATIO = 1e-9
-# The loop costs so much more in one pipeline than in another.
+# The loop's cost differs by this factor between pipelines.
 LOOP_NOISE_RATIO = 0.5
-# Wall time of seen ops has filled what unseen ops take, where these take more than so many times what is left.
+# Wall time of seen ops hides unseen ops, if these take more than this many times the rest.
 FILLED_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEvidence:
-    """What is known of the costs of one worker's window. `spent`: by op, of one sample of the output; `merged`: op -> the op whose
-    row holds its cost. `preempted_ratio` is not used on one CPU: there only a thread's own wake-up call hands its CPU on, in the
-    runtime and not inside an op (docs/measurements.md). `marginal`: op -> CPU of one sample that the pipeline cut behind it takes
-    beyond the parts before it; `has_all_parts`: whether all heavy ops are in it; `elements_per_sample`: of the last op."""
+    """Hold the evidence on the costs of one worker's window.
+
+    Attributes:
+        spent: by op, for one sample of the output.
+        merged: op -> the op whose row holds its cost.
+        preempted_ratio: not used on one CPU. There a thread hands its CPU on only by its own wake-up call, in the runtime and not
+            inside an op (docs/measurements.md).
+        marginal: op -> CPU of one sample that the pipeline cut behind it takes beyond the parts before it.
+        has_all_parts: whether all heavy ops are in `marginal`.
+        elements_per_sample: of the last op.
+    """
 
     layout: Layout
     ops: Sequence[Op]
@@ -47,25 +54,27 @@ class CostEvidence:
 
     @property
     def walls(self) -> dict[str, float]:
-        """Return wall time per sample of the ops that were seen at work."""
+        """Return the wall time per sample of the ops that were seen at work."""
         return {op.name: wall for op in self.ops if op.name in self.spent and (wall := self.spent[op.name].wall_s) is not None}
 
     @property
     def harness_s(self) -> float:
-        """Return what the loop that takes the batches costs for a sample."""
+        """Return the cost of the loop that takes the batches, for one sample."""
         return (self.harness_us or 0.0) * 1e-6 * self.elements_per_sample
 
     @property
     def restart_cpu_s(self) -> float:
+        """Return the CPU per sample of beginning passes; 0 if none was seen."""
         return min(self.restart_cpu_s_per_sample, self.cpu_s_per_sample)
 
 
 def profile_of(given: CostEvidence) -> Profile:
     """Return per-op CPU such that ops + `restart` + `runtime` = process CPU, by identity.
 
-    The model counts wall time on the thread. What a thread waited for its CPU is taken off first, in proportion. What is then below
-    the process's CPU is CPU, and the rest of that the runtime's. Above it threads waited: a tenth is noise, and all shares shrink
-    alike; more is taken from the ops that can block. Where ops were not seen at work, the rest is `unattributed`.
+    The model counts wall time on the thread. The time that a thread waited for its CPU is taken off first, in proportion. If the
+    result is below the process's CPU, it is CPU, and the rest is the runtime's. If it is above, threads waited: a tenth is noise,
+    and all shares shrink alike. More is taken from the ops that can block. If ops were not seen at work, the rest is
+    `unattributed`.
     """
     walls = given.walls
     cpus, held_by = _cpus(given, walls), _held_by(given, walls)
@@ -79,7 +88,7 @@ def profile_of(given: CostEvidence) -> Profile:
         if op.kind != "Options"
     ]
     rest = whole_s - given.restart_cpu_s - sum(cpus.values()) - sum(more.values())
-    if rest < ROUNDING_RATIO * whole_s:  # the ops' rows were scaled to the whole: what differs is rounding, not runtime
+    if rest < ROUNDING_RATIO * whole_s:  # the rows of the ops were scaled to the whole: the difference is rounding, not runtime
         rest = 0.0
     rows += [_no_op(RESTART, given.restart_cpu_s, whole_s)] if given.restart_cpu_s > 0 else []
     rows.append(_no_op(UNATTRIBUTED if UNATTRIBUTED in held_by.values() else RUNTIME, rest, whole_s))
@@ -90,7 +99,7 @@ _NOT_SEEN = PerSample(wall_s=None, elements=None, bytes_in=None, bytes_out=None)
 
 
 def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
-    """Return CPU per sample by op, of those that were seen at work; all together at most what the process used."""
+    """Return the CPU per sample of the ops that were seen at work. Together they are at most the process's CPU."""
     on_cpu_ratio = 1 / (1 + (given.preempted_ratio or 0.0)) if given.layout.cpus_per_task > 1 else 1.0
     walls = {name: wall * on_cpu_ratio for name, wall in walls.items()}
     is_on_disk = given.cached_ratio is None or given.cached_ratio < CACHED_RATIO
@@ -108,11 +117,11 @@ def _cpus(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, float]:
 
 
 def _told_apart(given: CostEvidence, cpus: dict[str, float], held_by: dict[str, str]) -> dict[str, float]:
-    """Share out what the snapshots left, by what parts of the pipeline take alone; return CPU of a sample by op.
+    """Share out the CPU that the snapshots left, by the parts of the pipeline that ran alone. Return CPU of a sample by op.
 
-    Ops of one part that were not seen get one row: the others are held by it (`held_by` is changed). All branches that a loop made
-    are one part. Light ops have at most what the parts leave. Snapshots count wall time, which fills the whole on a busy host; then
-    what the unseen ops take is taken off the seen ops of other parts (`cpus` is changed).
+    Unseen ops of one part get one row, which holds the others (`held_by` is changed). All branches that a loop made are one part.
+    Light ops get at most the CPU that the parts leave. Snapshots count wall time, which fills the whole on a busy host. Then the
+    CPU of the unseen ops is taken off the seen ops of other parts (`cpus` is changed).
     """
     whole_s = given.cpu_s_per_sample - given.restart_cpu_s
     rest = whole_s - sum(cpus.values())
@@ -130,10 +139,10 @@ def _told_apart(given: CostEvidence, cpus: dict[str, float], held_by: dict[str, 
     if given.has_all_parts and light_s > room + NOISE_RATIO * whole_s:  # the model counts the start of a light op's input for it
         cpus.update({name: cpus[name] * room / light_s for name in light})
         left += light_s - room
-    # The parts ran at another time, and without each other. Where some are missing, the others must not get what those take.
+    # The parts ran at another time, and without each other. If some are missing, the others must not get their CPU.
     scale = whole_s / whole if given.has_all_parts else 1.0
     joint, wanted = joint_of(given.ops), dict[str, float]()
-    hidden_s, fixed = 0.0, set[str]()  # what unseen ops take, and the ops of their parts
+    hidden_s, fixed = 0.0, set[str]()  # the CPU of unseen ops, and the ops of their parts
     for name, cpu_s in given.marginal.items():
         before = upstream(by_name[name], given.ops) if joint is not None and name == joint.name else ()
         members = [*before, *inside(by_name[name], given.ops), by_name[name]]
@@ -197,7 +206,7 @@ def _row(
 
 
 def _no_op(name: str, cpu_s: float, whole_s: float) -> OpCost:
-    """Return a row of CPU that is no op's."""
+    """Return a row of CPU that belongs to no op."""
     return OpCost(
         name=name,
         kind=name,
@@ -210,7 +219,7 @@ def _no_op(name: str, cpu_s: float, whole_s: float) -> OpCost:
 
 
 def _held_by(given: CostEvidence, walls: Mapping[str, float]) -> dict[str, str]:
-    """Return the row that holds the cost of each op without a measured one. Ops that did not run, or do nothing, are left out."""
+    """Return the row that holds the cost of each op without a measured one. Leave out ops that did not run, or do nothing."""
     by_name = {op.name: op for op in given.ops if op.name not in given.absent}
     found = {}
     for op in by_name.values():

@@ -1,4 +1,7 @@
-"""Where in its lists of files a pipeline begins. A window of seconds reads few files, and the first may be unlike the others."""
+"""Set where in its lists of files a pipeline begins.
+
+A window of seconds reads few files, and the first files may differ from the others.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,16 @@ MOST_BYTES = 2**28
 
 @contextmanager
 def begun_at(ratio: float) -> Iterator[None]:
-    """Let datasets of rows (names of files, labels beside them) begin at this share of the rows, 0 to 1, while open;
-    what stood before comes last. Lists of one length stay in step, and every n-th row is still with every n-th."""
+    """Let datasets of rows (names of files, with labels) begin at this share of the rows, 0 to 1, while open.
+
+    The skipped rows come last. Lists of one length stay in step, and every n-th row stays with every n-th.
+    """
     if not ratio:
         yield
         return
     from tensorflow.python.data.ops import from_tensor_slices_op
 
-    # What `from_tensor_slices`, `list_files` and readers of lists have in common.
+    # The common constructor of `from_tensor_slices`, `list_files` and readers of lists.
     slices = from_tensor_slices_op._TensorSliceDataset
     initialize = slices.__init__
 
@@ -34,7 +39,7 @@ def begun_at(ratio: float) -> Iterator[None]:
 
 
 def _begun_at(element: Any, ratio: float) -> Any:
-    """Return the same rows from another one on. Return rows that are not at hand yet, sparse, ragged or large as they are."""
+    """Return the same rows, beginning at another one. Leave symbolic, sparse, ragged and large rows unchanged."""
     import tensorflow as tf
     from tensorflow.python.data.util import nest, structure
 

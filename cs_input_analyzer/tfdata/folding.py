@@ -1,4 +1,4 @@
-"""Group the ops that one call of the user makes: in a loop, or in a function that is called several times. Pure."""
+"""Group the ops that one call of the user makes: in a loop, or in a function that is called several times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call_of(op: Op) -> Hashable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folding:
-    """The groups of a pipeline.
+    """Hold the groups of a pipeline.
 
     Attributes:
         groups: the ops of each group, in the order of the pipeline, by the name of the first.
@@ -30,7 +30,7 @@ class Folding:
     firsts: Mapping[str, str]
 
     def label(self, name: str) -> str:
-        """Return `map ×150` for an op of a group; the name of any other op, or row, as it is."""
+        """Return `map ×150` for an op of a group; for any other op or row its name."""
         first = self.firsts.get(name)
         return name if first is None else f"{first}{_TIMES}{len(self.groups[first])}"
 
@@ -55,7 +55,7 @@ def folding_of(ops: Sequence[Op]) -> Folding:
 
 
 def joint_of(ops: Sequence[Op]) -> Op | None:
-    """Return the last op at the top that joins branches alike: of a group itself, or of a group in its inputs; None without one."""
+    """Return the last op at the top that joins similar branches: itself or its inputs are a group. Return None without one."""
     folding = folding_of(ops)
     joins = [op for op in ops if op.within is None and len(op.inputs) > 1]
     found = [op for op in joins if op.name in folding.firsts or sum(name in folding.firsts for name in op.inputs) >= LEAST_ALIKE]
@@ -63,7 +63,7 @@ def joint_of(ops: Sequence[Op]) -> Op | None:
 
 
 def costliest(members: Sequence[Op], seconds: Mapping[str, float]) -> Op:
-    """Return the op that takes most of the time, ops of a group taken together: then the one that takes most of its group."""
+    """Return the op with most of the time. Count the ops of a group together, then choose the costliest of the group."""
     firsts, of_group = folding_of(members).firsts, dict[str, float]()
     for op in members:
         first = firsts.get(op.name, op.name)

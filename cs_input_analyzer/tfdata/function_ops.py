@@ -1,4 +1,4 @@
-"""The one table of the TensorFlow ops that functions of a pipeline call, by what each does. Pure. `op_kinds` has dataset ops."""
+"""List the TensorFlow ops that functions of a pipeline call, by trait. `op_kinds` lists dataset ops."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TABLE: Mapping[str, str] = {
     ),
     # Keeps a state, or reads one.
     "state": "Lookup* ReadVariable* Assign* Resource* VarHandle* Print* TensorArray* Queue* Barrier*",
-    # Has a state in TensorFlow's registry for what it calls or holds, but gives the same whoever runs first.
+    # TensorFlow's registry gives it a state for its functions, but its results do not depend on the order of calls.
     "harmless": (
         "Assert LookupTableFindV2 LookupTableSizeV2 DummyMemoryCache DummySeedGenerator HashTableV2 PartitionedCall "
         "StatefulPartitionedCall If Case While NoOp CheckNumerics CheckNumericsV2 StatelessRandomGetAlg GuaranteeConst DeepCopy "
         "Empty IsTensorFloat32Enabled DeviceIndex"
     ),
-    # Gives of a batch, number by number, what it gives of one sample.
+    # Computes of a batch, number by number, the same as of one sample.
     "each": (
         "Abs AsString Cast Ceil Cos Exp Expm1 Floor Identity Invert IsFinite IsInf IsNan Log Log1p LogicalNot Neg "
         "OnesLike Reciprocal Relu Rint Round Rsqrt Sigmoid Sign Sin Sqrt Square StaticRegexFullMatch StaticRegexReplace "
@@ -98,5 +98,5 @@ def calls(op: Op, *traits: str) -> bool:
 
 
 def draws_by_seed(op: Op) -> bool:
-    """Return whether its function draws numbers that a seed decides: others in each pass only where the seed is."""
+    """Return whether its function draws numbers by a seed: they differ between passes only if the seed does."""
     return any(map(_DRAWS_BY_SEED.match, op.function_ops))

@@ -36,9 +36,9 @@ from cs_input_analyzer.tfdata.op_traits import number_of
 from cs_input_analyzer.tfdata.threads import results_of
 
 _COUNTERS = kinds_with("counter")
-# Their elements are what was put there: nothing says whether that were samples or batches.
+# Their elements were stored before: nothing tells whether they are samples or batches.
 _FROM_ELSEWHERE = kinds_with("elsewhere")
-# Labels of dimensions. A layer has the name of its op, `batch*batch_2` is two of them merged, `batch*3` and `batch/4` hold three
+# Labels of dimensions. A layer has the name of its op. `batch*batch_2` is two layers merged. `batch*3` and `batch/4` are three
 # times and a quarter of one.
 OWN, UNKNOWN, REST = "", "?", "..."
 """Dimension of the data itself; unknown which; this dimension and all that follow are unknown. Dimensions after the last label are
@@ -49,16 +49,19 @@ Shape = tuple[int | None, ...] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element:
-    """What is known of the elements that leave an op.
+    """Describe the elements that leave an op.
 
     Attributes:
-        labels: of the dimensions of each tensor; one entry for all where they are alike.
-        layers: the ops that put a dimension in front which nobody took apart, the innermost first.
-        steps: names of those that made a batch of a window; keyed: of a group of one key.
-        is_window: each element is a dataset of neighbours; reads_window: it is an element of one of these.
+        labels: of the dimensions of each tensor; one entry for all if they are alike.
+        layers: the ops that put a dimension in front that is still whole, the innermost first.
+        steps: names of the ops that made a batch of a window.
+        keyed: names of the ops that made a batch of a group of one key.
+        is_window: each element is a dataset of neighbours.
+        reads_window: it is an element of one of these.
         is_keyed: it is an element of a group whose key is a part of the element.
-        apart: the op that took batches apart; elsewhere: the op that takes them from where others put them.
-        clash: numbers of samples that branches do not agree on; is_beside: tensors of a `zip` of such branches.
+        apart: the op that took batches apart; without one, the op that reads stored elements.
+        clash: numbers of samples that differ between branches.
+        is_beside: tensors of a `zip` of such branches.
         is_counter: numbers that are counted or drawn.
     """
 
@@ -76,7 +79,7 @@ class Element:
     is_counter: bool = False
 
     def labels_of_each(self, tensors: int) -> tuple[Labels, ...]:
-        """Return the labels of each of so many tensors."""
+        """Return the labels of each tensor. `tensors`: their number."""
         if len(self.labels) == tensors:
             return self.labels
         return self.labels * tensors if len(self.labels) == 1 else ((REST,),) * tensors
@@ -97,7 +100,7 @@ class Element:
 
     @property
     def size(self) -> int | None:
-        """Return samples of a full element; None if that is not known."""
+        """Return the samples of a full element; None if unknown."""
         return product_of(self.batches)
 
 
@@ -107,7 +110,7 @@ def layers_of(label: str) -> tuple[str, ...]:
 
 
 def leaving(ops: Sequence[Op]) -> Element:
-    """Return what is known of the elements of the op that the consumer reads."""
+    """Return the elements of the op that the consumer reads."""
     read = {name for op in ops for name in op.inputs}
     tops = [op for op in ops if op.within is None]
     last = next((op for op in reversed(tops) if op.name not in read), tops[-1] if tops else None)
@@ -116,7 +119,7 @@ def leaving(ops: Sequence[Op]) -> Element:
 
 @dataclass(slots=True)
 class Walk:
-    """Follow elements through the ops, in their order. `passing`: by op, of the elements that it gets and gives."""
+    """Follow elements through the ops, in their order. `passing`: the input and output elements of each op."""
 
     ops: Sequence[Op]
     passing: dict[str, tuple[Element, Element]] = field(default_factory=dict)
@@ -131,16 +134,18 @@ class Walk:
 
     @classmethod
     def over(cls, ops: Sequence[Op]) -> Walk:
+        """Return the walk over all ops."""
         walk = cls(ops)
         for op in ops:  # inputs come first, and what is inside an op before it
             walk.add(op)
         return walk
 
     def given(self, name: str) -> Element:
+        """Return the elements that leave an op."""
         return self.passing[name][1]
 
     def outer(self, op: Op) -> Element | None:
-        """Return what the op that holds this one in its function gets; None at the top."""
+        """Return the input elements of the op whose function holds this one; None at the top."""
         holder = self._by_name.get(op.within or "")
         if holder is None:
             return None
@@ -150,6 +155,7 @@ class Walk:
         return replace(found, is_window=False, is_keyed=holder.parameters.get("key_is_component") is True)
 
     def add(self, op: Op) -> None:
+        """Follow the elements through one more op, whose inputs were added before."""
         outer = self.outer(op)
         inputs = [self.given(name) for name in op.inputs if name in self.passing]
         inner = results_of(op, self._held.get(op.name, ())) if op.kind in HOLDS else ()
@@ -165,7 +171,7 @@ class Walk:
 
 
 def _passed(op: Op, inputs: list[Element], *, inner: list[Element], outer: Element | None) -> Element:
-    """Return what leaves `op`. `inner`: what its function gives. `outer`: what the op that holds it in its function gets."""
+    """Return the elements that leave `op`. `inner`: the result of its function. `outer`: the input of the op that holds it."""
     if op.kind in _FROM_ELSEWHERE:
         return Element(elsewhere=op)
     if op.kind in _COUNTERS:
@@ -190,7 +196,7 @@ def _passed(op: Op, inputs: list[Element], *, inner: list[Element], outer: Eleme
 
 
 def _made(op: Op, outer: Element | None) -> Element:
-    """Return what a source makes: inside another op's function it may take apart, or hand on, the element that the function got."""
+    """Return the elements of a source. In the function of another op it may take apart, or pass on, the function's element."""
     if outer is None or outer.is_window or op.kind not in ("Tensor", "TensorSlice"):
         return Element()
     if op.dimensions is not None:  # already without the dimension that is taken apart
@@ -201,7 +207,7 @@ def _made(op: Op, outer: Element | None) -> Element:
 
 
 def _changed(op: Op, element: Element) -> Element:
-    """Return what an op with a single stream of elements makes of it."""
+    """Return the elements that an op with a single input makes."""
     if op.kind in BATCHING or op.kind == "SlidingWindow":
         is_steps = element.reads_window or op.kind == "SlidingWindow"
         return replace(
@@ -237,8 +243,10 @@ def _taken_apart(op: Op, element: Element) -> Element:
 
 
 def _joined(branches: Sequence[Element], *, as_pairs: bool = False) -> Element:
-    """Return what branches have in common; where their elements hold different numbers of samples, that. `as_pairs`: the tensors of
-    all stand side by side."""
+    """Return the common properties of branches, or the clash if their elements hold different numbers of samples.
+
+    `as_pairs`: the tensors of all branches stand side by side.
+    """
     if len(branches) < 2:
         return branches[0] if branches else Element()
     counted = [one for one in branches if not one.is_counter] or list(branches)
@@ -265,13 +273,13 @@ def _joined(branches: Sequence[Element], *, as_pairs: bool = False) -> Element:
 
 
 def side_by_side(branches: Sequence[Element]) -> tuple[Labels, ...]:
-    """Return the labels of a `zip` of these: layers of one place have the names that the first branch with layers gives them."""
+    """Return the labels of a `zip` of these. Layers at one place get the name in the first branch with layers."""
     first = next((one for one in branches if not one.is_counter), branches[0])
     return tuple(labels for one in branches for labels in (one if one.is_counter else _renamed(one, first)).labels)
 
 
 def _renamed(element: Element, first: Element) -> Element:
-    """Return the element with the names of the layers of another one if those of the two have the same sizes."""
+    """Return the element with the layer names of another one if the layers of both have the same sizes."""
     if element is first or not element.layers or list(map(size_of, element.layers)) != list(map(size_of, first.layers)):
         return element
     names = {mine.name: theirs.name for mine, theirs in zip(element.layers, first.layers, strict=True)}
@@ -293,6 +301,7 @@ def size_of(batch: Op) -> int | None:
 
 
 def product_of(batches: Sequence[Op]) -> int | None:
+    """Return the samples of nested batches; None if a size is unknown."""
     sizes = list(map(size_of, batches))
     return math.prod(size for size in sizes if size is not None) if None not in sizes else None
 

@@ -1,4 +1,4 @@
-"""Leave ops out of the measured copy that move batches to a device.
+"""Leave out ops that move batches to a device from the measured copy.
 
 A worker sees no device, and TensorFlow writes no graph of these ops.
 """
@@ -19,7 +19,7 @@ _FRAMES = 6
 
 @contextmanager
 def devices_left_out() -> Iterator[list[str]]:
-    """Leave out `copy_to_device` and what is made of it while open. Yield one sentence for each op that was left out.
+    """Leave out `copy_to_device` and its results while open. Yield one sentence for each op that was left out.
 
     The host's own buffer of `prefetch_to_device` stays. Raise TargetError for `map_on_gpu`, which computes on the device.
     """

@@ -1,4 +1,4 @@
-"""What an element passes before it reaches an op, and after it has left it. Pure: it reads the ops of a PipelineGraph."""
+"""Find the ops that an element passes before and after an op, and the promises on its order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def upstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def downstream(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """Return the ops that get their elements through `op`, in the order of the pipeline; those of the ops that hold it, too."""
+    """Return the ops that get elements through `op`, in the order of the pipeline, also through the ops that hold it."""
     found = at_or_behind(ops, lambda other: other.name == op.name)
     return tuple(other for other in ops if other.name in found and other.name != op.name)
 
@@ -37,25 +37,31 @@ def is_random_order(op: Op) -> bool:
 
 
 def may_reorder(op: Op, by_default: bool) -> bool:
-    """Return whether the order of an op's elements may change from run to run because it works in parallel. `by_default`: what the
-    options say where the op does not."""
+    """Return whether the order of an op's elements may change between runs because it works in parallel.
+
+    `by_default`: the setting of the options, if the op has none.
+    """
     said = op.parameters.get("deterministic")
     return said == "false" or (said in ("", "default") and by_default) or op.parameters.get("sloppy") is True
 
 
 def order_is_free(op: Op, ops: Sequence[Op], by_default: bool) -> bool:
-    """Return whether nobody is promised the order in which an op gives its elements: a shuffle leaves nothing of it, or the op
-    may give any order by itself, and what comes after it gives of each element what it would give of it alone, or puts it into
-    a batch."""
+    """Return whether nobody is promised the order of an op's elements.
+
+    Either a shuffle hides it. Or the op may give any order by itself, and the later ops treat each element alone or put it into a
+    batch.
+    """
     free = ONE_BY_ONE | BATCHING
     is_loose = may_reorder(op, by_default) and all(one.kind in free and len(one.inputs) == 1 for one in downstream(op, ops))
     return is_loose or freeing_shuffle(op, ops) is not None
 
 
 def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
-    """Return the shuffle that leaves nothing to tell of the order in which `op` gives its elements; None if that order shows. It
-    has no seed, comes after `op`, and nothing between the two depends on which elements are neighbours. Behind it they may be put
-    together, but a `take` shows which came first."""
+    """Return the shuffle that hides the order of the elements of `op`; None if that order shows.
+
+    It has no seed and comes after `op`. Nothing between the two depends on which elements are neighbours. Behind it elements may be
+    put together, but a `take` shows which came first.
+    """
     by_name = {other.name: other for other in ops}
     found: Op | None = None
     while True:
@@ -77,8 +83,10 @@ def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
 
 
 def without_end(ops: Sequence[Op]) -> dict[str, Op]:
-    """Return the ops whose elements never end, by name; for each the `repeat` that makes it so. A `take` ends what comes to it, and
-    what joins several inputs is taken to end with the first of them."""
+    """Return the ops whose elements never end, by name, each with the `repeat` that causes it.
+
+    A `take` ends its input. A join of several inputs counts as ending with the first of them.
+    """
     found: dict[str, Op] = {}
     for op in ops:  # inputs come first, and what is inside an op before it
         sources = [found[name] for name in op.inputs if name in found]
@@ -96,7 +104,7 @@ def without_end(ops: Sequence[Op]) -> dict[str, Op]:
 
 
 def at_or_behind(ops: Sequence[Op], holds: Callable[[Op], bool]) -> set[str]:
-    """Return names of the ops of which this holds, and of all whose elements pass one of them or come from inside one."""
+    """Return the names of the ops for which `holds` is true, and of all whose elements pass one of them or come from inside one."""
     found: set[str] = set()
     for op in ops:  # inputs come first, and what is inside an op before it
         if op.name in found or holds(op) or not found.isdisjoint(op.inputs):
@@ -105,14 +113,14 @@ def at_or_behind(ops: Sequence[Op], holds: Callable[[Op], bool]) -> set[str]:
 
 
 AUTO_SHARD = "distribute.auto_shard_policy"
-# `tf.data.experimental.AutoShardPolicy`, and what was seen of it with TensorFlow 2.21.
+# `tf.data.experimental.AutoShardPolicy`, as observed with TensorFlow 2.21.
 AUTO, FILE, DATA = 0, 1, 2
 
 
 def deals_out_files(ops: Sequence[Op]) -> bool:
-    """Return whether each worker gets files of its own: a `shard` divides their list, or `tf.distribute` is asked to.
+    """Return whether each worker gets its own files: a `shard` divides their list, or `tf.distribute` is asked to.
 
-    A `shard` behind the readers divides records, as the policy `DATA` does: each worker reads all files.
+    A `shard` behind the readers divides records, like the policy `DATA`: each worker reads all files.
     """
     if any(op.kind == "Shard" for op in ops):
         return any(op.kind == "Shard" and not reader_ops(upstream(op, ops)) for op in ops)
@@ -120,5 +128,5 @@ def deals_out_files(ops: Sequence[Op]) -> bool:
 
 
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
-    """Return whether what reaches `op` can only be a list, of file names as a rule: nothing has been read, made or batched yet."""
+    """Return whether `op` can only get a list, usually of file names: nothing has been read, made or batched yet."""
     return all(other.kind in NAMES_PASS for other in upstream(op, ops))

@@ -1,6 +1,8 @@
-"""Target -> the user's input function -> a `tf.data.Dataset`. This is where user code runs, always inside a worker process. A
-target is `package.module:function` or `path/file.py:function`, or names a Dataset; arguments are bound by name, so their order is
-free."""
+"""Load a target: import the user's input function, call it, and return its `tf.data.Dataset`.
+
+User code runs here, always inside a worker process. A target is `package.module:function` or `path/file.py:function`, or names a
+Dataset. Arguments are bound by name, so their order is free.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ CONTEXT_NAMES = ("input_context", "context", "ctx", "input_pipeline_context")
 
 
 class Params(dict[str, Any]):
-    """The params as input functions take them: a dictionary whose keys are attributes, too (`params.batch_size`)."""
+    """Hold params as input functions take them: a dictionary whose keys are also attributes (`params.batch_size`)."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -48,7 +50,7 @@ yaml.SafeDumper.add_representer(Params, yaml.representer.SafeRepresenter.represe
 
 
 def as_params(value: Any) -> Any:
-    """Return mappings as `Params`, also inside of mappings and lists; any other value as it is."""
+    """Return mappings as `Params`, also inside of mappings and lists. Return any other value unchanged."""
     if isinstance(value, Mapping):
         return Params({key: as_params(item) for key, item in value.items()})
     return [as_params(item) for item in value] if isinstance(value, list) else value
@@ -56,7 +58,7 @@ def as_params(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetName:
-    """`file` for a path, `module` for a dotted name; `attribute` may be dotted too."""
+    """Name a target: `file` for a path, `module` for a dotted name; `attribute` may be dotted too."""
 
     file: Path | None
     module: str | None
@@ -65,8 +67,10 @@ class TargetName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What the input function is called with. `input_context`: whether one that is None by default is given, too; one without a
-    default always is."""
+    """Hold the arguments of the input function.
+
+    `input_context`: whether a parameter with None as its default gets one too. One without a default always does.
+    """
 
     params: Mapping[str, Any] | None
     mode: Mode
@@ -95,15 +99,18 @@ def parse_target(text: str) -> TargetName:
 
 
 def write_pickled(content: bytes, folder: Path) -> Path:
-    """Write a pickled function into a new file, and return its path, in which the content's digest is."""
+    """Write a pickled function into a new file. Return its path, which contains the content's digest."""
     path = folder / f"function-{hashlib.sha256(content).hexdigest()}.pickle"
     path.write_bytes(content)
     return path
 
 
 def read_pickled(path: Path) -> bytes:
-    """Return what `write_pickled` wrote. The path comes with the order; the file is in a folder that a shared parent lets others
-    replace, and whoever writes what is unpickled has the user's rights. Raise TargetError for any other content."""
+    """Return the content that `write_pickled` wrote. Raise TargetError for any other content.
+
+    The path comes with the order, but others can replace the file in a shared folder. Whoever writes the unpickled content gets the
+    user's rights.
+    """
     content = path.read_bytes()
     if path.stem.rpartition("-")[2] != hashlib.sha256(content).hexdigest():
         raise TargetError(f"{path} is not the input function that was sent to the workers: it was changed, and is not run")
@@ -111,7 +118,7 @@ def read_pickled(path: Path) -> bytes:
 
 
 def find_object(target: TargetName) -> object:
-    """Import the target's module as Python itself would, and return the object it names; what the module raises passes through."""
+    """Import the target's module as Python would, and return the named object. Errors of the module pass through."""
     module = _import_file(target.file) if target.file is not None else _import_module(str(target.module))
     found: object = module
     for part in target.attribute.split("."):
@@ -128,8 +135,10 @@ def find_object(target: TargetName) -> object:
 
 
 def build_dataset(found: object, call: Call, on_context: Callable[[ContextUse], None] = lambda use: None) -> Any:
-    """Call the input function; `on_context` is called for each input context that it takes. Raise TargetError if no Dataset comes
-    out, or an input context was asked for and nothing takes one."""
+    """Call the input function. Call `on_context` for each input context that it takes.
+
+    Raise TargetError if no Dataset comes out, or if an input context was asked for and nothing takes one.
+    """
     uses: list[ContextUse] = []
     dataset = _built(found, call, uses)
     if call.input_context and "given" not in uses:
@@ -274,8 +283,10 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the params of `--params FILE.yaml` with each `--set a.b=3`, whose value is YAML, laid over them; None without either.
-    Raise UsageError."""
+    """Return the params of `--params FILE.yaml` with each `--set a.b=3` laid over them; None without either.
+
+    The value of `--set` is YAML. Raise UsageError.
+    """
     if file is None and not overrides:
         return None
     params: dict[str, Any] = {}
@@ -316,5 +327,5 @@ def value_of(key: str, text: str) -> Any:
 
 
 def _key(section: Mapping[Any, Any], text: str) -> Any:
-    """Return the key that is written so: `0` is the whole number where the file has that."""
+    """Return the key for this text: `0` is a whole number if the file has that key."""
     return next((key for key in section if str(key) == text), text)

@@ -1,8 +1,8 @@
-"""Which of the user's ops each node of TensorFlow's model of a running iterator stands for. Pure.
+"""Match each node of TensorFlow's model of a running iterator with the user's ops.
 
-The model shows the pipeline after TensorFlow's optimizations: ops merged, left out, put in, renamed. So a chain of nodes is laid
-along a chain of ops such that as many ops as possible are covered; what is left over of the nodes belongs to nobody, and what is
-left over of the ops was merged or not seen.
+The model shows the pipeline after TensorFlow's optimizations: ops merged, left out, added, renamed. So a chain of nodes is laid
+along a chain of ops such that most ops are covered. A node without an op belongs to nobody. An op without a node was merged or not
+seen.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ _MERGING = TRANSFORMS | kinds_with("filter")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The op that bears a node's cost, the one nearest the consumer that the node stands for, and whom else it stands for.
-    `absent` are ops between this one and the next that has a node: TensorFlow left them out, as they did nothing."""
+    """Hold the op that bears a node's cost, the op nearest the consumer that the node stands for, and its other ops.
+
+    `absent`: ops between this one and the next with a node. TensorFlow left them out because they did nothing.
+    """
 
     owner: str
     head: str
@@ -48,7 +50,7 @@ class Match:
 
 
 def match_nodes(model: Any, ops: Sequence[Op]) -> dict[int, Match]:
-    """Return node of a ModelProto, by id -> what it stands for; nodes that TensorFlow added are left out."""
+    """Return the match of each node of a ModelProto, by id. Leave out nodes that TensorFlow added."""
     by_name = {op.name: op for op in ops}
     top = [op for op in ops if op.within is None]
     matches: dict[int, Match] = {}
@@ -90,8 +92,10 @@ def _segment(start: int, nodes: Any) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[int, int, tuple[tuple[int, Match], ...]]:
-    """Return the way to lay a chain of nodes along a chain of ops (name and kind) that covers most ops; both begin at the consumer.
-    How much it covers, the place of the deepest op, and what each node stands for, by its place."""
+    """Return the best way to lay a chain of nodes along a chain of ops (name and kind), both from the consumer on.
+
+    It covers most ops. Return the covered number, the place of the deepest op, and the match of each node by its place.
+    """
     methods = [method_of(kind) for _, kind in chain]
     # covered[i][j]: the most that the nodes from i on cover of the ops from j on.
     covered = [[0] * (len(chain) + 1) for _ in range(len(nodes) + 1)]
@@ -120,7 +124,7 @@ def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[i
 
 
 def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:
-    """Return how many ops from `at` on the node stands for, and the worth of that: half if only a part of it has an op."""
+    """Return the number of ops from `at` on that the node stands for, and its worth: half if only a part of it has an op."""
     method = _method(node)
     parts = _FUSED.get(method, ())
     if parts and sorted(methods[at : at + len(parts)]) == sorted(parts):
@@ -138,7 +142,7 @@ def _with_between(match: Match, chain: Sequence[tuple[str, str]], above: int, be
 
 
 def _method(node: str) -> str:
-    """Return the method that makes the op which a node is named after."""
+    """Return the method of the op that a node is named after."""
     method = method_of(kind_of(node))
     for pattern, replacement in _RENAMED:
         method = pattern.sub(replacement, method)

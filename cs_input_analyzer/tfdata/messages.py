@@ -1,4 +1,4 @@
-"""What an error of TensorFlow, or of the user's functions inside it, says in its own words."""
+"""Extract the plain words of an error of TensorFlow, or of the user's functions inside it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The one table of dataset op kinds and what each does. Pure, and complete: a test goes through TensorFlow's own registry. A kind
-is the name of a TensorFlow op without its version: `ParallelMapDatasetV2` is a `ParallelMap`. An op that is not in it has no
-trait."""
+"""List all kinds of dataset ops and their traits. A test compares the table with TensorFlow's registry.
+
+A kind is the name of a TensorFlow op without its version: `ParallelMapDatasetV2` is a `ParallelMap`. An op that is not in the table
+has no trait.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell what an op does with its elements, and which call of the user made it. Pure."""
+"""Tell how an op treats its elements, and which call of the user made it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _ELEMENTWISE = ("each", "each of several", "each text")
 
 
 def first_of(ops: Sequence[Op], kinds: Collection[str]) -> Op | None:
-    """Return the first op of one of these kinds, None without one."""
+    """Return the first op of one of these kinds; None without one."""
     return next((op for op in ops if op.kind in kinds), None)
 
 
 def is_map(op: Op) -> bool:
+    """Return whether the op is a `map` of any kind."""
     return op.kind in MAPS
 
 
@@ -32,14 +33,18 @@ def draws(op: Op) -> bool:
 
 
 def draws_anew(op: Op, ops: Sequence[Op]) -> bool:
-    """Return whether its function may draw other numbers for an element in another pass. A draw by seed does not where the
-    elements are the same in each pass, as the seed is then, too."""
+    """Return whether its function may draw other numbers for an element in another pass.
+
+    A draw by seed does not if the elements are the same in each pass, because the seed is then the same too.
+    """
     return calls(op, "draws") or (draws_by_seed(op) and not is_same_each_pass(op, ops))
 
 
 def is_same_each_pass(op: Op, ops: Sequence[Op]) -> bool:
-    """Return whether `op` gives the same in each pass for sure: its sources are ranges and arrays, and its functions keep no state,
-    call no Python and see no shuffle."""
+    """Return whether `op` surely gives the same in each pass.
+
+    Its sources are ranges and arrays. Its functions keep no state, call no Python and see no shuffle.
+    """
     up_to_here = [one for top in (*upstream(op, ops), op) for one in (top, *inside(top, ops))]
     sources = [one for one in up_to_here if not one.inputs]
     has_state = any(calls(one, "state", "draws") for one in up_to_here)
@@ -63,12 +68,12 @@ def is_costly(op: Op, besides: Collection[str] = ()) -> bool:
 
 
 def is_elementwise(op: Op) -> bool:
-    """Return whether its function, as it is written, does with a batch what it does with each sample."""
+    """Return whether its function, as written, treats a batch like each of its samples."""
     return bool(op.function_ops) and all(does(name, *_ELEMENTWISE) for name in op.function_ops)
 
 
 def takes_batches(op: Op) -> bool:
-    """Return whether its function can do with a batch what it does with each sample, by the ops that it calls."""
+    """Return whether its function can treat a batch like each of its samples, by the ops that it calls."""
     return bool(op.function_ops) and all(does(name, *_ELEMENTWISE, "one more dimension") for name in op.function_ops)
 
 
@@ -95,15 +100,17 @@ def number_of(op: Op, name: str) -> int | None:
 
 
 def option(ops: Sequence[Op], name: str) -> Scalar | tuple[Scalar, ...]:
-    """Return what the pipeline's `tf.data.Options` say of `autotune.enabled` and the like; None if they say nothing."""
+    """Return a setting of the pipeline's `tf.data.Options`, such as `autotune.enabled`; None if it is not set."""
     found = [op.parameters[name] for op in ops if op.kind == "Options" and op.within is None and name in op.parameters]
     return found[-1] if found else None
 
 
 def why_not_parallelized(op: Op, ops: Sequence[Op]) -> str | None:
-    """Return why TensorFlow leaves a `map` on one thread; None if it makes it parallel by itself. Seen with TensorFlow 2.21:
-    `map_parallelization` is on by default and takes maps at the top whose functions are stateless; it leaves those that draw random
-    numbers, look up tables, read variables or call Python."""
+    """Return why TensorFlow leaves a `map` on one thread; None if it makes it parallel by itself.
+
+    Observed with TensorFlow 2.21: `map_parallelization` is on by default and takes maps at the top with stateless functions. It
+    leaves maps that draw random numbers, look up tables, read variables or call Python.
+    """
     if op.within is not None:
         return "it is inside another op's function"
     if option(ops, "autotune.enabled") is False:
@@ -146,7 +153,7 @@ def freezing(op: Op, upstream: Sequence[Op], ops: Sequence[Op]) -> str:
 
 
 def chain_before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """Return the ops that lead to this one where each has one input only, the nearest first; options and the like left out."""
+    """Return the ops that lead to this one while each has only one input, the nearest first. Leave out options and the like."""
     by_name = {other.name: other for other in ops}
     found: list[Op] = []
     while len(op.inputs) == 1 and op.inputs[0] in by_name:
@@ -156,7 +163,7 @@ def chain_before(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def is_written(op: Op) -> bool:
-    """Return whether the user can change the call that made `op`: not one of TensorFlow's own library, or of another one."""
+    """Return whether the user can change the call that made `op`: it is in no library, TensorFlow's or another."""
     is_shown = op.code is not None and not op.code.endswith("…")
     return op.library_source is None and (not is_shown or re.search(rf"\b{method_of(op.kind)}\b", op.code or "") is not None)
 
@@ -183,7 +190,10 @@ def opens_files(op: Op, ops: Sequence[Op]) -> bool:
 
 
 def is_made_by_reader(op: Op, ops: Sequence[Op]) -> bool:
-    """Return whether a reader of several files made this flat_map or interleave: inside one that the user wrote, it has its own."""
+    """Return whether a reader of several files made this flat_map or interleave.
+
+    Inside a flat_map of the user a reader makes its own.
+    """
     return _reader_inside(op, ops) is not None
 
 
@@ -203,9 +213,11 @@ def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
 
 
 def call_number(op: Op, ops: Sequence[Op]) -> int | None:
-    """Return which call of its method in its statement made an op, for the edits of `source.code`; None if there is one such call.
-    A number that no call has (-1) where the statement's calls and the pipeline's ops do not match one to one: a call in a loop, or
-    in a function that was called twice, makes several ops, and what changes it changes all of them."""
+    """Return the position of an op's call among the calls of its method in the statement, for the edits of `source.code`.
+
+    Return None if there is one such call. Return -1 if the statement's calls and the pipeline's ops do not match one to one. A call
+    in a loop, or in a function that is called twice, makes several ops, and an edit of it changes all of them.
+    """
     if is_made_by_reader(op, ops):
         return -1
     method = method_of(op.kind)
@@ -219,7 +231,9 @@ def call_number(op: Op, ops: Sequence[Op]) -> int | None:
 
 
 def has_written_cycle(op: Op, ops: Sequence[Op], code: str | None = None) -> bool:
-    """Return whether the code says how many inputs an interleave opens: the graph shows what TensorFlow chose as if the user had.
-    `code`: the op's statement after other edits."""
+    """Return whether the code sets how many inputs an interleave opens.
+
+    The graph does not tell TensorFlow's choice from the user's. `code`: the op's statement after other edits.
+    """
     written = argument_of(code or op.code, "interleave", "cycle_length", nth=call_number(op, ops))
     return written is not None and "AUTOTUNE" not in written and written != "None"

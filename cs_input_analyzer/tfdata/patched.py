@@ -1,5 +1,8 @@
-"""The user's modules as a patch would make them: loaded from changed texts, while the files stay as they are. A module keeps its
-file name, so that data beside it are found, and AutoGraph, which reads the source of a function again, reads the changed one."""
+"""Load the user's modules from changed texts, as a patch would make them. The files stay unchanged.
+
+A module keeps its file name, so that it finds data beside it. AutoGraph, which reads the source of a function again, reads the
+changed one.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,10 @@ _NOT_THE_USERS = frozenset({"__main__", "__mp_main__", "cs_input_analyzer", "waf
 
 @contextmanager
 def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
-    """Load files of these paths with these texts, and the user's other modules anew, while open; at the end those that
-    were loaded before come back. Raise TargetError then, where one of the files was not loaded."""
+    """Load files of these paths with these texts, and the user's other modules again, while open.
+
+    At the end the previous modules come back. Raise TargetError then, if one of the files was not loaded.
+    """
     changed = {os.path.realpath(path): text for path, text in texts.items()}
     unread = set(changed)
     original: Any = SourceFileLoader.get_code
@@ -59,8 +64,10 @@ def patched_sources(texts: Mapping[str, str]) -> Iterator[None]:
 
 
 def _users_modules(changed: Mapping[str, str]) -> list[str]:
-    """Return loaded modules that are the user's. A package that holds compiled modules stays, as many refuse to be loaded twice;
-    one that holds a changed file does not."""
+    """Return the loaded modules of the user.
+
+    A package with compiled modules stays loaded, because many refuse a second load. A package with a changed file does not.
+    """
     files = {name: str(file) for name, module in list(sys.modules.items()) if (file := getattr(module, "__file__", None))}
     packages = {name.partition(".")[0] for name, file in files.items() if os.path.realpath(file) in changed}
     compiled = {name.partition(".")[0] for name, file in files.items() if not file.endswith(".py")}

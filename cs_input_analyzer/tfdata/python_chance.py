@@ -1,4 +1,4 @@
-"""Take chance out of the Python functions of a pipeline: each call draws the same numbers, as each random op of TensorFlow does."""
+"""Take chance out of the Python functions of a pipeline: each call draws the same numbers, like each random op."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SHARED: tuple[Any, ...] = (random.getstate.__self__, np.random.mtrand._rand)  #
 
 @contextmanager
 def fixed_draws() -> Iterator[None]:
-    """Seed Python's and numpy's generators anew before each call of a user's Python function; at the end, put them back.
+    """Seed Python's and numpy's generators anew before each call of a user's Python function. Restore them at the end.
 
-    One call runs at a time, as others draw from the same generators. A generator of elements (`from_generator`) is left alone:
-    with the same draws in each step, its elements would be all alike, and a comparison of them would show little.
+    One call runs at a time, because all draw from the same generators. A generator of elements (`from_generator`) is left alone:
+    with the same draws in each step its elements would be all alike, and a comparison would show little.
     """
     from tensorflow.python.ops.script_ops import FuncRegistry
 
@@ -64,9 +64,9 @@ def fixed_draws() -> Iterator[None]:
 
 @contextmanager
 def seeded() -> Iterator[None]:
-    """Give Python's and numpy's generators the same state each time: an input function that is run twice draws the same.
+    """Give Python's and numpy's generators the same state each time: an input function that runs twice draws the same.
 
-    At the end they have the state that they had before.
+    At the end they get their previous state back.
     """
     states = [(one, _state_of(one)) for one in _SHARED]
     for generator in _SHARED:

@@ -1,4 +1,4 @@
-"""Count the samples of an element, and say why. Decided here only. Pure: reads the ops and the element spec of a PipelineGraph.
+"""Count the samples of an element, and give the reason. No other module decides this.
 
 A count is proven by the dimensions that ops make (`layers`), and checked against shapes, or it is asked for.
 """
@@ -41,9 +41,10 @@ def samples_per_element_of(
     """Count the samples in one element that leaves the pipeline with this `spec`.
 
     Args:
-        seen: shapes of the tensors of the first element, in the order of the spec. Without them, dimensions that the spec leaves
-            open are taken to agree with the ops.
-        said: decides; `params_sizes` and `demand_size` do only where the graph leaves several readings and one is theirs.
+        seen: shapes of the tensors of the first element, in the order of the spec. Without them, open dimensions of the spec are
+            taken to agree with the ops.
+        said: decides.
+        params_sizes: like `demand_size`, used only if the graph leaves several readings and one is among these.
     """
     if said is not None:
         return SamplesPerElement(value=said, source="--samples-per-element")
@@ -75,40 +76,42 @@ def with_samples(pipeline: PipelineGraph, found: SamplesPerElement) -> PipelineG
 
 
 def is_open(spec: Sequence[Component]) -> bool:
-    """Return whether the shape of an element tells more than the spec does."""
+    """Return whether the shape of an element tells more than the spec."""
     return any(component.shape is None or None in component.shape for component in spec if component.kind != "none")
 
 
 def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
-    """Return the op that made batches of the samples which leave the pipeline, or reach an op; None if elements are single samples.
-    A batch that is made of one window is a sample of several steps as a rule, and none of samples."""
+    """Return the op that made batches of the samples which leave the pipeline, or reach an op; None for single samples."""
+    # A batch of one window is usually a sample of several steps, and no batch of samples.
     element = leaving(ops) if reaching is None else Walk.over(ops).passing[reaching.name][0]
     return element.batches[-1] if element.batches else None
 
 
 def full_batches(ops: Sequence[Op]) -> frozenset[str]:
-    """Return the names of the batching ops that get elements without end, so that all their batches are full."""
+    """Return the names of the batching ops whose input never ends, so that all their batches are full."""
     endless = without_end(ops)
     return frozenset(op.name for op in ops if op.kind in BATCHING and not endless.keys().isdisjoint(op.inputs))
 
 
 def samples_reaching(op: Op, ops: Sequence[Op]) -> int | None:
-    """Return samples in one element that reaches `op`: 1 before any batch; None if that is not in the graph."""
+    """Return the samples in one element that reaches `op`: 1 before any batch; None if the graph does not tell."""
     element = Walk.over(ops).passing[op.name][0]
     is_steps = bool(element.visible) and element.visible[-1].name in element.steps
     return None if is_steps or element.clash or element.is_beside else element.size
 
 
 def shuffle_of_samples(ops: Sequence[Op]) -> tuple[Op | None, int]:
-    """Return the shuffle of single samples with the longest buffer, and its length; 0 where the graph does not tell."""
+    """Return the shuffle of single samples with the longest buffer, and its length; 0 if the graph does not tell."""
     found = [op for op in ops if op.kind in SHUFFLES and not reads_names_only(op, ops) and samples_reaching(op, ops) == 1]
     longest = max(found, key=lambda op: number_of(op, "buffer_size") or 0, default=None)
     return longest, (number_of(longest, "buffer_size") or 0) if longest is not None else 0
 
 
 def check_demand(found: SamplesPerElement, batch_size: int | None, *, has_demand: bool) -> None:
-    """Raise UsageError where a demand in samples cannot be compared with what the pipeline gives. `batch_size`: samples of a step
-    of the accelerator, where the user or the source of the demand says it."""
+    """Raise UsageError if a demand in samples cannot be compared with the pipeline.
+
+    `batch_size`: samples of a step of the accelerator, if the user or the source of the demand gives it.
+    """
     if has_demand and found.is_unknown:
         raise UsageError(
             f"how many samples one element holds is not clear, and the demand is one of samples: {found.source}. Say which, by "
@@ -123,7 +126,7 @@ def check_demand(found: SamplesPerElement, batch_size: int | None, *, has_demand
 
 
 def element_sentence(found: SamplesPerElement, batch_size: int | None = None) -> str:
-    """Return what one element holds and why; `batch_size`: samples of a step, which may be several elements."""
+    """Return a sentence on the samples of one element and the reason. `batch_size`: samples of a step."""
     if found.is_unknown:
         return f"samples per element unknown: rates are of elements ({found.source}); --samples-per-element N says it"
     if not found.value:
@@ -141,7 +144,7 @@ View = Mapping[str, tuple[int, Fraction]]
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One way to count: the samples are the indices of these layers, times a factor."""
+    """Hold one way to count: the samples are the indices of these layers, times a factor."""
 
     layers: tuple[str, ...]
     factor: Fraction = Fraction(1)
@@ -149,8 +152,7 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decision:
-    """The count of an element that has layers. `shapes`: of the spec, or of the first element where it `is_seen`. `full`: names of
-    the layers that are never smaller."""
+    """Decide the count of an element that has layers. `full`: names of the layers that are never smaller."""
 
     element: Element
     spec: Sequence[Component]
@@ -160,6 +162,7 @@ class _Decision:
     full: frozenset[str]
 
     def found(self) -> SamplesPerElement:
+        """Return the count."""
         places = [place for place, component in enumerate(self.spec) if component.kind != "none"]
         labels = self.element.labels_of_each(len(self.spec))
         views = {place: self._view(labels[place], self.shapes[place]) for place in places}
@@ -188,7 +191,7 @@ class _Decision:
         return self._asked({*values, *wrong, *([1] if is_one or may_be_gone else [])}, why)
 
     def _of_one(self, shown: Mapping[int, View], why: str) -> SamplesPerElement:
-        """Return the count of a batch of one element, which may be a batch itself, as its other dimensions tell."""
+        """Return the count of a batch of one element. Its other dimensions tell whether that is a batch itself."""
         away = {place: {at for at, _ in view.values()} for place, view in shown.items()}
         shapes = [
             shape if shape is None else tuple(size for at, size in enumerate(shape) if at not in away.get(place, ()))
@@ -243,7 +246,7 @@ class _Decision:
         return [*options, _Reading(widest, factor)]
 
     def _contradiction(self, options: Sequence[_Reading], shown: Mapping[int, View]) -> tuple[int, ...]:
-        """Return the sizes of a dimension that is counted, by its op and by its shape, where they differ."""
+        """Return the sizes of a counted dimension by its op and by its shape, if they differ."""
         counted = {name for option in options for name in option.layers}
         for place, view in shown.items():
             for name, (at, factor) in view.items():
@@ -336,7 +339,7 @@ def _of_windows(spec: Sequence[Component], shapes: Sequence[Shape], hints: Mappi
 
 
 def _unbatched(element: Element, spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]) -> SamplesPerElement:
-    """Return the count without a layer: a sample, or a batch that was made in another way, as the dimensions tell."""
+    """Return the count without a layer: a sample, or a batch that was made otherwise. The dimensions tell."""
     nothing = "no op of the pipeline batches" if element.apart is None else f"{_call(element.apart)} takes batches apart"
     parts = [shape for component, shape in zip(spec, shapes, strict=True) if component.kind != "none"]
     is_scalar = any(shape == () for shape in parts)
@@ -359,12 +362,12 @@ def _unbatched(element: Element, spec: Sequence[Component], shapes: Sequence[Sha
 
 
 def _either(size: int | None, why: str, hints: Mapping[int, str]) -> SamplesPerElement:
-    """Return one sample, or as many as a dimension has that may be a batch's. `size`: None if it is not known."""
+    """Return one sample, or the size of a dimension that may be a batch's. `size`: None if it is unknown."""
     return SamplesPerElement(value=1, source=why) if size == 1 else _asked({1, *([] if size is None else [size])}, why, hints)
 
 
 def _asked(values: Set[int], why: str, hints: Mapping[int, str]) -> SamplesPerElement:
-    """Return the one of several readings that the params or the demand name, else all of them, to be asked."""
+    """Return the reading that the params or the demand name, else all readings, to be asked."""
     hinted = [value for value in values if value in hints and value != 1]
     if len(hinted) == 1:
         return SamplesPerElement(value=hinted[0], source=f"{hints[hinted[0]]}, which is a dimension of the element ({why})")

@@ -1,5 +1,8 @@
-"""Which ops of a pipeline share a thread. tf.data pulls: an op runs on the thread that asks it for an element, so between two ops
-that start threads of their own a pipeline is one thread. Python functions share the interpreter's lock, wherever they stand."""
+"""Find the ops of a pipeline that share a thread.
+
+tf.data pulls: an op runs on the thread that asks it for an element. So between two ops that start their own threads, a pipeline is
+one thread. All Python functions share the interpreter's lock.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,15 @@ from cs_input_analyzer.tfdata.op_kinds import IDLE, THREADED, kinds_with
 
 
 def as_run(ops: Sequence[Op], tuned: Collection[str]) -> tuple[Op, ...]:
-    """Return the ops as TensorFlow runs them: it makes a `map` without side effects parallel by itself (`map_parallelization`),
-    which then has a parallelism in the model of the running iterator: those are in `tuned`."""
+    """Return the ops as TensorFlow runs them: it makes a `map` without side effects parallel by itself (`map_parallelization`).
+
+    Such a map has a parallelism in the model of the running iterator: these are in `tuned`.
+    """
     return tuple(replace(op, kind="ParallelMap") if op.kind == "Map" and op.name in tuned else op for op in ops)
 
 
 def is_serial(op: Op, ops: Sequence[Op]) -> bool:
-    """Return whether the op works on one thread at a time: it has no threads of its own, and no parallel function holds it."""
+    """Return whether the op works on one thread at a time: it starts no threads, and no parallel function holds it."""
     if op.kind in THREADED:
         return op.parameters.get("num_parallel_calls") == 1
     holder = next((other for other in ops if other.name == op.within), None) if op.within else None
@@ -26,9 +31,9 @@ def is_serial(op: Op, ops: Sequence[Op]) -> bool:
 
 
 def segments(ops: Sequence[Op]) -> tuple[tuple[Op, ...], ...]:
-    """Return runs of serial ops that one thread walks through, each in the order of the pipeline."""
+    """Return runs of serial ops that share one thread, each in the order of the pipeline."""
     by_name = {op.name: op for op in ops}
-    # Who asks an op for its elements: the op that reads it; for the result of a function, the op that holds the function.
+    # The op that asks for the elements of another: its reader or, for the result of a function, the op that holds the function.
     asked_by = {op.name: by_name[op.within] for op in ops if op.within in by_name} | {name: op for op in ops for name in op.inputs}
     found: dict[str, list[Op]] = {}
     for op in ops:
@@ -45,7 +50,7 @@ def inside(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def results_of(op: Op, ops: Sequence[Op]) -> tuple[Op, ...]:
-    """Return the ops whose elements the function of `op` gives: those in it that no other one reads."""
+    """Return the ops in the function of `op` that give its elements: no other op reads them."""
     nested = [other for other in ops if other.within == op.name]
     read = {name for other in nested for name in other.inputs}
     return tuple(other for other in nested if other.name not in read)
@@ -65,7 +70,7 @@ def reader_ops(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def _thread_of(op: Op, asked_by: Mapping[str, Op]) -> str:
-    """Return name of the op whose thread runs `op`: the nearest one downstream that has its own; empty for the consumer's."""
+    """Return the name of the op whose thread runs `op`: the nearest one downstream with its own; empty for the consumer's."""
     below, asker, seen = op, asked_by.get(op.name), {op.name}
     while asker is not None and asker.kind not in THREADED and asker.name not in seen:
         seen.add(asker.name)

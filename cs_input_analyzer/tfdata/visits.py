@@ -1,8 +1,9 @@
-"""How many elements each op gives for one sample of the output (visit ratios, forced-flow law), and what that says of its cost.
+"""Compute how many elements each op gives for one sample of the output (visit ratios, forced-flow law), and its cost.
 
-The model of a running iterator shows only live nodes: what `repeat` and `interleave` threw away between two polls is lost with its
-time *and* its count. So time over count is unbiased where a sum of times is not; the cost per sample is that times the visit ratio,
-which follows from what the ops are, or, where they do not tell (filter, the files of an interleave), from the counts.
+The model of a running iterator shows only live nodes. Nodes that `repeat` and `interleave` removed between two polls are lost with
+their time *and* their count. So time over count is unbiased, and a sum of times is not. The cost per sample is that quotient times
+the visit ratio. The ratio follows from the kinds of the ops or, if they do not tell (filter, the files of an interleave), from the
+counts.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ from cs_input_analyzer.tfdata.threads import results_of
 
 @dataclass(slots=True)
 class OpCounts:
-    """What the polls counted of one op's nodes. `head`: the op nearest the consumer that they stand for, whose elements are counted
-    (a fused map-and-batch counts batches); `merged`: other ops whose work they do; `absent`: ops before it that TensorFlow left
-    out."""
+    """Hold the counts that polls saw of one op's nodes.
+
+    Attributes:
+        head: the op nearest the consumer that they stand for. Its elements are counted: a fused map-and-batch counts batches.
+        merged: other ops whose work they do.
+        absent: ops before it that TensorFlow left out.
+    """
 
     head: str
     merged: tuple[str, ...] = ()
@@ -40,7 +45,7 @@ class OpCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerSample:
-    """One op's share of one output sample. `wall_s` is thread time, waiting included; None where no element of it was seen."""
+    """Hold one op's share of one output sample. `wall_s` is thread time, waiting included; None if no element of it was seen."""
 
     wall_s: float | None
     elements: float | None
@@ -51,8 +56,13 @@ class PerSample:
 def visit_ratios(
     ops: Sequence[Op], seen: Mapping[str, OpCounts], elements_per_sample: float, *, fill_ratio: float = 1.0
 ) -> dict[str, float]:
-    """Return elements of each op for one output sample. `seen` is used where the kind of an op does not decide it;
-    `elements_per_sample`: of the last op; `fill_ratio`: samples of a mean last element over those of a full one."""
+    """Return the elements of each op for one output sample.
+
+    Args:
+        seen: used if the kind of an op does not decide.
+        elements_per_sample: of the last op.
+        fill_ratio: samples of a mean last element over those of a full one.
+    """
     partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
     ratios: dict[str, float] = {}
     heads = _by_head(seen)
@@ -73,13 +83,15 @@ def visit_ratios(
     return ratios
 
 
-# An op that is in the midst of its first records has given a part of what they hold: of so many, one makes little difference.
+# An op amid its first records has given a part of their elements. After this many records that makes little difference.
 LEAST_COUNTED = 10
 
 
 def is_counted(op: Op, ops: Sequence[Op], seen: Mapping[str, OpCounts]) -> bool:
-    """Return whether the elements of `op` for one of the output are known: the kinds of all ops behind it tell how many they take,
-    or ten or more of their elements were counted."""
+    """Return whether the elements of `op` for one output element are known.
+
+    The kinds of all ops behind it tell how many they take, or ten or more of their elements were counted.
+    """
     heads, behind = _by_head(seen), downstream(op, ops)
     passed = {op.name, *(other.name for other in behind)}
     for other in behind:
@@ -98,8 +110,10 @@ def is_counted(op: Op, ops: Sequence[Op], seen: Mapping[str, OpCounts]) -> bool:
 def records_per_sample(
     ops: Sequence[Op], seen: Mapping[str, OpCounts], ratios: Mapping[str, float], readers: Sequence[Op]
 ) -> float | None:
-    """Return the elements of the readers, as they run alone, for one sample of the output: a `zip` of readers gives one for all of
-    them. None if the elements of the ops behind them were not counted."""
+    """Return the elements of the readers, as they run alone, for one sample of the output: a `zip` of readers gives one for all.
+
+    Return None if the elements of the ops behind them were not counted.
+    """
     by_name, names = {op.name: op for op in ops}, {op.name for op in readers}
     alone: list[Op] = []  # a reader before another one is not among these
 
@@ -121,13 +135,15 @@ FEW_RATIO = 0.01
 
 
 def well_seen(seen: Mapping[str, OpCounts], ratios: Mapping[str, float], samples: float) -> dict[str, OpCounts]:
-    """Return the ops of whose elements a hundredth or more were seen, of those that `samples` samples took. A shuffle that reads
-    its whole input in a moment leaves to the polls a few elements, each with the cost of hundreds."""
+    """Return the ops of whose elements at least a hundredth were seen, out of those for this number of samples.
+
+    A shuffle that reads its whole input in a moment leaves only a few elements to the polls, each with the cost of hundreds.
+    """
     return {name: counts for name, counts in seen.items() if counts.elements > FEW_RATIO * ratios.get(counts.head, 0.0) * samples}
 
 
 def per_sample(seen: Mapping[str, OpCounts], ratios: Mapping[str, float]) -> dict[str, PerSample]:
-    """Return the share of each op in one output sample, by its visit ratio. Of an op that was not seen only elements are known."""
+    """Return the share of each op in one output sample, by its visit ratio. For an unseen op only elements are known."""
     found = {}
     for name in {**ratios, **seen}:
         counts = seen.get(name)
@@ -151,7 +167,7 @@ def _by_head(seen: Mapping[str, OpCounts]) -> dict[str, OpCounts]:
 
 
 def _taken(op: Op, name: str, seen: Mapping[str, OpCounts], *, has_nested: bool) -> float | None:
-    """Return elements of input `name` that `op` takes for each one it gives; None if neither its kind nor the counts tell."""
+    """Return the elements of input `name` that `op` takes for each one it gives; None if neither kind nor counts tell."""
     if op.kind in JOINS:
         joined = op.inputs[1:] if op.kind == "DirectedInterleave" else op.inputs
         if name not in joined:

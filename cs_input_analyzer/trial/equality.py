@@ -1,9 +1,9 @@
-"""Whether an edited pipeline gives the elements of the original: compared bit by bit, chance taken out of both.
+"""Compare an edited pipeline with the original: elements bit by bit, without chance in either.
 
-Order counts wherever the original promises one. Where it does not and the edit makes use of that, each element of a whole pass must
-come as often from one as from the other, compared where the two part, before anything is put into batches. A comparison of fewer
-elements than a pass never stands for a pass where the order is moot, nor where the two take turns between their files in different
-ways: there it is a whole one, of all inputs or, where each gives what it gives alone, of the first few.
+Order counts if the original promises one. If it does not, and the edit makes use of that, each element of a whole pass must come
+equally often from both. Such elements are compared where the two pipelines part, before batching. Fewer elements than a pass prove
+nothing if the order is moot, or if the two take turns between their files in different ways. Then a whole pass is compared: over
+all inputs or, if each input gives the same alone, over the first few.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from cs_input_analyzer.tfdata.python_chance import fixed_draws
 
 # One comparison holds two pipelines at once.
 MOST_ELEMENTS = 20_000
-# In order the first elements suffice: of the edits, only other turns between files may show in later ones alone.
+# In order the first elements suffice. Only an edit that takes other turns between files may show in later ones alone.
 LONGEST_IN_ORDER_S = 2.0
-# Fewer of them, where there are more, prove nothing.
+# Fewer elements prove nothing, if there are more.
 LEAST_ELEMENTS = 4
-# Where a whole pass takes too long, it is one of so many elements (files) of what both pipelines have in common before they part.
+# If a whole pass takes too long, it is one over this many elements (files) of the part that both pipelines share.
 FEW_INPUTS = (48, 12, 3)
-# A cache on trial may not take the host down: looked at every so many elements.
+# A cache on trial must not use up the host's memory. It is checked once in this many elements.
 LEAST_FREE_RATIO = 0.1
 MESSAGE_LIMIT = 500
 MEMORY_CHECK = 32
 _PYTHON = "; its Python code may give something else each time it is called"
-_OTHER_TURNS = "the two take turns between their files in different ways, and the order that comes of it is promised"
+_OTHER_TURNS = "the two take turns between their files in different ways, and the order of the original is promised"
 
 
 _Pair = tuple[difference.Pipeline, difference.Pipeline]
@@ -42,8 +42,14 @@ _Pair = tuple[difference.Pipeline, difference.Pipeline]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """`elements`: how many were compared, `of`: of how many, None where a pass has no end or was not seen whole. `reason`: why it
-    was refused, or what the proof rests on. `pass_elements`: of one pass, where a cache shows only in the second."""
+    """Hold the result of a comparison.
+
+    Attributes:
+        reason: why it was refused, or the basis of the proof.
+        elements: the number compared.
+        of: the elements of a pass; None if a pass has no end or was not seen whole.
+        pass_elements: elements of one pass, if a cache shows only in the second.
+    """
 
     status: Literal["proven", "refused"]
     reason: str
@@ -54,7 +60,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What a comparison saw. `difference` is empty where all was alike; `is_whole`: both ended."""
+    """Hold the result of reading two pipelines. `difference` is empty if all was alike; `is_whole`: both ended."""
 
     elements: int
     is_whole: bool
@@ -63,7 +69,7 @@ class _Read:
 
 
 def prove(original: Any, edited: Any, *, seconds: float) -> Proof:
-    """Compare two datasets. Whatever cannot be compared is refused by name; nothing is proven by default."""
+    """Compare two datasets. Refuse by name whatever cannot be compared; nothing is proven by default."""
     if original.element_spec != edited.element_spec:
         return _refused(f"the elements are of another kind: {edited.element_spec} instead of {original.element_spec}"[:500])
     if int(original.cardinality()) != int(edited.cardinality()):
@@ -86,8 +92,8 @@ def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_
         return _refused(read.failure, read.elements)
     if not read.difference:
         if read.elements < (1 if read.is_whole else LEAST_ELEMENTS):
-            few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} came to be compared"
-            return _refused(few if read.is_whole else f"{few} in the time there was", read.elements)
+            few = f"{'no element' if read.elements == 0 else f'only {read.elements}'} could be compared"
+            return _refused(few if read.is_whole else f"{few} in the available time", read.elements)
         if _stands_for_the_rest(read, pipelines):
             what = "a whole pass" if read.is_whole else "the first ones"
             known = int(original.cardinality())  # negative without an end, or if TensorFlow does not know
@@ -119,15 +125,17 @@ def _in_order_or_without(original: Any, edited: Any, pipelines: _Pair, deadline_
 
 
 def _stands_for_the_rest(read: _Read, pipelines: _Pair) -> bool:
-    """Return whether elements that are alike stand for those that were not seen. Another cycle shows only after as many records as
-    the old one takes in its first round, and in some orders of the files never."""
+    """Return whether equal elements stand for those that were not seen.
+
+    Another cycle shows only after as many records as the old one takes in its first round, and never in some orders of the files.
+    """
     if difference.turns(pipelines[0].ops) == difference.turns(pipelines[1].ops):
         return True
     return read.is_whole and all(map(difference.has_one_order, pipelines))
 
 
 def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, python: str) -> Proof:
-    """Compare two whole passes: a cache shows in the second one, after a first that was read to its end."""
+    """Compare two whole passes: a cache shows only in the second one, after the first was read to its end."""
     forms = deterministic(original, one_pass=True), deterministic(edited, one_pass=True)
     total = pass_elements = 0
     for _ in range(2):
@@ -141,12 +149,12 @@ def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float,
         if not _stands_for_the_rest(read, pipelines):
             return _refused(_OTHER_TURNS, total)
     if pass_elements == 0:
-        return _refused("no element came to be compared")
+        return _refused("no element could be compared")
     return Proof(status="proven", reason="two whole passes, in order", elements=total, of=total, pass_elements=pass_elements)
 
 
 def _side_by_side(first: Any, second: Any, deadline_s: float, latest_s: float | None = None) -> _Read:
-    """Compare until both end, or the deadline; until `latest_s` if only few elements came by then."""
+    """Compare until both end, or until the deadline. If only few elements came by then, continue until `latest_s`."""
     left, right = _elements(first), _elements(second)
     elements = 0
     while True:
@@ -196,7 +204,7 @@ def _failed(who: str, elements: int, error: Exception) -> _Read:
 
 
 def is_memory_short(more_bytes: int = 0) -> bool:
-    """Return whether little memory is left here, or would be with so much more in use."""
+    """Return whether little memory is left here, or would be with `more_bytes` in use."""
     memory = memory_here()
     return memory.free_bytes - more_bytes < LEAST_FREE_RATIO * memory.total_bytes
 

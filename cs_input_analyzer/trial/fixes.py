@@ -1,7 +1,7 @@
-"""Try fixes in one warm process: carry out each, prove that only the speed changes, measure it, then put the best together.
+"""Try fixes in one warm process: carry out each, prove that only the speed changes, measure it, then combine the best.
 
-A fix is the changed source where that can be run and proven, else the changed graph (`forms`). One proof and one trial serve both.
-Each step is reported at once: a process that a fix brings down loses nothing of the others.
+A fix is the changed source if that can be run and proven, else the changed graph (`forms`). Both share one proof and one trial.
+Each step is reported at once, so a fix that crashes the process loses no result of the others.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from cs_input_analyzer.trial.equality import MEMORY_CHECK, MESSAGE_LIMIT, Proof,
 from cs_input_analyzer.trial.forms import Forms, Rebuild, Sourced, SourceFate, first_element
 from cs_input_analyzer.trial.gains import BlockError, Watch, gain_in, is_beyond, is_gain, run_rounds
 
-# Changed sources that can only be run get the first of these parts of the time for all. Of what is left, the proofs end by the
-# second, each fix by itself by the third where one gains, putting them together by the fourth. The last part goes to the whole of
-# them against the original once more: the best of many is best by luck, too, and what chose it may not judge it.
+# Ends of the stages, as parts of the time. Changed sources that can only be run end by the first. Of the rest, proofs end by the
+# second. Single trials end by the third if one gains, combined trials by the fourth. The last part measures the combination against
+# the original again. The best of many is partly lucky, and the rounds that chose it must not judge it.
 RUNS_END = 0.2
 PROOFS_END, SINGLES_END, TOGETHER_END = 0.4, 0.62, 0.82
 LONGEST_PROOF_S = 15.0
 SHORTEST_PROOF_S = 0.5
 PROOF_SHARE = 0.3
-# Fewer seconds than this report nothing of two more pipelines.
+# With fewer seconds than this, two more pipelines give no result.
 LEAST_TOGETHER_S = 2.0
 NO_FILLING = "filling the cache takes longer than there is time"
 NO_MEMORY = "there is no memory for another full cache"
 _ORIGINAL = "original"
 _BEFORE = "before"
 _PATCHED = "patched"
-# Each holds all that was known then: the last that came counts.
+# Each event holds all results so far: the last one counts.
 EVENT = "fixes"
 
 Report = Callable[..., None]
@@ -47,13 +47,14 @@ Report = Callable[..., None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one candidate.
+    """Hold the result of one candidate.
 
     Attributes:
         reason: why it was not proven, or not measured.
-        elements: compared by the proof; `of`: of how many of a pass, None where that is not known.
-        source: `proven`: the changed source is what was proven and measured. Otherwise that was the changed graph, if anything.
-            `ran`: the source gave an element; `fails`: it gave none, or other ones; `not run`; empty: nothing is known of it.
+        elements: compared by the proof.
+        of: the elements of a pass; None if unknown.
+        source: `proven`: the changed source was proven and measured; otherwise the changed graph was, if anything. `ran`: the
+            source gave an element; `fails`: it gave none, or other ones; `not run`; empty: unknown.
         source_reason: why the source fails, or was not run.
     """
 
@@ -68,14 +69,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcomes:
-    """All that a process reported of the candidates it was given, by their positions.
+    """Hold all reports of a process on its candidates, by their positions.
 
     Attributes:
-        kept: were put together, in that order; `gain`, `elements`, `of` are those of them as one.
-        patched: those of the kept ones that are in the changed source; `patch`: the proof and the gain of that source alone.
-        dropped: were put together, too, but did not gain for sure when measured once more: `gain` is of that measurement.
-        running: the candidate at which a process ended that was not through; `ended`: how.
-        was_late: it ended for no other reason than its time.
+        kept: combined, in that order; `gain`, `elements`, `of` are those of the combination.
+        patched: the kept ones in the changed source; `patch`: the proof and the gain of that source alone.
+        dropped: combined too, but without a sure gain when measured again: `gain` is of that measurement.
+        running: the candidate at which a process ended early; `ended`: how.
+        was_late: whether it ended only because its time was over.
     """
 
     each: tuple[Outcome, ...]
@@ -102,7 +103,7 @@ def try_fixes(
     texts: Mapping[str, str] | None = None,
     rebuild: Rebuild | None = None,
 ) -> None:
-    """Try them all within `seconds` and report what is found; see `outcomes_of`.
+    """Try all candidates within `seconds` and report the results; see `outcomes_of`.
 
     `texts`: the user's files by path, which the changes of candidates change; `rebuild` runs the input function with other texts.
     """
@@ -148,12 +149,12 @@ class _Trial:
     draw: random.Random = field(default_factory=lambda: random.Random(0))
 
     def tell(self, **changed: Any) -> None:
-        """Report all that is known by now."""
+        """Report all results so far."""
         self.outcomes = replace(self.outcomes, **changed)
         self.report(EVENT, **asdict(self.outcomes))
 
     def tell_of(self, index: int, **changed: Any) -> None:
-        """Report the same, with the fate of the candidate that was running."""
+        """Report all results so far, with the result of the candidate that was running."""
         each = list(self.outcomes.each)
         each[index] = replace(each[index], **changed)
         self.tell(each=tuple(each), running=None)
@@ -162,7 +163,7 @@ class _Trial:
         return self.deadline_s - time.monotonic()
 
     def run_sources(self, indices: Sequence[int], until_s: float) -> None:
-        """Run changed sources that no edit of the graph stands for; those that it does not reach stay without an answer."""
+        """Run changed sources that no edit of the graph can replace. Those that the time does not reach stay without a result."""
         for index in indices:
             if time.monotonic() > until_s:
                 break
@@ -171,7 +172,7 @@ class _Trial:
         self.tell(running=None)
 
     def prove_each(self, indices: Sequence[int], until_s: float) -> None:
-        """Prove what can be proven."""
+        """Prove each fix that can be proven."""
         for position, index in enumerate(indices):
             share_s = min(LONGEST_PROOF_S, max(SHORTEST_PROOF_S, (until_s - time.monotonic()) / (len(indices) - position)))
             if self.left_s() < share_s:
@@ -188,7 +189,7 @@ class _Trial:
                 self.fills[index] = proof.pass_elements + 2
 
     def _proven_form(self, index: int, share_s: float, until_s: float) -> tuple[Any, Proof]:
-        """Return the form of a fix that is proven, with its proof: the changed source, or else the changed graph."""
+        """Return the proven form of a fix with its proof: the changed source, or else the changed graph."""
         edited, why = self.forms.by_graph([index])
         source, of_source = Sourced(), None
         if self.candidates[index].change is not None and time.monotonic() < until_s:
@@ -205,7 +206,7 @@ class _Trial:
         return edited, of_graph
 
     def time_each(self, until_s: float) -> None:
-        """Time each by itself against the original; longer, as long as none gains."""
+        """Time each fix by itself against the original. Continue longer while none gains."""
         if not self.proven:
             return
         self.original = timed(self.dataset)
@@ -232,7 +233,7 @@ class _Trial:
                 return
 
     def put_together(self, until_s: float) -> None:
-        """Keep the best first; each next one must make what was there before it faster."""
+        """Keep the best fix first. Each further fix must make the combination faster."""
         gains = {index: one.gain for index, one in enumerate(self.outcomes.each) if one.gain is not None}
         ranked = sorted(gains, key=lambda index: -gains[index].estimate)
         first = next((index for index in ranked if self._is_gain(index)), None)
@@ -248,7 +249,7 @@ class _Trial:
             self._add(index, max(left_s / (len(rest) - position), LEAST_TOGETHER_S))
 
     def _add(self, index: int, share_s: float) -> None:
-        """Keep one more fix, if it makes what was put together so far faster."""
+        """Keep one more fix, if it makes the combination so far faster."""
         self.tell(running=index)
         kept = (*self.outcomes.kept, index)
         patched = self._patched(kept)
@@ -269,11 +270,11 @@ class _Trial:
             self._keep(kept, form, gain, min(self.outcomes, proof, key=lambda one: one.elements))
 
     def _patched(self, kept: Iterable[int]) -> tuple[int, ...]:
-        """Return those of the kept fixes that are in one changed source."""
+        """Return the kept fixes that fit in one changed source."""
         return tuple(self.forms.fitting(index for index in kept if self.outcomes.each[index].source == "proven"))
 
     def confirm(self) -> None:
-        """Measure all kept ones as one, and their patch, in rounds that had no part in choosing them."""
+        """Measure all kept fixes as one, and their patch, in rounds that had no part in choosing them."""
         if self.best is None or self.left_s() < LEAST_TOGETHER_S:
             return
         if self.outcomes.patched and self.patch is None:
@@ -293,7 +294,7 @@ class _Trial:
         self.tell(gain=gain, patch=replace(self.outcomes.patch, gain=of_patch))
 
     def _prove_patch(self, patched: Sequence[int]) -> None:
-        """Prove the changed source of kept fixes alone, where edits of the graph were kept before the last of them."""
+        """Prove the changed source of kept fixes alone, if edits of the graph were kept before the last of them."""
         self.tell(running=patched[-1])
         built = self.forms.by_source(patched)
         proof = Proof(status="refused", reason=built.reason)
@@ -312,14 +313,14 @@ class _Trial:
         self, datasets: Mapping[Any, Any], seconds: float, over: Any, most: Mapping[Any, float | None] | None = None
     ) -> Iterable[Any]:
         def begin(name: Any) -> None:
-            # What was put together last runs as those before it: if it brings the process down, the newest of them is to blame.
+            # The combination runs last. If it crashes the process, its newest fix is to blame.
             newest = self.outcomes.kept[-1] if name in (_BEFORE, _PATCHED) and self.outcomes.kept else None
             self.tell(running=name if isinstance(name, int) else newest)
 
         return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most)
 
     def _pass_elements(self) -> int:
-        """Return elements of one pass of the original; 0 where that takes too long to find out, or fails."""
+        """Return the elements of one pass of the original; 0 if that takes too long to find out, or fails."""
         until_s = time.monotonic() + self.left_s() / 3
         count = 0
         try:
@@ -357,23 +358,23 @@ class _Trial:
         self.tell_of(index, reason=reason[:MESSAGE_LIMIT], elements=elements)
 
     def _tell_source(self, index: int, source: Sourced) -> None:
-        """Tell what became of a changed source; its candidate goes on running."""
+        """Report the result of a changed source. Its candidate keeps running."""
         self.tell_of(index, source=source.fate, source_reason=source.reason[:MESSAGE_LIMIT])
         self.tell(running=index)
 
     def _keep(self, kept: Sequence[int], form: Any, gain: Estimate | None, compared: Proof | Outcome | Outcomes) -> None:
-        """Tell what is kept. Where all of it is in the source, that is the patch."""
+        """Report the kept fixes. If all of them are in the source, that is the patch."""
         self.best = form
         patched, patch = self._patched(kept), self.outcomes.patch
         if patched == tuple(kept):
             self.patch = form
             patch = Outcome(is_proven=True, elements=compared.elements, of=compared.of, gain=gain)
-        elif patched != self.outcomes.patched:  # more of the source, and edits of the graph: it was not proven alone
+        elif patched != self.outcomes.patched:  # more of the source, and edits of the graph: the source was not proven alone
             self.patch, patch = None, Outcome()
         self.tell(kept=tuple(kept), patched=patched, patch=patch, gain=gain, elements=compared.elements, of=compared.of)
 
 
 def outcomes_of(events: Sequence[Mapping[str, Any]], count: int) -> Outcomes:
-    """Return what the events of a process say of its `count` candidates, wherever they end."""
+    """Return the results of `count` candidates in the events of a process, wherever they end."""
     told = [event for event in events if event["event"] == EVENT]
     return msgspec.convert(told[-1], Outcomes) if told else Outcomes(each=(Outcome(),) * count)

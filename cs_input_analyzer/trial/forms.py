@@ -1,6 +1,6 @@
-"""Carry out fixes: from the changed source where the input function can be run anew, else by edits of the graph.
+"""Carry out fixes: from the changed source if the input function can be run again, else by edits of the graph.
 
-The edits of the graph are made in both cases: they hold the preconditions of a fix. `tfdata.edits` has the one table of both.
+The edits of the graph are made in both cases, because they hold the preconditions of a fix. `tfdata.edits` has one table for both.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from cs_input_analyzer.tfdata.messages import named_message
 from cs_input_analyzer.tfdata.source.patch import make_patch
 from cs_input_analyzer.trial.equality import MESSAGE_LIMIT, is_memory_short
 
-# Other texts of the user's source files, by path -> the dataset that the input function gives with them.
+# Other texts of the user's source files, by path -> the dataset of the input function with them.
 Rebuild = Callable[[Mapping[str, str]], Any]
-# What became of a changed source: see `Outcome.source`.
+# The result of a changed source: see `Outcome.source`.
 SourceFate = Literal["", "ran", "proven", "not run", "fails"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sourced:
-    """What a changed source gives: a dataset, or the reason why there is none."""
+    """Hold the dataset of a changed source, or the reason why there is none."""
 
     dataset: Any = None
     fate: SourceFate = ""
@@ -36,7 +36,7 @@ class Sourced:
 
 @dataclass(slots=True, kw_only=True)
 class Forms:
-    """The fixes of one dataset as datasets. `texts`: the user's files by path; `rebuild`: None where no source can be run."""
+    """Build datasets with fixes. `texts`: the user's files by path; `rebuild`: None if no source can be run."""
 
     dataset: Any
     candidates: Sequence[Candidate]
@@ -52,9 +52,7 @@ class Forms:
             # Ops are counted by method: with another number of them, those of `base` may have other names.
             counts = [Counter(_method(op.name) for op in ops_of(graph_def_of(one))) for one in (self.dataset, base)]
             moved = next((edit.op for edit in edits if counts[0][_method(edit.op)] != counts[1][_method(edit.op)]), None)
-            return (
-                (apply(base, edits), "") if moved is None else (None, f"{moved} cannot be found in what the changed source gives")
-            )
+            return (apply(base, edits), "") if moved is None else (None, f"{moved} is not in the graph of the changed source")
         except EditError as error:
             return None, str(error)
         except Exception as error:  # whatever TensorFlow raises
@@ -82,7 +80,7 @@ class Forms:
         return [index for index in fixes if self.candidates[index].change in applied]
 
     def together(self, patched: Sequence[int], others: Sequence[int]) -> Any:
-        """Return a dataset with some fixes: `patched` in its source, the others as edits of what that gives. None if refused."""
+        """Return a dataset with some fixes: `patched` in its source, the others as edits of its graph. Return None if refused."""
         edited, _ = self.by_graph((*patched, *others))
         if edited is None or not patched:
             return edited
@@ -94,7 +92,7 @@ class Forms:
 
 
 def first_element(built: Sourced) -> Sourced:
-    """Read one element of what a changed source gives."""
+    """Read one element from the dataset of a changed source."""
     try:
         if built.dataset is not None and not sum(1 for _ in built.dataset.take(1)):
             return Sourced(fate="fails", reason="no element comes with it")

@@ -1,6 +1,8 @@
-"""How much faster one pipeline is than another: side by side in one warm process, in short blocks, in random order. Each block is a
-fresh iterator, whose start does not count; each round runs every pipeline once, so that a slow moment of the host meets all of
-them."""
+"""Measure how much faster one pipeline is than another: side by side in one warm process, in short blocks, in random order.
+
+Each block is a fresh iterator, whose start does not count. Each round runs every pipeline once, so that a slow moment of the host
+affects all of them.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,17 @@ from typing import Any, Protocol
 from cs_input_analyzer.model.estimates import paired_ratio
 from cs_input_analyzer.records import FEWEST_ROUNDS, LEAST_GAIN, Estimate, is_clear_gain
 
-# A block should see so many.
+# Elements that a block should see.
 ELEMENTS_OF_BLOCK = 40
 SHORTEST_BLOCK_S, LONGEST_BLOCK_S = 0.5, 2.4
 USUAL_ROUNDS, MOST_ROUNDS = 6, 16
-# Sure enough to stop early: looking after each round would otherwise find a gain in noise sooner or later.
+# Sure enough to stop early. Without this margin, a look after each round would find a gain in noise sooner or later.
 CLEAR_RATIO = 1.15
 PRECISE_RATIO = 0.02
 
 
 class BlockError(Exception):
-    """A pipeline that fails, or gives nothing, while it is timed."""
+    """Report a pipeline that fails, or gives nothing, while it is timed."""
 
 
 # Elements per second of each pipeline, one number for each whole round.
@@ -30,22 +32,22 @@ Rounds = Mapping[Hashable, Sequence[float]]
 
 
 def gain_in(rounds: Rounds, of: Hashable, over: Hashable) -> Estimate | None:
-    """Return ratio of rates with its interval; None before there are two rounds of both."""
+    """Return the ratio of rates with its interval; None before there are two rounds of both."""
     return paired_ratio(rounds.get(of, ()), rounds.get(over, ()))
 
 
 def is_gain(gain: Estimate | None, most: float | None = None) -> bool:
-    """Return whether the interval leaves no doubt that it is faster, by no more than can be."""
+    """Return whether the interval shows that it is faster, and by no more than is possible."""
     return is_clear_gain(gain) and not is_beyond(gain, most)
 
 
 def is_beyond(gain: Estimate | None, most: float | None) -> bool:
-    """Return whether it contradicts what the costs allow at most."""
+    """Return whether the gain contradicts the largest that the costs allow."""
     return gain is not None and most is not None and gain.estimate > most and gain.low > 1
 
 
 def is_conclusive(gain: Estimate | None, most: float | None = None) -> bool:
-    """Return whether more rounds would change nothing. A gain above the most that can be is never conclusive."""
+    """Return whether more rounds would change nothing. A gain above the possible one is never conclusive."""
     if gain is None or gain.count is None or gain.count < FEWEST_ROUNDS or is_beyond(gain, most):
         return False
     if gain.low > CLEAR_RATIO or gain.high < 1 / CLEAR_RATIO:
@@ -57,13 +59,13 @@ def is_conclusive(gain: Estimate | None, most: float | None = None) -> bool:
 
 
 class Watch(Protocol):
-    """Times datasets of one element spec."""
+    """Time datasets of one element spec."""
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
-        """Read so many elements, for what a pipeline keeps of them. Return False if the time was up before. Raise BlockError."""
+        """Read this many elements, to fill caches. Return False if the time was up before. Raise BlockError."""
 
     def rate_per_s(self, dataset: Any, block_s: float) -> float:
-        """Return elements per second of one block, its start cut off. Raise BlockError."""
+        """Return the elements per second of one block, without its start. Raise BlockError."""
 
 
 def run_rounds(
@@ -76,9 +78,10 @@ def run_rounds(
     begin: Callable[[Hashable], None],
     most: Mapping[Hashable, float | None] | None = None,
 ) -> Iterator[Rounds]:
-    """Return rounds until the time is up or every gain `over` that one is conclusive; gives the same, growing record after each
-    round. A pipeline that fails, or whose gain is conclusive, is left out from then on. `most`: the largest gain that can be, by
-    name."""
+    """Yield one growing record after each round, until the time is up or every gain over `over` is conclusive.
+
+    Leave out a pipeline after it fails or its gain is conclusive. `most`: the largest possible gain, by name.
+    """
     deadline_s = time.monotonic() + seconds
     active = dict(datasets)
     rounds: dict[Hashable, list[float]] = {name: [] for name in active}

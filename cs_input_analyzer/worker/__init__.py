@@ -1,1 +1,1 @@
-"""What runs inside a worker process: loading, sampling, costs, trying fixes, and the journal of it."""
+"""Run inside a worker process: load, sample, measure costs, try fixes, and write a journal."""

@@ -1,8 +1,8 @@
-"""Bytes of files behind one element of a pipeline, by the elements that its readers passed.
+"""Estimate the bytes of files behind one element of a pipeline, from the elements that its readers passed.
 
-What the kernel counts (`rchar`) grows by a whole buffer at a time: within a short window it tells nothing. A record that passed is
-as long as it is in its file but for what stands around it there. Only of readers that give something else than they read (CSV), or
-read compressed files, a part of the files is looked at (`raw_reads.look_into`).
+The kernel's count (`rchar`) grows by a whole buffer at a time, so it tells nothing in a short window. A record that passed is as
+long as in its file, except for its frame there. Two kinds of readers need a look into the files (`raw_reads.look_into`): readers
+that convert (CSV), and readers of compressed files.
 """
 
 from __future__ import annotations
@@ -18,23 +18,28 @@ from cs_input_analyzer.tfdata.samples import shuffle_of_samples
 from cs_input_analyzer.tfdata.threads import python_ops, reader_ops
 from cs_input_analyzer.tfdata.visits import OpCounts, is_counted, visit_ratios
 
-# What a file holds for each record beside it: lengths and checksums of a TFRecord, the end of a line.
+# Bytes of a file around each record: lengths and checksums of a TFRecord, the end of a line.
 _BESIDE_BYTES = {"TFRecord": 16, "TextLine": 1, "FixedLengthRecord": 0}
-# A string in a tensor is so much larger than what it says (`tstring`); the model of a running iterator counts that, too.
+# A string in a tensor is larger than its text by this (`tstring`). The model of a running iterator counts that too.
 STRING_BYTES = 24
 _CSV_BUFFER_BYTES = 4 << 20
-# Sources that are in memory from the beginning.
+# Sources that are in memory from the start.
 _HELD = frozenset({"Range", "Random", "Tensor", "TensorSlice", "SparseTensorSlice", "List"})
-# The kernel's count is believed where so many buffers were filled, and against that of the elements where it is so much higher.
+# The kernel's count is used if this many buffers were filled. It overrides the count of elements if it is higher by this ratio.
 LEAST_BUFFERS = 10
 HIGHER_RATIO = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What is known of a pipeline's reading: bytes of files for each element of the output, what all read buffers hold
-    together, whether Python functions can read files that no reader opens, and how many samples a shuffle takes in at once when a
-    pass begins."""
+    """Describe how a pipeline reads files.
+
+    Attributes:
+        bytes_per_element: bytes of files for each element of the output.
+        buffered_bytes: bytes that all read buffers hold together.
+        may_read_more: whether Python functions can read files that no reader opens.
+        burst_samples: samples that a shuffle takes at once when a pass begins.
+    """
 
     bytes_per_element: float | None = None
     buffered_bytes: int = 0
@@ -43,12 +48,17 @@ class Reads:
 
 
 def needs_look(op: Op) -> bool:
-    """Whether the files of a reader have to be looked into."""
+    """Return whether the files of a reader must be looked into."""
     return op.kind == "CSV" or (op.kind in _BESIDE_BYTES and op.parameters.get("compression_type", "GZIP") != "")
 
 
 def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[str, Look]) -> Reads:
-    """Args: what the ops passed since their iterators were made, and what was seen in the files of readers, by op name."""
+    """Return how a pipeline reads files.
+
+    Args:
+        passed: counts of each op since its iterators were made.
+        looks: results of looking into the files of readers, by op name.
+    """
     readers = reader_ops(ops)
     ratios = visit_ratios(ops, passed, 1.0)
     sizes = [_record_bytes(op, passed.get(op.name), looks.get(op.name)) for op in readers]
@@ -57,7 +67,7 @@ def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[s
         for op, size in zip(readers, sizes, strict=True)
         if size is not None and op.name in ratios and is_counted(op, ops, passed)
     ]
-    # Behind a cache nothing is read once it is full: how much of it is, only the kernel tells.
+    # Behind a full cache nothing is read. Only the kernel knows how much of it is full.
     is_cached = any(op.kind in KEEPERS | WRITERS for op in ops)
     is_known = bool(readers) or all(op.kind in _HELD for op in ops if not op.inputs and op.within is None)
     return Reads(
@@ -69,14 +79,16 @@ def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[s
 
 
 def _burst_samples(ops: Sequence[Op]) -> int:
-    """Samples that the longest shuffle takes in when a pass begins; 0 if its input never ends."""
+    """Return the samples that the longest shuffle takes when a pass begins; 0 if its input never ends."""
     shuffle, count = shuffle_of_samples(ops)
     return 0 if shuffle is None or not without_end(ops).keys().isdisjoint(shuffle.inputs) else count
 
 
 def bytes_per_sample(reads: Reads, samples_per_element: float, counted_bytes: float | None, samples: float) -> float | None:
-    """Bytes of files for one sample; None where neither way of counting tells. `counted_bytes`: by the kernel, within the
-    window in which `samples` came."""
+    """Return the bytes of files for one sample; None if neither count tells.
+
+    `counted_bytes`: the kernel's count in the window of these `samples`.
+    """
     by_kernel = counted_bytes / samples if counted_bytes is not None and samples else None
     if by_kernel is not None and (counted_bytes or 0.0) < LEAST_BUFFERS * reads.buffered_bytes:
         by_kernel = None
@@ -90,7 +102,7 @@ def bytes_per_sample(reads: Reads, samples_per_element: float, counted_bytes: fl
 
 
 def _record_bytes(op: Op, seen: OpCounts | None, look: Look | None) -> float | None:
-    """Bytes of file for one element of a reader; None where that is not told."""
+    """Return the bytes of a file for one element of a reader; None if unknown."""
     if op.kind == "CSV":
         return None if look is None else look.line_bytes
     beside = _BESIDE_BYTES.get(op.kind)
@@ -101,7 +113,7 @@ def _record_bytes(op: Op, seen: OpCounts | None, look: Look | None) -> float | N
 
 
 def _buffered_bytes(op: Op, ops: Sequence[Op]) -> int:
-    """What its read buffers hold; 0 for readers that are not known to have one."""
+    """Return the size of a reader's buffers; 0 if the reader is not known to have one."""
     if op.kind not in (*_BESIDE_BYTES, "CSV"):
         return 0
     size = op.parameters.get("buffer_size") or (_CSV_BUFFER_BYTES if op.kind == "CSV" else READ_BYTES)

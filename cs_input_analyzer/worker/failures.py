@@ -1,4 +1,4 @@
-"""What went wrong in the user's code, in words: messages without TensorFlow's noise, tracebacks of the user's frames only."""
+"""Describe errors of the user's code: messages without TensorFlow's noise, tracebacks with the user's frames only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REFUSED_PATH = re.compile(
     r"|\[Errno (?:30|75)\] [^:\n]*: '(?P<last>[^'\n]+)'"
 )
 _OURS = str(Path(__file__).parents[1]) + os.sep
-# Looking for a file that has changed takes at most so long.
+# The longest time to look for a changed file.
 CHANGED_FILES_S = 1.0
 
 # TensorFlow puts this before the message of an error inside a tf.function, and the sampling loop is one.
@@ -39,7 +39,7 @@ _LOOP_FRAMES = re.compile(
 
 
 def report_failure(journal: JournalWriter, stage: str, error: BaseException) -> None:
-    """Write to the journal what the user's code, or ours, raised at a stage of the worker's life."""
+    """Write an error at a stage of the worker's life to the journal, the user's or ours."""
     details, message = user_traceback(error), plain_message(error) + _first_version_advice(error)
     if not details and stage != "load" and _is_ours(error):
         lacks = _lacking_in_tensorflow(error)
@@ -57,7 +57,7 @@ def report_failure(journal: JournalWriter, stage: str, error: BaseException) -> 
 
 
 def refused_write(error: BaseException) -> str:
-    """Return a sentence about a write that our isolation does not allow; empty where the error is another one."""
+    """Return a sentence about a write that our isolation refuses; empty for other errors."""
     here, cause = isolation.here(), error
     if here.level == "own files":
         return ""
@@ -76,19 +76,19 @@ def refused_write(error: BaseException) -> str:
         )
     if is_read_only and here.level == "private copies":
         return (
-            f"cs_input_analyzer refused to write {path}: the folder holds data, which are read as they are, so it is read-only "
+            f"cs_input_analyzer refused to write {path}: the folder holds data, so it is read-only "
             "while batches are read. --on-own-files lets the code write for real"
         )
     if is_read_only:
         return (
-            f"cs_input_analyzer refused to write {path}: private copies of your files cannot be had here ({here.why}), so they are "
-            "read-only while the code runs. --on-own-files lets it write for real"
+            f"cs_input_analyzer refused to write {path}: private copies of your files are not possible here ({here.why}), so "
+            "they are read-only while the code runs. --on-own-files lets it write for real"
         )
     return ""
 
 
 def lacking_costs() -> tuple[str, ...]:
-    """Return a sentence where this TensorFlow cannot say what ops cost; nothing where it can."""
+    """Return a sentence if this TensorFlow cannot report the costs of ops; else nothing."""
     import tensorflow as tf
 
     from cs_input_analyzer.worker.meter import model_reader
@@ -99,7 +99,7 @@ def lacking_costs() -> tuple[str, ...]:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Return whether our own code made the mistake: it raised, or asked TensorFlow for a name, and nothing of the user's ran."""
+    """Return whether our own code raised the error, or asked TensorFlow for a missing name, and no user code ran."""
     if not isinstance(error, AttributeError | ImportError | NameError | AssertionError | LookupError | RecursionError):
         return False
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
@@ -109,7 +109,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _lacking_in_tensorflow(error: BaseException) -> str:
-    """Return a sentence about the name that this TensorFlow lacks; empty where the error is another one."""
+    """Return a sentence about the name that this TensorFlow lacks; empty for other errors."""
     owner: Any = getattr(error, "obj", None)
     module = owner.__name__ if isinstance(owner, ModuleType) else getattr(owner, "__module__", None) or ""
     name = getattr(error, "name", None)
@@ -134,7 +134,7 @@ _LACKING = re.compile(r"(?:module '([\w.]+)'|(?:type object )?'(\w+)'(?: object)
 
 
 def _first_version_advice(error: BaseException) -> str:
-    """Return what to do about code that was written for TensorFlow 1; empty where the error is another one."""
+    """Return advice on code that was written for TensorFlow 1; empty for other errors."""
     # AutoGraph raises the error anew, with its text alone.
     lacking = _LACKING.search(plain_message(error)) if isinstance(error, AttributeError) else None
     if lacking is None or "tensorflow" not in sys.modules:
@@ -159,7 +159,7 @@ def _first_version_advice(error: BaseException) -> str:
 
 
 def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str:
-    """Return the error of an element without the frames of our own loop, and the file (path, size) that changed meanwhile."""
+    """Return the error of an element without the frames of our loop, and the file (path, size) that changed meanwhile."""
     return (
         refused_write(error)[:MESSAGE_LIMIT]
         or (_LOOP_FRAMES.sub("", plain_message(error)).strip() + _changed_file(files))[:MESSAGE_LIMIT]
@@ -167,8 +167,10 @@ def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback of `error` without our frames and TensorFlow's; empty when nothing of the user's is in it. An error in a
-    Python function of the pipeline reaches us as TensorFlow's; the function's own traceback is in its text."""
+    """Return the traceback of `error` without our frames and TensorFlow's; empty if it has none of the user's.
+
+    TensorFlow wraps an error in a Python function of the pipeline. The function's own traceback is in its text.
+    """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_library(frame.filename)]
     shown = [*traceback.format_list(frames), *_frames_in(str(error))]
     if not shown and not isinstance(error, SyntaxError):
@@ -181,7 +183,7 @@ _FRAME = re.compile(r'^ *File "([^"]+)", line (\d+), in ([^\n*]+?)[ *]*\n +([^\n
 
 
 def _frames_in(text: str) -> list[str]:
-    """The user's frames of a traceback that a message carries, written as Python writes them."""
+    """Return the user's frames of a traceback in a message, in Python's format."""
     return [
         f'  File "{path}", line {line}, in {name}\n    {code}\n'
         for path, line, name, code in _FRAME.findall(text)
@@ -190,7 +192,7 @@ def _frames_in(text: str) -> list[str]:
 
 
 def _changed_file(files: Sequence[tuple[str, int]]) -> str:
-    """The first file that is gone, or of another size than when the pipeline was built; empty where there is none."""
+    """Return a note on the first file that is gone or has changed its size since the build; empty if there is none."""
     deadline_s = time.monotonic() + CHANGED_FILES_S
     for path, size in files:
         if time.monotonic() > deadline_s or "://" in path:

@@ -1,9 +1,9 @@
-"""A process that has imported TensorFlow once, and from which workers are forked: each then starts in milliseconds, not seconds.
+"""Import TensorFlow once and fork workers: each then starts in milliseconds, not seconds.
 
-It stays single-threaded, so that a fork copies all of it (BLAS is held to one thread until after the fork); where the import leaves
-other threads behind it says so and forks nothing. A forked worker is as good as a fresh one (docs/measurements.md):
-TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. It gets {"folder", "cpus", "is_script",
-"isolated", "variables"} with stdin and stdout, and tells {"ready"}, {"pid", "folder"} and {"pid", "returncode"}.
+The server stays single-threaded, so that a fork copies all of it. BLAS is held to one thread until after the fork. If the import
+leaves other threads, the server reports it and forks nothing. A forked worker is as good as a fresh one (docs/measurements.md):
+TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. The server gets {"folder", "cpus", "is_script",
+"isolated", "variables"} with stdin and stdout, and sends {"ready"}, {"pid", "folder"} and {"pid", "returncode"}.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     began_s = time.monotonic()
     parent = socket.socket(fileno=int(arguments[0]))
     worker.die_with(int(arguments[1]))
-    # What an import makes stays. Python's collector would look through all of it, here and in each worker, which would copy it.
+    # The objects of the import stay. Python's collector would visit all of them here and in each worker, and so copy their pages.
     gc.disable()
     import tensorflow as tf
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def _serve(parent: socket.socket, inherited: worker.Inherited) -> None:
-    """Fork a worker for every message, tell of each that ends, until the parent hangs up."""
+    """Fork a worker for every message and report each end, until the parent closes the connection."""
     wake_reader, wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
@@ -101,7 +101,7 @@ def _reap(parent: socket.socket) -> None:
 def _become_worker(
     parent: socket.socket, wanted: dict[str, Any], descriptors: Sequence[int], inherited: worker.Inherited, server_pid: int
 ) -> NoReturn:
-    """Shed what is the server's, its socket, signals, session, random numbers and CPUs, and live as a worker."""
+    """Drop the server's socket, signals, session, random numbers and CPUs, and live as a worker."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     parent.close()

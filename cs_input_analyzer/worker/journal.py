@@ -1,5 +1,7 @@
-"""The file through which a worker reports, over a shared file system too, and the order it gets. It has one event a line: of a
-killed worker all is kept up to its last whole one."""
+"""Write and read the journal by which a worker reports, and the order that it gets.
+
+The journal has one event a line. It may be on a shared file system. A killed worker keeps all events up to its last whole line.
+"""
 
 from __future__ import annotations
 
@@ -20,35 +22,35 @@ from cs_input_analyzer.host.counters import Counters
 from cs_input_analyzer.records import CacheChoice, Candidate, Mode
 
 EVENTS = "events.jsonl"
-# What a worker leaves with when its journal cannot be written (EX_IOERR of sysexits.h), and what it prints before the reason.
+# The exit status of a worker whose journal cannot be written (EX_IOERR of sysexits.h), and its message before the reason.
 EXIT_UNWRITTEN = 74
 UNWRITTEN = "cs_input_analyzer: the journal cannot be written: "
 
 
 class JournalError(Exception):
-    """The journal cannot be written: the disk is full, over quota, or gone. There is nothing to report it in."""
+    """Report that the journal cannot be written: the disk is full, over quota, or gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkPlan:
-    """What the workers of one launch are to do.
+    """Describe the work of all workers of one launch.
 
     Attributes:
-        target: as the user wrote it; `pickled` is the file that holds the function where it cannot be imported.
-        num_workers: worker count announced in TF_CONFIG, at least as many as are started.
+        target: as the user wrote it; `pickled` is the file that holds the function if it cannot be imported.
+        num_workers: worker count announced in TF_CONFIG, at least the number of started workers.
         worker_indices: TF_CONFIG index of each started worker.
-        want_source: whether the first worker is to run the readers alone, too.
-        look_s: seconds for which the first worker may run parts of the pipeline, where its window left CPU that belongs to no op.
-        candidates: fixes that the first worker is to try after its window, in `fixes_s` seconds from when its pipeline is built.
+        want_source: whether the first worker also runs the readers alone.
+        look_s: seconds for which the first worker may run parts of the pipeline, if its window left CPU that belongs to no op.
+        candidates: fixes that the first worker tries after its window, in `fixes_s` seconds from the end of its build.
         texts: pairs of a path and the text of the user's file, which the changes of the candidates change.
-        input_context: whether one is given to a function that has None for it by default.
-        stand_ins: packages to stand in for where they are not installed.
-        batch_size: samples of a step of the accelerator, where that was said; `has_demand`: that it takes samples at some rate.
-        role, why: of the measurement: what it is for, and what this layout is to show.
+        input_context: whether a function with a default of None for it gets one.
+        stand_ins: packages to replace by stand-ins if they are not installed.
+        batch_size: samples of a step of the accelerator, if known; `has_demand`: whether its rate is known.
+        role: what the measurement is for; `why`: the question that this launch answers.
         begin_ratio: the share of its lists of files at which the pipeline begins.
-        samples_per_element: what the user says that one element holds.
-        deadline_s: on the launcher's clock; workers that are not done by then are ended and keep what they measured. What they take
-            to import and to build comes on top: for that they have the launcher's start timeout.
+        samples_per_element: the samples of one element, if the user said so.
+        deadline_s: on the launcher's clock; later workers are ended and keep their measurements. The time to import and to build
+            comes on top: the launcher's start timeout limits it.
     """
 
     target: str
@@ -78,15 +80,20 @@ class WorkPlan:
 
     @property
     def has_more(self) -> bool:
-        """Whether the first worker has something to do after its window."""
+        """Return whether the first worker has work after its window."""
         return self.want_source or bool(self.candidates) or self.look_s > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a worker is to run, once it has imported TensorFlow. `tf_config`: with its `worker_index`. The first worker of a launch
-    records its graph and its costs, and does what else is asked for; `is_alone`: there is no other. `left_s`: from now on until it
-    is ended; one that was slow to start tries fixes for a shorter time, rather than being ended amid them."""
+    """Hold the order of one worker, which it gets after it has imported TensorFlow.
+
+    Attributes:
+        tf_config: with the `worker_index`.
+        is_first: whether it also records its graph and costs, and does the other requested work.
+        is_alone: whether the launch has no other worker.
+        left_s: seconds from now until it is ended. After a slow start it tries fixes for a shorter time.
+    """
 
     plan: WorkPlan
     worker_index: int
@@ -97,24 +104,28 @@ class Order:
 
     @property
     def fixes_s(self) -> float:
+        """Return the seconds for fixes that are left."""
         return max(0.0, min(self.plan.fixes_s, self.left_s))
 
     def to_line(self) -> str:
+        """Return the order as one line of JSON."""
         return json.dumps(asdict(self)) + "\n"
 
     @classmethod
     def from_line(cls, line: str) -> Order:
+        """Read the order from one line of JSON."""
         return msgspec.convert(json.loads(line), cls)
 
 
 class JournalWriter:
-    """A worker's side. Every line is flushed: what has been written outlives the process. Its methods raise JournalError."""
+    """Write a worker's journal. Each line is flushed, so it outlives the process. The methods raise JournalError."""
 
     def __init__(self, folder: Path) -> None:
         with _written():
             self._events = (folder / EVENTS).open("ab")
 
     def event(self, name: str, /, **fields: object) -> None:
+        """Write one event."""
         line = json.dumps({"event": name, **fields}) + "\n"
         with _written():
             self._events.write(line.encode())
@@ -129,7 +140,7 @@ class JournalWriter:
 
 
 def _text_of(array: npt.NDArray[Any]) -> str:
-    """As digits, writing half a second of small batches would be a part of that half second."""
+    """Encode an array. Digits would take too long: a part of the half second between two chunks."""
     return base64.b64encode(array.tobytes()).decode()
 
 
@@ -143,24 +154,25 @@ def _written() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """All that a worker left: its events in order, and the arrays of its chunks as one."""
+    """Hold the journal of a worker: its events in order, and the arrays of its chunks as one."""
 
     events: tuple[Mapping[str, Any], ...]
     stamps_s: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int64] | None
 
     def last(self, kind: str) -> Mapping[str, Any] | None:
+        """Return the last event of a kind; None if there is none."""
         return next((event for event in reversed(self.events) if event["event"] == kind), None)
 
     @property
     def told_s(self) -> float:
-        """When it was told to sample, on the clock of its stamps: the one moment that workers on several nodes have in common."""
+        """Return when it was told to sample, on the clock of its stamps. Workers on several nodes share only this moment."""
         told = self.last("go")
         return float(told["at_s"]) if told else 0.0
 
     @property
     def whole_s(self) -> float | None:
-        """Seconds from that to its last batch; None of one that ended early, and says nothing of how long others may be seen."""
+        """Return the seconds from that moment to its last batch; None if it ended early, as that must not limit the others."""
         is_whole = self.last("done") is not None and self.last("data_error") is None and len(self.stamps_s) > 0
         return float(self.stamps_s[-1]) - self.told_s if is_whole else None
 
@@ -170,12 +182,12 @@ class Journal:
         return tuple((float(event["at_s"]), Counters(**event["counters"])) for event in found)
 
     def said(self, kind: str) -> dict[str, Any]:
-        """What the last event of a kind says; nothing without one."""
+        """Return the fields of the last event of a kind; none without one."""
         return {key: value for key, value in (self.last(kind) or {}).items() if key != "event"}
 
 
 def read_journal(folder: Path) -> Journal:
-    """Reads whatever is there. A truncated last line is dropped."""
+    """Read a journal. Drop a truncated last line."""
     try:
         events = events_in((folder / EVENTS).read_bytes())
     except OSError:
@@ -188,7 +200,7 @@ def read_journal(folder: Path) -> Journal:
 
 
 def events_in(lines: bytes) -> list[dict[str, Any]]:
-    """The events of a journal's lines; what is none is left out."""
+    """Return the events of a journal's lines. Leave out lines without one."""
     events = []
     for line in lines.split(b"\n"):
         try:
@@ -201,7 +213,7 @@ def events_in(lines: bytes) -> list[dict[str, Any]]:
 
 
 class EventTail:
-    """Follows the events of one journal. Only what is new is read: who watches runs on the host that is measured."""
+    """Follow the events of one journal. Read only new lines: the reader runs on the measured host."""
 
     def __init__(self, folder: Path) -> None:
         self.kinds: set[str] = set()
@@ -210,7 +222,7 @@ class EventTail:
         self._lock = threading.Lock()  # several launches may wait for one worker
 
     def new(self) -> list[str]:
-        """Kinds of events, in the order in which they came; also kinds that came before. A half-written line waits."""
+        """Return the kinds of new events, in the order of their arrival, with repeated kinds. A half-written line waits."""
         with self._lock:
             kinds = list(dict.fromkeys(str(event["event"]) for event in events_in(self._new_lines())))
             self.kinds.update(kinds)

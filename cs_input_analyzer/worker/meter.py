@@ -30,7 +30,7 @@ def model_reader() -> Any:
 
 
 def model_of(iterator: Any) -> bytes | None:
-    """Return the serialized model of a running iterator; None where there is none (autotune switched off, before 2.17)."""
+    """Return the serialized model of a running iterator; None if there is none (autotune is off, or TensorFlow before 2.17)."""
     import tensorflow as tf
 
     read = model_reader()
@@ -51,8 +51,10 @@ def parsed(model: bytes) -> Any:
 
 @dataclass(slots=True)
 class CostMeter:
-    """Sums by op what its iterators grew by between snapshots (`seen`) and since they were made (`passed`), with the last value
-    of each tunable parameter."""
+    """Sum the counts of each op's iterators: their growth between snapshots (`seen`), and since their creation (`passed`).
+
+    `tuned` holds the last value of each tunable parameter.
+    """
 
     ops: Sequence[Op]
     seen: dict[str, OpCounts] = field(default_factory=dict)
@@ -64,7 +66,7 @@ class CostMeter:
     _iterator: Hashable = None
 
     def add(self, snapshot: bytes, iterator: Hashable) -> None:
-        """Count a snapshot of an iterator, which `iterator` identifies; those of one iterator come in the order of time."""
+        """Count a snapshot of the iterator that `iterator` identifies. Snapshots of one iterator come in the order of time."""
         model = parsed(snapshot)
         if self._iterator != iterator:  # a new pass over the data: its nodes count from 0, under the same numbers
             self._iterator = iterator
@@ -105,11 +107,12 @@ class CostMeter:
 
     @property
     def is_filling_cache(self) -> bool:
-        """Whether a `cache` still took elements at the last poll: one that is full has no iterators before it."""
+        """Return whether a `cache` still took elements at the last poll. A full cache has no iterators before it."""
         caches = [op for op in self.ops if op.kind in KEEPERS and op.within is None]
         return any(op.name in self.running for cache in caches for op in upstream(cache, self.ops))
 
     def parameters(self) -> tuple[TunedParameter, ...]:
+        """Return the last values of all tunable parameters, sorted by op."""
         return tuple(
             TunedParameter(op=op, parameter=parameter, value=value) for (op, parameter), value in sorted(self.tuned.items())
         )

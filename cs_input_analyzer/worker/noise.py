@@ -1,4 +1,4 @@
-"""How far a window can be trusted: what moved in it, and how quiet the host was. Journals in, numbers out."""
+"""Compute how far a window can be trusted: what moved in it, and how busy the host was."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cs_input_analyzer.worker.journal import Journal
 
 
 def noise_between(begin: Counters, end: Counters) -> Noise:
-    """Return waiting and theft between two readings, and the share of the CPUs that others had."""
+    """Return waiting and stolen time between two readings, and the share of the CPUs that other processes used."""
     queued = grown_ratio(begin.queued_s, end.queued_s, begin.run_s, end.run_s)
     preempted = grown_ratio(begin.preempted_switches, end.preempted_switches, begin.switches, end.switches)
     busy = grown_ratio(begin.own_cpus_busy_s, end.own_cpus_busy_s, begin.own_cpus_s, end.own_cpus_s)
@@ -26,16 +26,16 @@ def noise_between(begin: Counters, end: Counters) -> Noise:
 
 
 def grown_ratio(begin: float | None, end: float | None, whole_begin: float | None, whole_end: float | None) -> float | None:
-    """Growth of a part over the growth of its whole; None where unknown. Threads that ended can make the difference negative."""
+    """Return the growth of a part over the growth of its whole; None if unknown. Ended threads can make the difference negative."""
     if begin is None or end is None or whole_begin is None or whole_end is None or whole_end <= whole_begin:
         return None
     return max(0.0, (end - begin) / (whole_end - whole_begin))
 
 
 def moved_parameters(journal: Journal, window: Window) -> tuple[str, ...] | None:
-    """Return the tunable parameters (`op.parameter`) that took another value inside the window; None where they were never read.
+    """Return the tunable parameters (`op.parameter`) that changed inside the window; None if they were never read.
 
-    A change lies somewhere between two readings of the model; one that may lie inside the window counts.
+    A change lies somewhere between two readings of the model. It counts if it may lie inside the window.
     """
     begin_s, end_s = journal.stamps_s[window.first], journal.stamps_s[window.first + window.batches]
     known: dict[str, float] | None = None
@@ -54,8 +54,10 @@ def moved_parameters(journal: Journal, window: Window) -> tuple[str, ...] | None
 
 
 def epoch_gap_s(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> float | None:
-    """Mean seconds from the last batch of a pass to the first of the next; None where no pass was seen to end. A pipeline that
-    repeats inside hides its passes: nothing ends, so nothing is known."""
+    """Return the mean seconds from the last batch of a pass to the first of the next; None if no pass was seen to end.
+
+    A pipeline that repeats inside hides its passes, so nothing is known of them.
+    """
     edges = {int(event["batches"]) for event in journal.events if event["event"] == "epoch"}
     gaps = [float(stamps_s[edge] - stamps_s[edge - 1]) for edge in sorted(edges) if 0 < edge < len(stamps_s)]
     return sum(gaps) / len(gaps) if gaps else None

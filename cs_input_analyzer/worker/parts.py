@@ -55,9 +55,9 @@ _Tell = Callable[[dict[str, Any] | None], None]
 
 
 def _told(run: Callable[[_Tell], None], until_s: float) -> Iterator[dict[str, Any]]:
-    """Yield what `run` tells in a thread of its own, until it tells None or the time is up.
+    """Yield the messages of `run`, in a thread of its own, until None or the end of the time.
 
-    A pipeline that hangs goes on in that thread until the process ends.
+    A pipeline that hangs stays in that thread until the process ends.
     """
     told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=run, args=(told.put,), daemon=True).start()
@@ -72,7 +72,7 @@ def _told(run: Callable[[_Tell], None], until_s: float) -> Iterator[dict[str, An
 
 
 def count_ignored(journal: JournalWriter, dataset: Any, ops: Sequence[Op]) -> None:
-    """Count the errors that each `ignore_errors` at the top hides among the first elements before it; note the first of them."""
+    """Count the errors that each top-level `ignore_errors` hides among the first elements. Note the first error."""
     by_name = {op.name: op for op in ops}
     ignoring = [op for op in ops if op.kind == "IgnoreErrors" and op.within is None and op.inputs]
     until_s = time.monotonic() + IGNORED_S
@@ -96,7 +96,7 @@ def count_ignored(journal: JournalWriter, dataset: Any, ops: Sequence[Op]) -> No
 
 
 def _errors_of(part: Any, seconds: float) -> tuple[int, list[str]]:
-    """Return how many of the first elements were asked for, and the messages of those that failed."""
+    """Return the number of elements that were asked for, and the messages of failed ones."""
     import tensorflow as tf
 
     until_s = time.monotonic() + seconds
@@ -113,7 +113,7 @@ def _errors_of(part: Any, seconds: float) -> tuple[int, list[str]]:
 
 
 def sample_readers(journal: JournalWriter, dataset: Any) -> None:
-    """Run the readers alone, in batches, for a moment, and note how fast they are; nothing if no op reads files."""
+    """Run the readers alone, in batches, for a moment, and note their rate. Do nothing if no op reads files."""
     records = TAKEN
     try:
         source = source_only(dataset)
@@ -135,9 +135,9 @@ def sample_readers(journal: JournalWriter, dataset: Any) -> None:
 
 
 def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile: Profile, seconds: float) -> None:
-    """Note the CPU of one element at the end of each part; nothing if snapshots told enough, or no part can run.
+    """Note the CPU of one element at the end of each part. Do nothing if snapshots told enough, or no part can run.
 
-    A worker does this last: a part that hangs goes on until the process ends.
+    This is the last work of a worker: a part that hangs runs until the process ends.
     """
     light = {op.name for op in ops if op.kind in LIGHT}
     # A light op with much of the CPU holds the start of its input, which the model counts for it.
@@ -156,7 +156,7 @@ def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile:
 
 
 def _run_parts(dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: float, tell: _Tell) -> None:
-    """Run each part in turns; tell what one element costs, or why that is not known, and None at the end."""
+    """Run each part in turns. Report the cost of one element, or why it is unknown, and None at the end."""
     loops: dict[str, SamplingLoop] = {}
     cpu_s: dict[str, float] = {}
     wanted = list(ops)
@@ -186,9 +186,9 @@ def _run_parts(dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: f
 
 
 def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
-    """Return the ops behind which the pipeline is cut, sources first: those that snapshots did not see, then the costliest.
+    """Return the ops at whose ends the pipeline is cut, sources first. Prefer ops that snapshots missed, then costly ones.
 
-    A loop makes more branches than there is time for: they are one part, which ends where they have come together.
+    A loop makes more branches than there is time for. They are one part, which ends where they come together.
     """
     rows = {row.name: row for row in profile.ops}
 
@@ -207,9 +207,9 @@ def parts_of(ops: Sequence[Op], profile: Profile) -> tuple[Op, ...]:
 def marginal_costs(
     ops: Sequence[Op], cpu_s_per_element: Mapping[str, float | None], elements_per_sample: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return CPU seconds of one sample between the end of each part and the ends of the parts before it.
+    """Return the CPU seconds of one sample between the end of each part and the ends of the parts before it.
 
-    A part is left out where its cost, or that of a part before it, is None.
+    Leave a part out if its cost, or the cost of a part before it, is None.
     """
     whole = {
         name: None if cpu_s is None else cpu_s * elements_per_sample.get(name, 0.0) for name, cpu_s in cpu_s_per_element.items()

@@ -1,5 +1,8 @@
-"""One input worker: its own process, its own CPUs, its own TF_CONFIG, ordered over stdin. User code runs here, so everything is
-guarded, and it leaves by `os._exit`: interpreters with Python functions in their pipelines are known to hang at shutdown."""
+"""Run one input worker: its own process, CPUs and TF_CONFIG, with orders over stdin.
+
+User code runs here, so every stage is guarded. The worker leaves by `os._exit`: interpreters with Python functions in their
+pipelines are known to hang at shutdown.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ from typing import NamedTuple, NoReturn, TextIO
 from cs_input_analyzer.worker.isolation import kernel
 from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter
 
-# For what was killed to be gone.
+# The longest wait for killed processes to be gone.
 CHILDREN_S = 1.0
 EXIT_FAILED = 70
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Be a worker: `FOLDER CPU,CPU,… PARENT_PID IS_SCRIPT`. IS_SCRIPT is 1 if it runs a user's script."""
+    """Run a worker: `FOLDER CPU,CPU,… PARENT_PID IS_SCRIPT`. IS_SCRIPT is 1 if it runs a user's script."""
     cpus = [int(cpu) for cpu in arguments[1].split(",")]
     run(arguments[0], cpus, int(arguments[2]), is_script=arguments[3] == "1")
 
 
 class Inherited(NamedTuple):
-    """From the process that a worker was forked from: how long its import took, and what it held that workers share."""
+    """Describe the process that a worker was forked from: the seconds of its import, and its memory that workers share."""
 
     import_s: float
     shared_bytes: int
@@ -60,7 +63,7 @@ def run(
 
 
 def _work(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, inherited: Inherited | None) -> int:
-    """Import TensorFlow and do what is ordered; return the status to leave with. Raise JournalError only."""
+    """Import TensorFlow and follow the orders. Return the exit status. Raise JournalError only."""
     own_pid = os.getpid()
     try:
         import tensorflow as tf
@@ -94,7 +97,7 @@ def end_forked_child(own_pid: int) -> None:
 
 
 def end_children() -> None:
-    """End all that this process and its descendants have started, and wait for that: who waits for us finds nothing left."""
+    """End all descendants of this process, and wait for that, so that nobody finds one after our end."""
     import psutil
 
     try:
@@ -108,7 +111,7 @@ def end_children() -> None:
 
 
 def hide_stdin() -> None:
-    """Make standard input empty: the parent's end of the pipe is not the user code's to read."""
+    """Make standard input empty: user code must not read the parent's orders."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -116,8 +119,10 @@ def hide_stdin() -> None:
 
 
 def die_with(parent_pid: int) -> None:
-    """Ask Linux to kill this process when its parent dies, and to give it the orphans of what user code starts, so that they can
-    be found and ended too."""
+    """Ask Linux to kill this process when its parent dies, and to give it the orphans of user code.
+
+    So the orphans can be found and ended too.
+    """
     try:
         kernel.reap_orphans()
         kernel.die_with(parent_pid)
@@ -126,7 +131,7 @@ def die_with(parent_pid: int) -> None:
 
 
 def leave(status: int, own_pid: int) -> NoReturn:
-    """End this process, and what user code has started, without the handlers that user code has registered for its end."""
+    """End this process and the processes of user code, without the exit handlers of user code."""
     if os.getpid() == own_pid:
         end_children()
         for stream in (sys.stdout, sys.stderr):

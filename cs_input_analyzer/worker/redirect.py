@@ -1,8 +1,10 @@
-"""Keeps the user's tree untouched: file caches, snapshots and saves go to a private folder while we measure. A worker that is ended
-inside `.cache("file")` leaves a lock file behind that makes the user's next training fail. A finished cache is only read.
+"""Leave the user's files untouched: while we measure, file caches, snapshots and saves go to a private folder.
 
-The private folder is on the file system that the user chose, whose speed is measured and whose space is taken; where that is not
-the one of the worker's folder, a link there leads to it, so that whoever removes the one removes the other.
+A worker that is ended inside `.cache("file")` leaves a lock file, which makes the user's next training fail. A finished cache is
+only read.
+
+The private folder is on the file system that the user chose, so that its speed is measured. If the worker's folder is on another
+file system, a link there leads to the private folder. So both are removed together.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from cs_input_analyzer.worker import isolation
 
 @contextmanager
 def redirected_writes(folder: Path) -> Iterator[list[str]]:
-    """While open, every dataset op that would write files writes below `folder`. Yields the list of paths so moved."""
+    """Redirect every dataset op that writes files to a place below `folder` while open. Yield the list of moved paths."""
     from tensorflow.python.data.ops import load_op, save_op
     from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 

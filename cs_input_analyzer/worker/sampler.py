@@ -1,6 +1,6 @@
 """Sample a worker's pipeline until the rate is precise enough, the time is up, or the data end.
 
-All is written as it happens, since a worker that hangs or is killed does not reach an end.
+Write everything as it happens: a worker that hangs or is killed does not reach an end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FEWEST_BATCHES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """What to sample, and for how long.
+    """Describe what to sample, and for how long.
 
     Attributes:
         iterator: its first element may have been taken.
@@ -49,7 +49,7 @@ class Sampling:
 
 
 def sample(journal: JournalWriter, given: Sampling) -> None:
-    """Sample the pipeline; begin again when a pass ends. Raise JournalError where the journal cannot be written."""
+    """Sample the pipeline, and begin again when a pass ends. Raise JournalError if the journal cannot be written."""
     loop = SamplingLoop(counted_in=given.samples.counted_in, rows=given.samples.rows)
     loop(given.iterator, 0)  # traces it now: in the window it would be a pause, and a burst after it
     sampler = _Sampler(journal=journal, given=given, loop=loop)
@@ -62,7 +62,7 @@ def sample(journal: JournalWriter, given: Sampling) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class _Sampler:
-    """One run of sampling. `pass_began`: batches before this pass; its first one may have been taken before sampling."""
+    """Hold the state of one sampling. `pass_began`: batches before this pass; its first one may have been taken before."""
 
     journal: JournalWriter
     given: Sampling
@@ -86,13 +86,14 @@ class _Sampler:
         )
 
     def begin(self) -> None:
+        """Start the side thread, and set the end of the window."""
         self.until_s = now_s() + self.given.max_window_s
         self.loop.stop_at(self.until_s)
         self.side.start()
         self.side.note("reads", **asdict(reads_of(self.given.ops, self.side.meter.passed, {})))
 
     def step(self) -> StopReason | None:
-        """Run the loop once; return why sampling stops, or None."""
+        """Run the loop once. Return why sampling stops, or None."""
         chunk = self.loop(self.side.iterator, until_s=None, fewest=max(1, FEWEST_BATCHES - self.side.batches))
         self.side.take(chunk)
         if chunk.error is not None:
@@ -108,6 +109,7 @@ class _Sampler:
         return None
 
     def finish(self, stopped_by: StopReason) -> None:
+        """Stop the side thread, and write the costs and the end."""
         self.side.end()
         meter = self.side.meter
         looks = _looks(self.given.dataset, self.given.ops)
@@ -118,7 +120,7 @@ class _Sampler:
         self.journal.event("done", stopped_by=stopped_by, epochs=self.epochs)
 
     def _begin_pass(self) -> bool:
-        """Make an iterator for the next pass; return False where the source can be read only once."""
+        """Make an iterator for the next pass. Return False if the source can be read only once."""
         self.epochs += 1
         if self.epochs == 1 and not self.given.want_costs and (model := model_of(self.side.iterator)) is not None:
             self.side.meter.add(model, 0)
@@ -132,7 +134,7 @@ class _Sampler:
 
 
 def _looks(dataset: Any, ops: Sequence[Op]) -> Mapping[str, Look]:
-    """What is in the files of readers whose elements do not show how many bytes were read for them, by op name."""
+    """Look into the files of readers whose elements do not show their bytes. Return the results by op name."""
     from cs_input_analyzer.tfdata import graph
 
     wanted = [op.name for op in ops if needs_look(op)]

@@ -28,7 +28,7 @@ DIGESTED_VALUES = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """Batches in the order of their arrival: seconds on the steady clock, and samples (None where every batch holds the same)."""
+    """Hold batches in the order of their arrival: seconds on the steady clock, and samples. None: every batch holds the same."""
 
     stamps_s: npt.NDArray[np.float64]
     samples: npt.NDArray[np.int64] | None
@@ -36,17 +36,17 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk(Arrivals):
-    """One call of the loop: the batches that `arrived` has not given yet, and the `tf.errors.OpError` raised instead of one."""
+    """Hold the result of one call of the loop: batches that `arrived` has not given, and the `tf.errors.OpError` that ended it."""
 
     ended: bool
     error: Any
 
 
 class SamplingLoop:
-    """A loop over iterators of any elements; it is traced on its first call.
+    """Loop over iterators of any elements. The first call traces the loop.
 
     Args:
-        counted_in: in a pipeline of uneven batches, the component that has the samples as its leading dimension.
+        counted_in: in a pipeline of uneven batches, the component with the samples as its leading dimension.
         rows: samples in each row of that component.
     """
 
@@ -110,7 +110,7 @@ class SamplingLoop:
             self._until_s.assign(until_s + ahead_s())
 
     def _is_time(self) -> bool:
-        """Return whether the loop has ended for its time; where the host's clock was set, tell it the time anew."""
+        """Return whether the loop has ended for its time. If the host's clock was set, correct the loop's time."""
         with self._stopping:
             if now_s() >= self._stop_s - LEAST_JUMP_S:
                 return True
@@ -148,7 +148,10 @@ class SamplingLoop:
         return tf.while_loop(goes_on, lambda index, before: self._take(iterator, index, before), start, parallel_iterations=1)
 
     def _take(self, iterator: Any, index: Any, before: Any) -> Any:
-        """Take one batch, and stamp it when all of it is there. If the clock was set back, the loop ends; its caller goes on."""
+        """Take one batch, and stamp it when all of it is there.
+
+        If the clock was set back, the loop ends and its caller continues.
+        """
         import tensorflow as tf
 
         element = iterator.get_next()
@@ -173,7 +176,7 @@ def _slice_of(variable: Any, begin: int, end: int) -> Any:
 
 
 def leading_dimension(component: Any) -> Any:
-    """Number of samples in a batched component, an int64 scalar: rows of a ragged, first dense dimension of a sparse one."""
+    """Return the samples of a batched component as an int64 scalar: rows if ragged, the first dense dimension if sparse."""
     import tensorflow as tf
 
     if isinstance(component, tf.RaggedTensor):
@@ -199,8 +202,10 @@ def shapes_of(element: Any) -> tuple[tuple[int | None, ...] | None, ...]:
 
 
 def counted_here(element: Any, found: SamplesPerElement) -> SamplesPerElement:
-    """What is to be counted in elements like this eager one: where its first dimension cannot be that of the samples, each element
-    counts as a full one."""
+    """Return what to count in elements like this eager one.
+
+    If its first dimension cannot be that of the samples, each element counts as a full one.
+    """
     import tensorflow as tf
 
     if found.counted_in is None:
@@ -218,7 +223,7 @@ def counted_here(element: Any, found: SamplesPerElement) -> SamplesPerElement:
 
 
 def samples_in(element: Any, found: SamplesPerElement) -> int:
-    """Samples of one eager element, counted as the loop counts them."""
+    """Return the samples of one eager element, counted as the loop counts them."""
     import tensorflow as tf
 
     if found.counted_in is None:
@@ -227,7 +232,7 @@ def samples_in(element: Any, found: SamplesPerElement) -> int:
 
 
 def bytes_of(element: Any) -> int:
-    """Bytes of all tensors of one eager element: what is handed to the consumer. Strings count their own length."""
+    """Return the bytes of all tensors of one eager element, which the consumer gets. Strings count their own length."""
     import tensorflow as tf
 
     total = 0
@@ -242,8 +247,10 @@ def bytes_of(element: Any) -> int:
 
 
 def digest_of(element: Any) -> str | None:
-    """Of the first values of each tensor of one eager element, to tell two elements apart; None where no tensor holds two values,
-    as in data that somebody made up."""
+    """Return a digest of the first values of each tensor of an eager element, to tell two elements apart.
+
+    Return None if no tensor holds two values, as in made-up data.
+    """
     import tensorflow as tf
 
     digest, varies = hashlib.blake2b(digest_size=8), False
@@ -259,7 +266,7 @@ def digest_of(element: Any) -> str | None:
 
 
 def harness_us_per_batch(batches: int = 2000) -> float:
-    """What the loop itself costs, on a dataset that only hands out one ready element: an upper bound, in microseconds."""
+    """Return an upper bound of the loop's own cost in microseconds, on a dataset that only hands out one ready element."""
     import tensorflow as tf
 
     dataset = tf.data.Dataset.from_tensors(tf.constant(0)).repeat()

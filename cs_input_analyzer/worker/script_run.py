@@ -1,5 +1,8 @@
-"""A process of its own that runs a user's script once, on private copies of all files, to find every place where it would take
-data. It reports through a journal: `own_files`, `candidate`, `stand_in`, `refused`, `wrote`, and in the end `ended` or `failed`."""
+"""Run a user's script once, in its own process, to find every place where it would take data.
+
+It runs on private copies of all files. It reports through a journal: `own_files`, `candidate`, `stand_in`, `refused`, `wrote`, and
+in the end `ended` or `failed`.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,15 @@ from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker import process as worker
 from cs_input_analyzer.worker.journal import JournalError, JournalWriter
 
-# Where the stacks of a script go that takes too long.
+# The file for the stacks of a script that takes too long.
 HUNG = "hung"
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """`FOLDER PARENT_PID SECONDS TARGET LAST [PACKAGE…]`. LAST: number of the place at which it ends (0: as late as is harmless).
-    Never returns."""
+    """Run `FOLDER PARENT_PID SECONDS TARGET LAST [PACKAGE…]`, and never return.
+
+    LAST: number of the place at which the script ends (0: as late as is harmless).
+    """
     folder = Path(arguments[0])
     worker.die_with(int(arguments[1]))
     own_pid = os.getpid()

@@ -45,7 +45,7 @@ JOIN_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poll:
-    """A snapshot of the model, taken at `at_s` of the steady clock from the iterator of pass `number`."""
+    """Hold a snapshot of the model, taken at `at_s` of the steady clock from the iterator of pass `number`."""
 
     at_s: float
     number: int
@@ -54,15 +54,15 @@ class Poll:
 
 @dataclass(slots=True, kw_only=True)
 class SideThread:
-    """All that is done beside the loop. Its own thread alone writes the journal between `start` and `end`.
+    """Do all work beside the loop. Only its own thread writes the journal between `start` and `end`.
 
     Attributes:
         polls_costs: whether snapshots are taken all the time; else only while a cache fills.
         is_precise: whether the rate is known well enough; the loop was told to stop then.
         window_s: the loop's time.
-        arrivals, passes: stamps of the present state of the pipeline (a full cache makes another one), and with how many of them
-            each pass ended.
-        polls_s: CPU that the snapshots took; `polls` of them were taken.
+        arrivals: stamps of the present state of the pipeline; a full cache begins another state.
+        passes: the number of these stamps at the end of each pass.
+        polls_s: CPU time of the snapshots; `polls` is their number.
     """
 
     journal: JournalWriter
@@ -102,6 +102,7 @@ class SideThread:
     # --- for the thread of the loop -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        """Take the first reading and start the thread."""
         self._began_s = self._state_began_s = time.monotonic()
         if (model := model_of(self.iterator)) is not None:
             self.meter.add(model, self._number)
@@ -112,19 +113,19 @@ class SideThread:
         self._thread.start()
 
     def take(self, arrived: Arrivals) -> None:
-        """Take over what the loop returned with. Raise what went wrong in the side thread, such as a JournalError."""
+        """Take over the batches that the loop returned. Raise an error of the side thread, such as a JournalError."""
         with self._lock:
             self._add(arrived)
         if self._failure is not None:
             raise self._failure
 
     def note(self, event: str, **fields: object) -> None:
-        """Have an event written with the next reading."""
+        """Write an event with the next reading."""
         with self._lock:
             self._notes.append((event, fields))
 
     def begin_pass(self, make: Callable[[], Any]) -> Any:
-        """Return the iterator that `make` gives for the next pass, once no snapshot of the present one is under way."""
+        """Return the iterator that `make` gives for the next pass, after no snapshot of the present one is under way."""
         is_free = self._polling.acquire(timeout=JOIN_S)
         kept = self.iterator  # until the new one is there: a snapshot that hangs must not lose it
         try:
@@ -139,7 +140,7 @@ class SideThread:
         return self.iterator
 
     def end(self) -> None:
-        """Stop watching, and write what is left. Raise what went wrong in the side thread."""
+        """Stop watching, and write the rest. Raise an error of the side thread."""
         self._ended.set()
         self._thread.join(JOIN_S)
         if self._failure is not None:
@@ -155,7 +156,7 @@ class SideThread:
             self.journal.event("polls_failed", why=self._why_not_polled)
 
     def count_polls(self) -> None:
-        """Count the snapshots that were kept, and write down which parameters AUTOTUNE changed between them."""
+        """Count the kept snapshots, and write the parameters that AUTOTUNE changed between them."""
         kept, self._kept = self._kept, []
         for poll in kept:
             self.meter.add(poll.model, poll.number)
@@ -216,7 +217,7 @@ class SideThread:
             self.journal.event(event, **fields)
 
     def _poll(self, poll_s: float) -> float:
-        """Take a snapshot; return the seconds until the next one."""
+        """Take a snapshot. Return the seconds until the next one."""
         began_s = time.thread_time()
         with self._polling:
             poll = self._snapshot()
@@ -252,7 +253,7 @@ class SideThread:
             self.count_polls()
 
     def _see_cache(self) -> None:
-        """Begin another state of the pipeline where its cache is full: later passes read the cache."""
+        """Begin another state of the pipeline if its cache is full: later passes read the cache."""
         if self.meter.is_filling_cache:
             return
         self.is_filling = False
@@ -265,7 +266,7 @@ class SideThread:
         self._state_began_s = time.monotonic()
 
     def _check(self, now_s: float) -> None:
-        """Tell the loop to stop where the rate is precise enough."""
+        """Tell the loop to stop if the rate is precise enough."""
         with self._lock:
             arrivals, passes = list(self.arrivals), list(self.passes)
         if not arrivals or now_s - self._state_began_s < self.min_window_s:
@@ -275,14 +276,14 @@ class SideThread:
             self.loop.stop_at(0.0)
 
     def write_costs(self, harness_us: float | None) -> None:
-        """Write what the ops have cost so far; the last of these events counts."""
+        """Write the costs of the ops so far. The last of these events counts."""
         seen = {name: counts.as_dict() for name, counts in self.meter.seen.items()}
         tuned = [{"op": value.op, "parameter": value.parameter, "value": value.value} for value in self.meter.parameters()]
         polls = {"count": self.polls, "taken_s": self.polls_s, "over_s": time.monotonic() - self._began_s}
         self.journal.event("costs", seen=seen, tuned=tuned, harness_us=harness_us, polls=polls)
 
     def _write_tuned(self, at_s: float) -> None:
-        """Write the values that AUTOTUNE changed; the first of these events, even if empty, says that they are read."""
+        """Write the values that AUTOTUNE changed. The first of these events, even if empty, shows that they are read."""
         if not (self.polls_costs and self.meter.has_model):
             return
         values = {f"{tuned.op}.{tuned.parameter}": tuned.value for tuned in self.meter.parameters()}

@@ -1,4 +1,4 @@
-"""What a worker does once TensorFlow is imported: builds what is ordered, reads one element, samples, and does what else is asked.
+"""Work after the import of TensorFlow: build the pipeline, read one element, sample, and do the other requested work.
 
 order ─▶ built ─▶ first_batch ─▶ window ─▶ chunk, chunk, … ─▶ done ─▶ readers alone, fixes ─▶ over
 """
@@ -35,16 +35,21 @@ from cs_input_analyzer.worker.sampler import Sampling, sample
 from cs_input_analyzer.worker.sampling import bytes_of, digest_of, samples_in, shapes_of
 from cs_input_analyzer.worker.steady_clock import now_s
 
-# At most so long is spent on emptying or filling the cache before a window.
+# The longest time to empty or fill the cache before a window.
 CACHE_S = 10.0
-# Of more files the journal lists so many, evenly spread: what is asked of them (shards, sizes, reads) is asked of a sample then.
+# The journal lists at most this many files, evenly spread. Questions about files (shards, sizes, reads) then use a sample.
 LISTED_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Built:
-    """What the user's input function gave. `samples`: of an element, by the graph; `count`: the same, with the shapes of the first
-    element, and it raises UsageError for a demand that does not fit; `files`: paths and sizes."""
+    """Hold the built pipeline.
+
+    Attributes:
+        samples: of an element, by the graph.
+        count: the same, with the shapes of the first element; it raises UsageError for a demand that does not fit.
+        files: paths and sizes.
+    """
 
     dataset: Any
     pipeline: PipelineGraph
@@ -55,7 +60,7 @@ class _Built:
 
 
 def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherited_shared_bytes: int) -> None:
-    """Does what the lines of `orders` ask for. Raises JournalError, and what user code raises where no stage reports it."""
+    """Follow the lines of `orders`. Raise JournalError, and errors of user code that no stage reports."""
     line = orders.readline()
     if not line:  # the parent needs this worker no more
         return
@@ -73,7 +78,7 @@ def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherite
 
 
 def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built, inherited_shared_bytes: int) -> bool:
-    """The first batch, and the window as soon as the parent has said how long it is; False where there is nothing more to do."""
+    """Take the first batch, and sample when the parent has sent the window's length. Return False if there is no more to do."""
     isolation.read_as_they_are([path for path, _ in built.files])
     started = _first_batch(journal, built)
     window = orders.readline() if started is not None else ""
@@ -100,7 +105,7 @@ def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built
 
 
 def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: Path) -> None:
-    """What is measured after the window, whose iterator is gone with all that waited in its buffers."""
+    """Measure after the window. Its iterator is gone, with all elements in its buffers."""
     if not order.is_first:
         return
     if order.plan.want_source:
@@ -123,7 +128,7 @@ def _measure_more(journal: JournalWriter, order: Order, built: _Built, folder: P
 
 
 def _look_again(journal: JournalWriter, order: Order, built: _Built, folder: Path) -> None:
-    """Run parts of the pipeline, where the window left CPU that belongs to no op."""
+    """Run parts of the pipeline if the window left CPU that belongs to no op."""
     from cs_input_analyzer.worker.parts import look_again
     from cs_input_analyzer.worker.summary import Ending, profile_from, worker_result
 
@@ -137,7 +142,7 @@ def _look_again(journal: JournalWriter, order: Order, built: _Built, folder: Pat
 
 
 def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequence[str]) -> _Built | None:
-    """Runs the user's input function. None when it failed; the journal says how."""
+    """Run the user's input function. Return None if it failed; the journal tells how."""
     os.environ["TF_CONFIG"] = order.tf_config
     own_pid = os.getpid()
     began_s = time.monotonic()
@@ -198,7 +203,7 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
 
 
 def _sizes_said(order: Order) -> dict[str, Any]:
-    """What the user and the params say of the samples of an element."""
+    """Return the hints of the user and the params on the samples of an element."""
     params = params_from_json(order.plan.params_json or "null")
     return {
         "said": order.plan.samples_per_element,
@@ -208,7 +213,7 @@ def _sizes_said(order: Order) -> dict[str, Any]:
 
 
 def _counted(order: Order, pipeline: PipelineGraph, element: Any) -> SamplesPerElement:
-    """The count of the elements of which this is the first. Raises UsageError for a demand that does not fit."""
+    """Return the count of samples, from the first element. Raise UsageError for a demand that does not fit."""
     seen = shapes_of(element)
     found = samples_per_element_of(pipeline.ops, pipeline.element_spec, seen=seen, **_sizes_said(order))
     check_demand(found, _step(order), has_demand=order.plan.has_demand)
@@ -216,12 +221,12 @@ def _counted(order: Order, pipeline: PipelineGraph, element: Any) -> SamplesPerE
 
 
 def _step(order: Order) -> int | None:
-    """Samples of a step of the accelerator. Among several workers a function may divide that by their number: no contradiction."""
+    """Return the samples of a step of the accelerator; None for several workers: a function may divide it by their number."""
     return order.plan.batch_size if order.plan.num_workers == 1 else None
 
 
 def _found(order: Order) -> Any:
-    """The input function, or the Dataset, that the order is about."""
+    """Return the input function, or the Dataset, of the order."""
     with capture.setting_up():
         if order.plan.pickled:
             # The user's function, with the modules it names found where the user's script finds them.
@@ -236,7 +241,7 @@ def _found(order: Order) -> Any:
 
 
 def _call_of(order: Order) -> load.Call:
-    """What the input function is called with."""
+    """Return the arguments of the input function."""
     mode: Any = order.plan.mode
     return load.Call(
         params=params_from_json(order.plan.params_json) if order.plan.params_json is not None else None,
@@ -248,7 +253,7 @@ def _call_of(order: Order) -> load.Call:
 
 
 def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
-    """The dataset that the input function gives when source files have other texts. Raises what the user's code raises."""
+    """Return the dataset of the input function for other texts of source files. Raise the errors of the user's code."""
     from cs_input_analyzer.tfdata.patched import patched_sources
 
     own_pid = os.getpid()
@@ -260,7 +265,7 @@ def _rebuilt(order: Order, folder: Path, texts: Mapping[str, str]) -> Any:
 
 
 def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -> None:
-    """Empties or fills the page cache with the pipeline's own files, as ordered, and reports what part of them is in it then."""
+    """Empty or fill the page cache with the pipeline's files, as ordered. Report the part of them that it holds then."""
     if not paths:
         return
     deadline_s = time.monotonic() + CACHE_S
@@ -272,8 +277,10 @@ def _prepare_cache(journal: JournalWriter, order: Order, paths: Sequence[str]) -
 
 
 def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPerElement] | None:
-    """Reads one element eagerly: its latency, its size, its samples. Gives the iterator, and how to count the elements that come;
-    None when there was none."""
+    """Read one element eagerly, and note its latency, size and samples.
+
+    Return the iterator and the way to count its elements; None if there was no element.
+    """
     began_s = time.monotonic()
     try:
         iterator = iter(built.dataset)

@@ -1,6 +1,6 @@
-"""Seconds since the epoch that go on evenly while somebody sets the host's clock.
+"""Count seconds since the epoch evenly, even if somebody sets the host's clock.
 
-TensorFlow stamps batches by the host's clock. A time server, an administrator or a virtual machine that wakes up may set it.
+TensorFlow stamps batches by the host's clock. A time server, an administrator or a waking virtual machine may set it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def now_s() -> float:
 
 
 def ahead_s() -> float:
-    """Return by how much the host's clock is ahead of this one."""
+    """Return the seconds by which the host's clock is ahead of this one."""
     closest_s, found_s = math.inf, 0.0
     for _ in range(_READINGS):
         began_s, host_s, ended_s = now_s(), time.time(), now_s()
@@ -36,7 +36,7 @@ def ahead_s() -> float:
 
 
 class SteadyStamps:
-    """Puts stamps of the host's clock on the steady one. Each jump of the clock is looked for where it can have been."""
+    """Put stamps of the host's clock on the steady clock. Locate each jump of the clock among the stamps."""
 
     def __init__(self) -> None:
         self._seen_s = ahead_s()
@@ -62,7 +62,7 @@ class SteadyStamps:
 
 
 def _place_of(jump_s: float, gaps_s: npt.NDArray[np.float64]) -> int:
-    """Return the number of the first stamp behind a jump of the clock: all, where no gap shows it."""
+    """Return the index of the first stamp after a jump of the clock; the number of stamps if no gap shows it."""
     place = int(np.argmax(gaps_s) if jump_s > 0 else np.argmin(gaps_s))
     is_seen = gaps_s[place] >= jump_s - LEAST_JUMP_S if jump_s > 0 else gaps_s[place] < 0
     return place if is_seen else len(gaps_s)

@@ -1,4 +1,4 @@
-"""Time pipelines that are tried against each other, by the loop that samples batches."""
+"""Time pipelines that are tried against each other, with the loop that samples batches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ WARM_SHARE = 0.5
 
 
 class Stopwatch:
-    """Times blocks of datasets of one element spec. The loop in the graph is traced once for all of them."""
+    """Time blocks of datasets of one element spec. The loop is traced once for all of them."""
 
     def __init__(self) -> None:
         self._loop = SamplingLoop()
 
     def fill(self, dataset: Any, elements: int, deadline_s: float) -> bool:
+        """Read this many elements, to fill caches and buffers. Return False if the deadline passed before."""
         iterator, done = iter(dataset), 0
         while done < elements:
             if time.monotonic() > deadline_s:
@@ -29,6 +30,7 @@ class Stopwatch:
         return True
 
     def rate_per_s(self, dataset: Any, block_s: float) -> float:
+        """Return the elements per second in the second part of a block."""
         iterator = iter(dataset)
         self._read(iterator, 1, 0.0)
         _, begun_s = self._read(iterator, None, block_s * WARM_SHARE)
@@ -36,7 +38,7 @@ class Stopwatch:
         return done / (ended_s - begun_s)
 
     def _read(self, iterator: Any, elements: int | None, seconds: float) -> tuple[int, float]:
-        """Return elements read, and when the last of them came."""
+        """Return the number of elements read, and when the last of them came."""
         chunk = self._loop(iterator, elements, now_s() + seconds)
         if chunk.error is not None or chunk.ended or not len(chunk.stamps_s):
             raise BlockError(plain_message(chunk.error) if chunk.error is not None else "it gives no elements")

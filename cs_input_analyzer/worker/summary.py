@@ -1,4 +1,4 @@
-"""What a worker left behind -> WorkerResult, and several of them -> Measurement. Pure: journals in, records out."""
+"""Turn a worker's journal into a WorkerResult, and several of them into a Measurement."""
 
 from __future__ import annotations
 
@@ -52,8 +52,10 @@ OVERUSED: dict[Killed, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a worker process ended. `killed_for`: why the parent ended it, where it did; `start`: it had not built its pipeline in
-    time."""
+    """Describe how a worker process ended.
+
+    `killed_for`: why the parent ended it; None if it did not. `start`: it had not built its pipeline in time.
+    """
 
     returncode: int | None
     killed_for: Killed | None
@@ -61,11 +63,11 @@ class Ending:
 
 
 def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, until_s: float | None = None) -> WorkerResult:
-    """One worker's numbers. `until_s`, since it was told to sample, cuts the stamps to the window that all of a launch share."""
+    """Return the numbers of one worker. `until_s`: end of the common window of the launch, since it was told to sample."""
     status, message = status_of(journal, ending)
     imported, built, first = journal.last("imported"), journal.last("built"), journal.last("first_batch")
     stamps = journal.stamps_s if until_s is None else journal.stamps_s[journal.stamps_s - journal.told_s <= until_s]
-    if len(stamps) < FEWEST_STAMPS:  # it began late: its own time says more of its rate than nothing
+    if len(stamps) < FEWEST_STAMPS:  # it began late: its own window tells more of its rate than nothing
         stamps = journal.stamps_s
     window = _steady_window(journal, stamps)
     base = WorkerResult(
@@ -91,7 +93,7 @@ def worker_result(journal: Journal, ending: Ending, *, index: int, node: str, un
 
 
 def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
-    """What became of the worker, in words for the user."""
+    """Return the status of the worker, and a message for the user."""
     failed, data_error = journal.last("failed"), journal.last("data_error")
     if data_error is not None:
         return "data_error", f"after {data_error['batches']} batches: {data_error['message']}"
@@ -128,7 +130,7 @@ STAGES = dict.fromkeys(("sampling", "chunk", "epoch"), "sampling") | {
 
 
 def stage_of(journal: Journal) -> str:
-    """What the worker was doing when it wrote its last event."""
+    """Return what the worker did when it wrote its last event."""
     return next((STAGES[event["event"]] for event in reversed(journal.events) if event["event"] in STAGES), IMPORTING)
 
 
@@ -142,7 +144,7 @@ def measurement_of(
     why: str = "",
     page_cache_ratio: float | None = None,
 ) -> Measurement:
-    """The launch as a whole: the sum over the workers that delivered, their errors added as independent ones."""
+    """Return the launch as a whole: the sum over the workers with a rate, with independent errors."""
     alive = [worker for worker in workers if worker.samples_per_s is not None]
     slowest = min(alive, key=_rate, default=None)
     shared = [worker.shared_bytes for worker in alive if worker.shared_bytes is not None]
@@ -163,7 +165,7 @@ def measurement_of(
 
 
 def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, worker: WorkerResult) -> Profile | None:
-    """Per-op costs of one worker; None where it ended before it wrote them."""
+    """Return the costs of each op of one worker; None if it ended before it wrote them."""
     costs = journal.last("costs")
     if costs is None or worker.cpu_s_per_sample is None or worker.steady_state is None:
         return None
@@ -200,7 +202,7 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
 def _visits(
     journal: Journal, pipeline: PipelineGraph, seen: Mapping[str, OpCounts]
 ) -> tuple[dict[str, OpCounts], dict[str, float]]:
-    """The ops that were seen well enough, and the elements of each op for one sample; of a worker that gave samples."""
+    """Return the ops that were seen well enough, and the elements of each op for one sample. The worker must have given samples."""
     samples = _all_samples(journal)
     full = pipeline.samples_per_element.value if pipeline.samples_per_element else None
     batch = samples / len(journal.stamps_s)
@@ -214,8 +216,8 @@ def _visits(
 def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
     """Return the ceiling of the readers alone, in samples/s.
 
-    A record may hold many samples, or a part of one: the counted elements of the ops tell. None if they do not, or if the readers
-    were not run alone.
+    A record may hold many samples, or a part of one; the counted elements of the ops tell. Return None if they do not, or if the
+    readers were not run alone.
     """
     source, costs = journal.last("source"), journal.last("costs")
     if source is None or source["window"] is None or not _all_samples(journal):
@@ -227,7 +229,10 @@ def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:
 
 
 def _steady_window(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> Window | None:
-    """The steady window of one state of the pipeline: after its `cache` was filled, else, with too little of that, before."""
+    """Return the steady window of one state of the pipeline.
+
+    That is the state after its `cache` was filled, or before it if too few batches came after.
+    """
     filled = journal.last("cache_filled")
     passes = [int(event["batches"]) for event in journal.events if event["event"] == "epoch"]
     if filled is None:
@@ -282,14 +287,16 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
 
 
 def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:
-    """Return the counters at the two ends of the window, and the samples between them. Taken over another span than the rate, they
-    could say that more CPUs were used than there are."""
+    """Return the counters at the two ends of the window, and the samples between them.
+
+    Over another span than the rate's, they could show more used CPUs than there are.
+    """
     begin, end = _counters_at(journal, journal.stamps_s[[window.first, window.first + window.batches]])
     return begin, end, window.batches * per_batch
 
 
 def _counters_at(journal: Journal, times_s: npt.NDArray[np.float64]) -> list[Counters]:
-    """Return the counters at moments, each total between the two readings of it that lie around; None where it has none."""
+    """Return the counters at these times, each interpolated between the two readings around it. Unread counters are None."""
     readings = journal.readings()
     totals: dict[str, list[float | None]] = {}
     for each in fields(Counters):

@@ -65,8 +65,8 @@ def test_workers_of_several_nodes_are_seen_for_as_long_as_the_shortest(tmp_path:
     ("task", "has_journal", "words"),
     [
         (ended(1, journal_bytes=9), False, "its results are missing"),
-        (ended(1, -9, why="the kernel ended it for the memory of its control group"), True, "control group"),
-        (Task(rank=1, node="n1", lost="node n1 fell silent"), True, "node n1 fell silent"),
+        (ended(1, -9, why="the kernel ended it because its control group ran out of memory"), True, "control group"),
+        (Task(rank=1, node="n1", lost="node n1 stopped answering"), True, "node n1 stopped answering"),
     ],
 )
 def test_a_lost_task_keeps_what_it_measured_and_names_the_cause(

@@ -294,15 +294,15 @@ def test_a_forked_worker_that_was_told_of_by_a_server_that_is_gone_has_ended(
 @pytest.mark.parametrize(
     ("ending", "said"),
     [
-        (Ending(returncode=-11, killed_for=None, output_tail=""), "killed by signal 11 (SIGSEGV), a fault of native code"),
+        (Ending(returncode=-11, killed_for=None, output_tail=""), "killed by signal 11 (SIGSEGV), a fault in native code"),
         (Ending(returncode=-9, killed_for=None, output_tail=""), "killed by signal 9 (SIGKILL), most likely by the kernel"),
         (
             Ending(returncode=-6, killed_for=None, output_tail="I0000 00:00 chatter\nCheck failed: x != y\n\n"),
-            "killed by signal 6 (SIGABRT); the last that it printed: Check failed: x != y",
+            "killed by signal 6 (SIGABRT); its last line of output: Check failed: x != y",
         ),
         (Ending(returncode=3, killed_for=None, output_tail=""), "exited with status 3"),
         (Ending(returncode=-9, killed_for="memory", output_tail="x"), "it used more memory than allowed"),
-        (Ending(returncode=-9, killed_for="deadline", output_tail="x"), "the time of this run was over"),
+        (Ending(returncode=-9, killed_for="deadline", output_tail="x"), "the time limit of this run was reached"),
     ],
 )
 def test_a_worker_that_a_fix_brings_down_says_why(ending: Ending, said: str) -> None:

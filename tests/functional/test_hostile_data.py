@@ -79,7 +79,7 @@ def only_its_end_lost(outcome: Outcome) -> None:
     worker = first_worker(outcome)
     assert worker["status"] == "lost"
     assert has_rate(worker)
-    assert re.match("what a worker measured could not be written down: file too large in .*set TMPDIR", worker["message"])
+    assert re.match("a worker could not write its results: file too large in .*set TMPDIR", worker["message"])
     assert finding(outcome, "CSI502")["severity"] == "warning"
 
 

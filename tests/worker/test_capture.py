@@ -339,7 +339,7 @@ def test_a_script_that_takes_no_data(users: Path, words: str, says: str) -> None
 def test_what_a_script_started_ends_with_it(users: Path) -> None:
     """Also in a session of its own, where the signal to the script's group does not reach it."""
     seconds = "98.7654"
-    with pytest.raises(InputFunctionError, match="without taking any data"):
+    with pytest.raises(InputFunctionError, match="without taking data"):
         find_captures(script("odd_ends.py", "daemon", seconds), SECONDS)
     assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", seconds]]
 

@@ -270,7 +270,7 @@ def test_no_time_says_so_in_each_finding_and_in_the_budget() -> None:
 
 
 NOTHING, PROVEN, DIFFERS = Outcome(), Outcome(is_proven=True, elements=8), Outcome(reason="element 0 differs")
-ABORTED = "killed by signal 6 (SIGABRT); the last that it printed: Check failed"
+ABORTED = "killed by signal 6 (SIGABRT); its last line of output: Check failed"
 LOST = f"the worker was lost while it ran with it: {ABORTED}"
 LEFT, BESIDE = (
     f"not measured: the worker was lost while it ran with the fix of {code}; --ignore {code} tries the others"

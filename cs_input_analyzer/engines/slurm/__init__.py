@@ -1,4 +1,4 @@
-"""Slurm as the engine: workers run in real job steps, on the nodes of an allocation."""
+"""Run workers in job steps of Slurm, on the nodes of an allocation."""
 
 from cs_input_analyzer.engines.slurm.launcher import SlurmLauncher
 

@@ -1,12 +1,12 @@
-"""Run on each node of a job step: start the node's workers, forward orders to them, and report what becomes of each.
+"""Run on each node of a job step: start the node's workers, forward orders to them, and report their events.
 
-    srun's stdin  ── order, go, end, leave ──▶ agent ── stdin ──▶ workers, journals in the shared folder
-    srun's stdout ◀── here, heard, alive, ended ── agent
+   srun's stdin  ── order, go, end, leave ──▶ agent ── stdin ──▶ workers, journals in the shared folder
+   srun's stdout ◀── here, heard, alive, ended ── agent
 
-The workers of a node are forked from one import of TensorFlow. Each has the variables and the CPUs that srun would give it if it
-were a task. Messages are lines of JSON, each of one worker by its rank. srun copies its stdin to the agents; what they print it
-passes on line by line, whole as long as a line is short (1 KiB), so anything long goes through the shared folder. An agent whose
-stdin ends has lost its launcher: it takes its workers along.
+The workers of a node are forked from one import of TensorFlow. Each worker has the variables and the CPUs of a task of srun.
+A message is one line of JSON about one worker, named by its rank. srun copies its stdin to all agents. It passes on the output of
+agents line by line, and keeps lines of up to 1 KiB whole. So long texts go through the shared folder. An agent whose stdin ends has
+lost its launcher: it ends its workers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ALIVE_S = 1.0
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Be `look FOLDER CURRENT_FOLDER` or `work FOLDER SETTINGS`, inside an srun task. SETTINGS: those of `Settings`, as JSON."""
+    """Handle `look FOLDER CURRENT_FOLDER` or `work FOLDER SETTINGS` in a task of srun. SETTINGS: the JSON of `Settings`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     folder = Path(arguments[1])
@@ -52,14 +52,14 @@ def main(arguments: Sequence[str]) -> NoReturn:
             _look(folder, arguments[2], orders)
         else:
             _Agent(folder, msgspec.json.decode(arguments[2], type=Settings)).run(orders)
-    except (BrokenPipeError, _Ended):  # the launcher is gone, or Slurm wants this task to end
+    except (BrokenPipeError, _Ended):  # the launcher is gone, or Slurm ends this task
         pass
     os._exit(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the nodes of a step have in common."""
+    """Hold the settings that all nodes of a step share."""
 
     tasks_per_node: int
     cpus_per_task: int
@@ -68,7 +68,7 @@ class Settings:
 
 
 class _Ended(Exception):
-    """Slurm told this task to end: the job was cancelled, or its time is over."""
+    """Signal that Slurm ends this task: the job was cancelled or has reached its time limit."""
 
 
 def _end(*_: object) -> None:
@@ -77,13 +77,14 @@ def _end(*_: object) -> None:
 
 
 class _Orders:
-    """Messages from the launcher, as they come."""
+    """Read messages of the launcher."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.is_open = True
 
     def poll(self, patience_s: float) -> Iterator[dict[str, Any]]:
+        """Yield the messages that arrive within `patience_s`. Note if the input has ended."""
         if not select.select([0], [], [], patience_s)[0]:
             return
         block = os.read(0, 1 << 16)
@@ -93,7 +94,7 @@ class _Orders:
 
 
 def _show_life(ranks: Sequence[int]) -> None:
-    """Tell of life from a thread of its own: a file system that lets everything else wait is not a node that died."""
+    """Report from a separate thread that this node is alive, even while a slow file system blocks the others."""
     try:
         while True:
             time.sleep(ALIVE_S)
@@ -107,33 +108,35 @@ def _cannot_use(folder: Path, error: OSError) -> str:
     """Return why this node cannot use the shared folder, and what to do."""
     return (
         f"node {node()} cannot use {folder.parent}: {(error.strerror or str(error)).lower()}; workers report through a folder "
-        "that all nodes share: --shared-dir FOLDER names one"
+        "that all nodes share: name one with --shared-dir FOLDER"
     )
 
 
 def _look(folder: Path, current: str, orders: _Orders) -> None:
-    """Report what this node is, and whether it sees the shared folder and the current one, before any worker starts."""
+    """Report the hardware of this node, and whether it sees the shared and the current folder. No worker runs yet."""
     problem = ""
     if os.getcwd() != current:
-        problem = f"node {node()} has no {current} (its tasks start in {os.getcwd()}): run this in a folder that all nodes see"
+        problem = (
+            f"node {node()} has no folder {current} (its tasks start in {os.getcwd()}): run this in a folder that all nodes share"
+        )
     try:
         (folder / f"seen-{node()}").write_text(node())
     except OSError as error:
         problem = _cannot_use(folder, error)
-    os.environ.pop("SLURM_CPUS_PER_TASK", None)  # it may be another component's
-    # Of the whole node, not of the CPU that this look was given.
+    os.environ.pop("SLURM_CPUS_PER_TASK", None)  # it may belong to another component
+    # Count the whole node, not only the CPU of this task.
     host = replace(read_host(), threads_per_core=threads_per_core(), numa_cpus=numa_cpus(range(os.cpu_count() or 1)))
     rank = int(os.environ["SLURM_PROCID"])
     is_bound = len(os.sched_getaffinity(0)) <= (host.threads_per_core or 1)
     say(rank, "here", node=node(), host=asdict(host), is_bound=is_bound, problem=problem)
-    while orders.is_open:  # until the slowest of the nodes has been looked at
+    while orders.is_open:  # until the slowest node has reported
         for _ in orders.poll(ALIVE_S):
             pass
         say(rank, "alive")
 
 
 def variables_of_task(environ: Mapping[str, str], settings: Settings, local: int) -> dict[str, str]:
-    """Return the variables that srun gives one task of a node, from those of the agent, which is the node's only task."""
+    """Return the variables that srun gives one task of a node. Derive them from the agent's, which is the node's only task."""
     number, nodes, tasks = int(environ["SLURM_PROCID"]), int(environ["SLURM_NTASKS"]), settings.tasks_per_node
     on_each = str(tasks) if nodes == 1 else f"{tasks}(x{nodes})"
     return {
@@ -149,7 +152,7 @@ def variables_of_task(environ: Mapping[str, str], settings: Settings, local: int
 
 
 class _Agent:
-    """Starts, watches and ends the workers of this node."""
+    """Start, watch and end the workers of this node."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         self._settings = settings
@@ -163,7 +166,7 @@ class _Agent:
             for rank in ranks:
                 say(rank, "here", node=node(), problem=_cannot_use(folder.parent, error))
             os._exit(1)
-        # An overlay takes no layer from the file system of a network: what the launch writes on this node stays on it.
+        # An overlay takes no layer from a network file system, so the private files of the launch stay on this node.
         self._scratch = temporary_scratch() if settings.kind.isolates else None
         self._starter = WorkerStarter(folder.parent, settings.kind)
         self._is_started = self._is_leaving = False
@@ -186,7 +189,7 @@ class _Agent:
             self._close()
 
     def _start(self) -> None:
-        """Start the workers that are still wanted, once TensorFlow was imported."""
+        """Start the workers that are still wanted, after TensorFlow was imported."""
         self._is_started = True
         settings, tree = self._settings, ProcessTree()
         place = None if self._scratch is None else self._scratch.folder
@@ -197,12 +200,12 @@ class _Agent:
             variables = variables_of_task(os.environ, settings, local)
             started = self._starter.start(worker.folder, cpus, place, variables)
             if place is not None:
-                (worker.folder / f"{AWAY}{place.name}").symlink_to(place)  # its space is watched
+                (worker.folder / f"{AWAY}{place.name}").symlink_to(place)  # its disk space is watched
                 place = None
             worker.process = WorkerProcess(worker.folder, started, memory_limit(settings.memory_limit_bytes), tree)
 
     def _close(self) -> None:
-        """End what still runs, without a word: these workers ended with the step, and not by themselves."""
+        """End the remaining workers without a report: the step ended them, not their own code."""
         processes = [worker.process for worker in self._workers if worker.process is not None]
         try:
             for process in processes:
@@ -214,11 +217,11 @@ class _Agent:
             if self._scratch is not None:
                 self._scratch.close()
 
-    # What the launcher may ask, by the `do` of its message.
+    # One method for each message of the launcher, named by its `do`.
 
     def _on_order(self, *, order: Mapping[str, Any]) -> None:
         launch_order = msgspec.convert(order, LaunchOrder)
-        # The launch before this one has let its memory go.
+        # The previous launch has freed its memory by now.
         limit_bytes = memory_limit(self._settings.memory_limit_bytes, self._settings.tasks_per_node)
         for worker in self._workers:
             if worker.process is not None:

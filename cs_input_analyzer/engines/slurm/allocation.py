@@ -1,7 +1,7 @@
-"""Allocates the nodes to measure on: those of the allocation that we run in, or of a job that we submit and cancel.
+"""Allocate the nodes to measure on: of the allocation that we run in, or of a job that we submit and cancel.
 
-Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, or Slurm has not answered it, the guard of its
-private folder cancels the job by its name and removes the folder. If its whole machine is gone, the job ends at its time limit.
+Nothing outlives the launcher. `close` cancels the job. If the launcher is killed, or Slurm did not answer it, the guard of its
+private folder cancels the job by name and removes the folder. If its machine fails, the job ends at its time limit.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ OnStatus = Callable[[str], None]
 
 POLL_S = 0.25
 SLOWEST_POLL_S = 2.0
-# Nodes of a job of ours, where the user does not say how many: enough to see the storage share out.
+# Nodes of our job if the user gives no number: enough to see how nodes share the storage.
 MOST_NODES = 4
-# Of a job's time limit, beside the measuring: starting, the hello of the nodes, collecting, leaving.
+# Parts of the time limit beside the measuring: starting, first messages of the nodes, collecting, leaving.
 SPARE_S = 180.0
 SPARE_RATIO = 1.25
 
-# So long may Slurm be silent about a job that waits: its controller is restarted, or busy, now and then.
+# How long Slurm may not answer about a waiting job. Its controller is restarted or busy now and then.
 UNANSWERED_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Nodes of a Slurm job, and a private folder that they share with us."""
+    """Hold the nodes of a Slurm job, and a private folder that all of them share."""
 
     scratch: Scratch
     job_id: str
@@ -57,22 +57,20 @@ def open_allocation(
     on_status: OnStatus,
     clock: Callable[[], float] = time.monotonic,
 ) -> Allocation:
-    """Return as many nodes of this cluster as the options ask for.
+    """Return the nodes of this cluster that the options ask for.
 
     Raise LaunchError if there are no such nodes, not in time, or no folder that can be shared.
     """
     check_installed(jobs.PROGRAMS, "--launcher slurm")
     outer = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID")
     scratch = _shared_folder(Path(options.shared_dir) if options.shared_dir else Path.cwd(), "" if outer else PREFIX)
-    job_id, is_sure = "", True  # that no job of ours is left when this fails
+    job_id, is_sure = "", True  # whether no job of ours is left if this fails
     try:
         if outer:
             return Allocation(scratch, outer, _nodes_of_this(environ, options.slurm_nodes), is_ours=False)
         nodes = options.slurm_nodes or min(MOST_NODES, cluster.nodes)
         if nodes > cluster.nodes:
-            raise LaunchError(
-                f"--slurm-nodes {nodes}: there are {cluster.nodes} usable nodes, and a job for more would wait for ever"
-            )
+            raise LaunchError(f"--slurm-nodes {nodes}: there are {cluster.nodes} usable nodes; a job for more would wait for ever")
         words = sbatch_words(options, cluster, nodes, scratch.job_name)
         is_sure = False
         job_id = jobs.submit(words)
@@ -81,18 +79,18 @@ def open_allocation(
     except BaseException as error:
         if job_id:
             is_sure = jobs.cancel(job_id)
-        elif isinstance(error, LaunchError) and not isinstance(error, Unanswered):  # no Ctrl-C in the middle either
+        elif isinstance(error, LaunchError) and not isinstance(error, Unanswered):  # no Ctrl-C in between either
             is_sure = True
         scratch.close(has_job=not is_sure)
         raise
 
 
 def sbatch_words(options: Options, cluster: Cluster, nodes: int, name: str) -> list[str]:
-    """Return the words that submit a job that holds whole nodes until it is cancelled.
+    """Return the command line that submits a job with whole nodes, which runs until it is cancelled.
 
-    The user's own words come first, so that what we cannot do without wins. Only the memory is the user's to choose.
+    The user's words come first, so that our necessary words win. Only the memory is the user's choice.
 
-    One node that fails must not take the others along (`--no-kill`), and nothing is to be started anew (`--no-requeue`).
+    A node that fails must not end the others (`--no-kill`). Slurm must not start the job again (`--no-requeue`).
     """
     extra = shlex.split(options.sbatch_args or "")
     words = ["sbatch", "--parsable", *extra]
@@ -110,7 +108,7 @@ def sbatch_words(options: Options, cluster: Cluster, nodes: int, name: str) -> l
 
 
 def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Callable[[], float]) -> None:
-    """Wait until the job has its nodes. Raise LaunchError if it will not have them, not in time, or Slurm stays silent."""
+    """Wait until the job has its nodes. Raise LaunchError if it cannot get them, is late, or Slurm does not answer."""
     began_s = answered_s = clock()
     shown, poll_s = "", POLL_S
     while True:
@@ -119,7 +117,7 @@ def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Call
             answered_s = clock()
         except LaunchError as error:
             if clock() - answered_s > UNANSWERED_S:
-                raise LaunchError(f"{error}; so it has been for {UNANSWERED_S:g} s: Slurm job {job_id} was cancelled") from None
+                raise LaunchError(f"{error}; no answer for {UNANSWERED_S:g} s: Slurm job {job_id} was cancelled") from None
             state, poll_s = f"job {job_id} keeps its place in Slurm's queue: {error}; asking again", SLOWEST_POLL_S
         else:
             if job is None or job.is_over:
@@ -132,7 +130,7 @@ def _wait_in_queue(job_id: str, queue_s: float, on_status: OnStatus, clock: Call
                 raise LaunchError(f"Slurm job {job_id} can never start: {why} ({job.reason}); it was cancelled")
             if clock() - began_s > queue_s:
                 raise LaunchError(
-                    f"Slurm job {job_id} waited {queue_s:g} s in the queue, still {job}; it was cancelled. "
+                    f"Slurm job {job_id} waited {queue_s:g} s in the queue and is still {job}; it was cancelled. "
                     "--queue-timeout S waits longer, --slurm-nodes N asks for fewer nodes, --partition NAME for others"
                 )
             state = f"job {job_id} waits in Slurm's queue: {job}"
@@ -159,6 +157,6 @@ def _shared_folder(place: Path, job_prefix: str) -> Scratch:
         return Scratch(place, f".{PREFIX}", job_prefix)
     except OSError as error:
         raise LaunchError(
-            f"no folder can be made in {place} ({(error.strerror or str(error)).lower()}): workers on other nodes report "
-            "through one; --shared-dir FOLDER names one that you can write and all nodes see"
+            f"cannot create a folder in {place} ({(error.strerror or str(error)).lower()}): workers on other nodes report "
+            "through it; name a folder that you can write and all nodes share with --shared-dir FOLDER"
         ) from None

@@ -1,4 +1,4 @@
-"""Submit jobs to Slurm, read their states, cancel them; and interpret what Slurm's programs print."""
+"""Submit jobs to Slurm, read their states, cancel them, and interpret the output of Slurm's programs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.host.cluster import slurm_commands
 from cs_input_analyzer.host.cluster.slurm_commands import Unanswered
 
-IF_QUEUED = "If the job was queued all the same, it is cancelled"
+IF_QUEUED = "If the job was queued nevertheless, it is cancelled"
 PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
-# States of `squeue` in which a job has not got its nodes yet, and in which it has them; it never leaves the others.
+# States of `squeue`: in the first a job waits for its nodes, in the second it has them. All other states are final.
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REQUEUE_FED"})
 RUNNING = frozenset({"RUNNING", "RESIZING"})
-# Reasons that waiting cures only if somebody changes the job or the limits (squeue(1), "JOB REASON CODES").
+# Reasons to wait that end only if somebody changes the job or the limits (squeue(1), "JOB REASON CODES").
 HOPELESS = {
     "PartitionNodeLimit": "it asks for more nodes than the partition has or grants",
     "PartitionTimeLimit": "it asks for more time than the partition grants",
@@ -31,16 +31,16 @@ HOPELESS = {
 }
 _PER_JOB_LIMIT = re.compile(r"(Assoc|QOS)Max(?=\w*(PerJob|WallDuration))\w*")
 
-# What a program of Slurm prints when its controller is busy, is being restarted, or cannot be reached: not that it refuses. What
-# was asked for may have been done all the same (slurm_errno.h: the "General communication layer").
+# Output of Slurm's programs if the controller is busy, restarts or cannot be reached. This is no refusal: the request may have been
+# carried out (slurm_errno.h: the "General communication layer").
 UNANSWERED = re.compile(
     r"timed out|timeout|[Uu]nable to contact|Zero Bytes were transmitted|Connection (refused|reset)|Transport endpoint|"
     r"[Cc]ommunication connection|[Cc]ommunication shutdown|[Mm]essage (receive|send) failure|Unexpected message received|"
     r"Resource temporarily unavailable|in standby mode"
 )
 
-# What srun and slurmstepd print, and what it means; the first that matches counts, so the most telling comes first.
-MEMORY = "Slurm ended a task for its memory"
+# Output of srun and slurmstepd, and its meaning. The first match counts, so the most specific comes first.
+MEMORY = "Slurm ended a task that used too much memory"
 _CAUSES = (
     (r"DUE TO TIME LIMIT", "the time limit of the Slurm job was reached"),
     (r"DUE TO NODE FAILURE|Node failure on (?P<what>\S+)", "a node failed"),
@@ -52,7 +52,7 @@ _CAUSES = (
     (r"CANCELLED AT", "the Slurm job or step was cancelled"),
     (r"Job step aborted|Force Terminated", "Slurm ended the step"),
 )
-# Lines that srun prints on the way, and that explain nothing.
+# Progress lines of srun that explain nothing.
 _CHATTER = re.compile(
     r"srun: (Job \d+ step creation temporarily disabled|Step created for|launching |route |jobid |Terminating StepId|"
     r"First task exited|interrupt|forcing job termination|sending Ctrl-C|Job step aborted: Waiting|"
@@ -61,11 +61,11 @@ _CHATTER = re.compile(
 
 
 def submit(words: Sequence[str]) -> str:
-    """Run sbatch; return the number of the job.
+    """Run sbatch. Return the number of the job.
 
     Raises:
-        LaunchError: Slurm would not have it, with what sbatch says.
-        Unanswered: it may be queued, now or later.
+        LaunchError: Slurm refused the job; the message quotes sbatch.
+        Unanswered: the job may be queued, now or later.
     """
     try:
         done = slurm_commands.run(words)
@@ -76,7 +76,7 @@ def submit(words: Sequence[str]) -> str:
         said = srun_complaint(done.stderr.splitlines()) or f"exit status {done.returncode}"
         if UNANSWERED.search(done.stderr):
             raise Unanswered(f"sbatch had no answer from Slurm: {said}. {IF_QUEUED}")
-        raise LaunchError(f"sbatch refused the job: {said}; --partition, --slurm-nodes and --sbatch-args say what is asked for")
+        raise LaunchError(f"sbatch refused the job: {said}; change --partition, --slurm-nodes or --sbatch-args")
     return job_id
 
 
@@ -92,7 +92,7 @@ def job_state(job_id: str) -> JobState | None:
 
 
 def node_states(nodes: Sequence[str]) -> dict[str, str]:
-    """Return Slurm's state of each of these nodes, as `DOWN+NOT_RESPONDING`; none if it does not answer."""
+    """Return Slurm's state of each of these nodes, as `DOWN+NOT_RESPONDING`. Return none if Slurm does not answer."""
     try:
         done = slurm_commands.run(["scontrol", "--oneliner", "show", "node", ",".join(nodes)])
     except LaunchError:
@@ -101,7 +101,7 @@ def node_states(nodes: Sequence[str]) -> dict[str, str]:
 
 
 def cancel(job_id: str) -> bool:
-    """End a job and all of its steps; return False if Slurm did not answer. A job that is over is no error."""
+    """End a job and all its steps. Return False if Slurm did not answer. A finished job is no error."""
     try:
         done = slurm_commands.run(["scancel", "--quiet", job_id])
     except LaunchError:
@@ -111,7 +111,13 @@ def cancel(job_id: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """One line of `squeue`: the state in full, why it waits, its nodes (empty until it has some), and the CPUs it has on each."""
+    """Hold one line of `squeue`.
+
+    Attributes:
+        reason: why the job waits.
+        nodes: empty until the job has nodes.
+        cpus_per_node: the CPUs of the job on each node.
+    """
 
     state: str
     reason: str
@@ -120,10 +126,12 @@ class JobState:
 
     @property
     def is_waiting(self) -> bool:
+        """Return whether the job has no nodes yet."""
         return self.state in WAITING
 
     @property
     def is_over(self) -> bool:
+        """Return whether the job has ended and never runs again."""
         return self.state not in WAITING | RUNNING
 
     def __str__(self) -> str:
@@ -131,7 +139,7 @@ class JobState:
 
 
 def parse_job(text: str) -> JobState | None:
-    """Read `squeue -h -o '%T|%r|%N|%C|%D'` of one job; return None if it names none (it is over and forgotten)."""
+    """Read one job from `squeue -h -o '%T|%r|%N|%C|%D'`. Return None if the output names no job: it is over and forgotten."""
     for line in text.splitlines():
         match = re.fullmatch(r"([A-Z_]+)\|(?:None|(.*?))\|([^|]*)\|(\d+)\|(\d+)", line.strip())
         if match is not None:
@@ -141,15 +149,15 @@ def parse_job(text: str) -> JobState | None:
 
 
 def is_hopeless(reason: str) -> str | None:
-    """Return why a job with this reason will never start, as a clause; None if waiting may help."""
+    """Return why a job with this reason can never start, as a clause. Return None if waiting may help."""
     name = re.split(r"[,\s]", reason.strip(), maxsplit=1)[0]
     if name in HOPELESS:
         return HOPELESS[name]
-    return "a limit of your account or quality of service is below what it asks for" if _PER_JOB_LIMIT.fullmatch(name) else None
+    return "it asks for more than a limit of your account or quality of service" if _PER_JOB_LIMIT.fullmatch(name) else None
 
 
 def cause_in(lines: Sequence[str]) -> str | None:
-    """Return the cause of the end of a step, from the lines of its srun; None if they name none."""
+    """Return why a step ended, from the output of its srun. Return None if the output names no cause."""
     for pattern, cause in _CAUSES:
         for line in lines:
             match = re.search(pattern, line)
@@ -160,7 +168,7 @@ def cause_in(lines: Sequence[str]) -> str | None:
 
 
 def srun_complaint(lines: Sequence[str]) -> str:
-    """Return the complaints of srun or sbatch, without their prefixes, as one line; empty if there are none."""
+    """Return the complaints of srun or sbatch as one line, without their prefixes. Return an empty text if there are none."""
     printed = [
         re.sub(r"^(srun|sbatch|slurmstepd)(-[^:]*)?: (error: )?", "", line).strip() for line in lines if not _CHATTER.match(line)
     ]

@@ -1,4 +1,4 @@
-"""Runs workers on nodes of Slurm, in job steps with one task on each node."""
+"""Run workers on nodes of Slurm, in job steps with one task on each node."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from cs_input_analyzer.worker.journal import WorkPlan
 from cs_input_analyzer.worker.summary import Killed
 
 AGENT = "cs_input_analyzer.engines.slurm.agent"
-# Importing TensorFlow on CPUs of its own, and what Slurm takes to start a step; until a launch has shown better.
+# Seconds to start a step and to import TensorFlow on its own CPUs, until a launch has shown a better number.
 STARTING_S = 5.0
-# From the order to end a worker to its agent's word that it has ended; an agent sees its workers end one by one.
+# Seconds from the order to end a worker until its agent reports the end. An agent sees its workers end one by one.
 END_PATIENCE_S = 8.0
 ENDING_S = 0.2
-UNBOUND = "Slurm binds no task to CPUs here (TaskPlugin): each worker took its part of its node's CPUs by itself"
+UNBOUND = "Slurm binds no task to CPUs here (TaskPlugin): each worker chose its part of the node's CPUs itself"
 
 
 class SlurmWorkers:
-    """Workers of one launch on nodes: the transport is srun's input and output, and the shared `folder`."""
+    """Hold the workers of one launch on nodes of Slurm. They communicate by srun's pipes and the shared `folder`."""
 
     leaving_s = 1.5
 
@@ -49,49 +49,55 @@ class SlurmWorkers:
 
     @property
     def hosts(self) -> Sequence[str]:
+        """Return the node of each worker by rank."""
         return [task.node or "localhost" for task in self.step.tasks]
 
     @property
     def starting_s(self) -> float | None:
-        """Return the seconds until all workers that came up had imported TensorFlow; None if none has."""
+        """Return the seconds until the last started worker had imported TensorFlow; None if none has."""
         imported_s = [task.imported_s for task in self.step.tasks if task.imported_s is not None]
         return max(imported_s) - self.step.began_s if imported_s else None
 
     def wait(self, kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline", *, is_first_only: bool = False) -> None:
+        """Wait for messages of the agents. Late workers are ended on their nodes."""
         watched = self.step.tasks[:1] if is_first_only else self.step.tasks
         behind = self.step.wait(lambda task: task.ended is not None or not task.heard.isdisjoint(kinds), deadline_s, watched)
         if behind:
             self._end(behind, late)
 
     def order(self, order: LaunchOrder) -> None:
+        """Send the order to all agents."""
         self.step.tell("order", order=asdict(order))
 
     def go(self, window_s: float) -> None:
+        """Send the length of the window to all agents."""
         self.step.tell("go", window_s=window_s)
 
     def end(self, why: Killed) -> None:
+        """Have the agents end all workers."""
         self._end(self.step.tasks, why)
 
     def _end(self, tasks: Sequence[Task], why: Killed) -> None:
         self.step.tell("end", ranks=[task.rank for task in tasks], why=why)
 
     def collect(self, plan: WorkPlan, *, is_interrupted: bool) -> Collected:
+        """Wait a limited time for the ends of all workers, and read their journals from the shared folder."""
         step = self.step
         step.tell("leave")
         patience_s = END_PATIENCE_S + ENDING_S * self.layout.tasks_per_node
         for task in step.wait(lambda task: task.ended is not None, time.monotonic() + patience_s):
             task.lost = (
-                f"its node answers, but what it measured did not come within {patience_s:g} s of its end: "
+                f"its node answers, but its results did not arrive within {patience_s:g} s of its end: "
                 f"{self._folder.parent.parent} may be too slow (--shared-dir names another folder)"
             )
         _add_states(step.tasks)
-        if not is_interrupted and all(task.lost and not task.heard for task in step.tasks):  # then it is the engine that failed
+        if not is_interrupted and all(task.lost and not task.heard for task in step.tasks):  # then the engine failed
             why = step.tasks[0].lost
             raise LaunchError(f"a launch of {self.layout} did not come up on Slurm job {self._job_id}: {why}")
         return replace(collect(self._folder, step.tasks, plan), notes=self._notes)
 
     def close(self) -> None:
-        """End the step; where tasks of it cannot be reached, also by name: Slurm may hold a step whose node is gone."""
+        """End the step. If a worker was lost, cancel the step by name too: Slurm may keep a step with a dead node."""
         self.step.close()
         if any(task.lost for task in self.step.tasks) and self.step.number:
             jobs.cancel(f"{self._job_id}.{self.step.number}")
@@ -99,10 +105,10 @@ class SlurmWorkers:
 
 
 class SlurmLauncher:
-    """Measures on nodes of this cluster of Slurm. Raises LaunchError where it cannot have them; `close` gives everything back.
+    """Run workers on nodes of this cluster of Slurm. Raise LaunchError if there are none; `close` gives everything back.
 
-    `host` is the first of the nodes, with the CPUs that we have on each of them as its budget; `folder`: private, seen by all
-    nodes, removed by `close`.
+    `host` is the first node, with the CPUs that we have on each node as its budget. `folder` is private and seen by all nodes;
+    `close` removes it.
     """
 
     def __init__(
@@ -128,17 +134,20 @@ class SlurmLauncher:
             raise
 
     def now_s(self) -> float:
+        """Return the time of a monotonic clock on the launcher's machine."""
         return time.monotonic()
 
     def free_bytes(self) -> int:
+        """Return the memory of the first node."""
         return self.host.memory_bytes
 
     def starting_s(self, workers: int) -> float:
+        """Return the shortest start of the previous launches, or a default."""
         seen_s = [each.starting_s for each in self._started if each.starting_s is not None]
         return min(seen_s, default=STARTING_S)  # launches that import side by side take longer than one
 
     def _look(self, cpus: int | None) -> Host:
-        """Return the first of the nodes, once each has said what it is, and that it can be used."""
+        """Return the first node, after each node has reported its hardware and can be used."""
         step = self._step(self.nodes, 1, self.nodes, LOOK, str(self.folder), os.getcwd())
         try:
             step.wait(lambda task: task.here is not None, math.inf)
@@ -163,17 +172,18 @@ class SlurmLauncher:
         return replace(hosts[0], hostname=step.tasks[0].node, cpus=most_cpus, cpu_budget=budget, cpu_budget_source=source)
 
     def start(self, layout: Layout) -> SlurmWorkers:
+        """Start a job step with one agent on each node. Raise LaunchError if the launch needs more than was allocated."""
         if layout.nodes > self.nodes:
-            raise LaunchError(f"layout {layout}: Slurm gave {counted(self.nodes, 'node')}; --slurm-nodes asks for more")
+            raise LaunchError(f"launch {layout}: Slurm gave {counted(self.nodes, 'node')}; --slurm-nodes asks for more")
         if layout.cpus_per_node > self.host.cpu_budget:
             raise LaunchError(
-                f"layout {layout}: {layout.cpus_per_node} CPUs per node, and {self.host.cpu_budget} may be used there"
+                f"launch {layout}: {layout.cpus_per_node} CPUs per node, and only {self.host.cpu_budget} may be used there"
             )
         folder = self.folder / f"step-{len(self._started)}"
         try:
             folder.mkdir()
         except OSError as error:
-            raise LaunchError(f"no folder can be made in {self.folder.parent}: {(error.strerror or str(error)).lower()}") from None
+            raise LaunchError(f"cannot create a folder in {self.folder.parent}: {(error.strerror or str(error)).lower()}") from None
         settings = Settings(
             tasks_per_node=layout.tasks_per_node,
             cpus_per_task=layout.cpus_per_task,
@@ -187,15 +197,17 @@ class SlurmLauncher:
         return workers
 
     def _step(self, nodes: int, cpus: int, workers: int, *arguments: str) -> JobStep:
-        """Start an agent on each of these nodes, for so many workers in all."""
+        """Start an agent on each of these nodes, for this number of workers in all."""
         words = srun_words(self.job_id, nodes, cpus, os.getcwd(), command(AGENT, *arguments))
         return JobStep(words, workers)
 
     def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
+        """Run one launch while the others wait."""
         assert isinstance(handle, SlurmWorkers)
         return launch.run(handle, self._started, plan, self._start_timeout_s)
 
     def close(self) -> None:
+        """End all steps, give the nodes back, and remove the shared folder."""
         for workers in self._started:
             if not workers.step.is_over:
                 workers.close()
@@ -203,13 +215,13 @@ class SlurmLauncher:
 
 
 def srun_words(job_id: str, nodes: int, cpus: int, folder: str, program: Sequence[str]) -> list[str]:
-    """Return the words of a step of that job: one task on each node, with so many CPUs for all of its workers.
+    """Return the command line of a step of that job: one task on each node, with these CPUs for all workers of the node.
 
-    Each default that would end, wait for or bind tasks in a way of its own is set.
+    Each default of srun is set that would end, wait for or bind tasks in its own way.
 
-    `--overlap`: steps share CPUs, so that the workers of the next launch import TensorFlow while those of this one wait.
-    `--cpus-per-task` is always given: what a step inherits depends on the version (22.05 stopped to inherit it) and on neighbouring
-    components.
+    `--overlap`: steps share CPUs, so workers of the next launch import TensorFlow while those of this launch wait.
+    `--cpus-per-task` is always given. Its inherited value depends on neighbouring components and on the version: 22.05 stopped to
+    inherit it.
     """
     return [
         "srun",
@@ -233,10 +245,10 @@ def srun_words(job_id: str, nodes: int, cpus: int, folder: str, program: Sequenc
 
 
 def _add_states(tasks: Sequence[Task]) -> None:
-    """Add Slurm's state of the nodes of tasks that were lost."""
+    """Add Slurm's state of the node to each lost task."""
     lost = [task for task in tasks if task.lost]
     states = jobs.node_states(sorted({task.node for task in lost if task.node})) if lost else {}
     for task in lost:
         state = states.get(task.node, "")
         if any(word in state for word in ("DOWN", "FAIL", "NOT_RESPONDING", "DRAIN")) or state.endswith("*"):
-            task.lost += f"; Slurm has {task.node} as {state}"
+            task.lost += f"; Slurm reports {task.node} as {state}"

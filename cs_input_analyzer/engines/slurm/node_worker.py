@@ -1,4 +1,4 @@
-"""Reports what becomes of one worker of a node: its news and its end."""
+"""Report the events and the end of one worker of a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cs_input_analyzer.host.machine import oom_kills
 from cs_input_analyzer.worker.journal import EVENTS
 from cs_input_analyzer.worker.summary import Ending, Killed
 
-# In a worker's folder, beside its journal: the end of what it printed.
+# The file beside a worker's journal with the end of its output.
 OUTPUT = "output.txt"
 
 
@@ -29,7 +29,7 @@ def node() -> str:
 
 
 def journal_bytes(folder: Path) -> int:
-    """Return the length of a worker's journal, as far as this machine sees it; 0 if there is none."""
+    """Return the length of a worker's journal as this machine sees it; 0 if there is none."""
     try:
         return (folder / EVENTS).stat().st_size
     except OSError:
@@ -37,7 +37,7 @@ def journal_bytes(folder: Path) -> int:
 
 
 class NodeWorker:
-    """One worker of this node, and what the launcher is told of it. `process` is None until it was started."""
+    """Watch one worker of this node and report to the launcher. `process` is None until the worker was started."""
 
     def __init__(self, rank: int, folder: Path) -> None:
         self.rank, self.folder = rank, folder
@@ -46,7 +46,7 @@ class NodeWorker:
         self._oom_kills = oom_kills()
 
     def watch(self, *, is_leaving: bool) -> None:
-        """Report its news and its end."""
+        """Report new events and the end of the worker."""
         process = self.process
         if self.ending is not None:
             return
@@ -63,7 +63,7 @@ class NodeWorker:
             self._tell_end(ending)
 
     def end(self, why: Killed) -> None:
-        """End it. One that was not started yet never is."""
+        """End the worker. If it was not started yet, it never will be."""
         if self.process is not None:
             self.process.kill(why)
         elif self.ending is None:
@@ -71,7 +71,7 @@ class NodeWorker:
 
     def _tell_end(self, ending: Ending) -> None:
         self.ending = ending
-        with suppress(OSError):  # the reader does without it
+        with suppress(OSError):  # the reader needs no output
             (self.folder / OUTPUT).write_text(ending.output_tail)
         is_oom = ending.returncode == -signal.SIGKILL and ending.killed_for is None and oom_kills() > self._oom_kills
         say(
@@ -79,6 +79,6 @@ class NodeWorker:
             "ended",
             returncode=ending.returncode,
             killed_for=ending.killed_for,
-            why="the kernel ended it for the memory of its control group" if is_oom else "",
+            why="the kernel ended it because its control group ran out of memory" if is_oom else "",
             journal_bytes=journal_bytes(self.folder),
         )

@@ -1,4 +1,4 @@
-"""Reads what the workers of a step left in the shared folder: their journals, and the ends of what they printed."""
+"""Read the journals and the last output of the workers of a step from the shared folder."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from cs_input_analyzer.records import WorkerResult
 from cs_input_analyzer.worker.journal import Journal, WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Ending
 
-# A file server shows what another machine wrote after a while (NFS: some seconds); what has not come by then is missing.
+# A file server shows a write of another machine after a while (NFS: some seconds). A later file counts as missing.
 VISIBLE_S = 10.0
 LOOK_AGAIN_S = 0.2
 # Reading waits for the file server, not for a CPU.
 READERS = 16
-# Gaps between batches are kept of workers of launches up to this size: a picture takes a few.
+# Batch gaps are kept for launches of up to this many workers. A picture needs only a few.
 MOST_TRACED = 64
 
 
 def collect(folder: Path, tasks: Sequence[Task], plan: WorkPlan) -> Collected:
-    """Return what the tasks of a step left."""
+    """Return the results of the tasks of a step."""
     journals = read_journals(folder, tasks)
     endings = [_ending(folder, task) for task in tasks]
     found = results_of(plan, journals, endings, [task.node or "unknown" for task in tasks])
@@ -42,7 +42,7 @@ def collect(folder: Path, tasks: Sequence[Task], plan: WorkPlan) -> Collected:
 
 
 def read_journals(folder: Path, tasks: Sequence[Task]) -> list[Journal]:
-    """Return the journal of each task. One is waited for until it is as long as its node has seen it."""
+    """Return the journal of each task. Wait until it is as long as its node reported."""
     deadline_s = time.monotonic() + VISIBLE_S
 
     def read(task: Task) -> Journal:
@@ -60,7 +60,7 @@ def _place(folder: Path, task: Task) -> Path:
 
 
 def _ended(task: Task) -> Literal["engine", "exit"] | None:
-    """Return the stage of a failure if Slurm or the kernel ended this task's worker; None if its own code did."""
+    """Return the stage of the failure if Slurm or the kernel ended this worker; None if its own code did."""
     why = task.lost or (task.ended["why"] if task.ended else "")
     if not why:
         return None
@@ -68,14 +68,14 @@ def _ended(task: Task) -> Literal["engine", "exit"] | None:
 
 
 def _explained(found: WorkerResult, journal: Journal, task: Task) -> WorkerResult:
-    """Add what the engine knows of a worker's end to its result. What it had measured stays."""
+    """Add the engine's reason for a worker's end to its result. Keep its measurements."""
     if found.status == "done":
         return found
     if task.lost:
         return replace(found, status="lost", message=task.lost)
     ended = task.ended or {"journal_bytes": 0, "why": ""}
     if ended["journal_bytes"] and not journal.events:
-        return replace(found, status="lost", message="its results are missing: nothing of them arrived in the shared folder")
+        return replace(found, status="lost", message="its results are missing: none of them arrived in the shared folder")
     if ended["why"] and found.status == "lost":
         return replace(found, message=f"{found.message}: {ended['why']}")
     return found

@@ -18,11 +18,11 @@ from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.host.cluster.slurm_commands import our_environment
 
 LOOK_S = 0.2
-# An agent speaks every second; so long without a word, and its node or the way to it is gone. Before its first word a task may have
-# to wait for Slurm to make the step.
+# An agent sends a message every second. After this silence its node or the network is gone. The second limit holds before the first
+# message, while Slurm makes the step.
 SILENCE_S = 15.0
 BEGIN_PATIENCE_S = 60.0
-# From the end of their input to the end of the tasks; then from each signal to the next.
+# Seconds from the end of their input to the end of the tasks; then from each signal to the next.
 LEAVE_S = 5.0
 SIGNAL_S = 3.0
 ERROR_LINES = 200
@@ -30,7 +30,7 @@ ERROR_LINES = 200
 
 @dataclass(slots=True)
 class Task:
-    """State of one worker, as its agent tells it. `lost`: why no more messages are expected of it; empty while some are."""
+    """Hold the state of one worker, as its agent reports it. `lost`: why no more messages are expected; else empty."""
 
     rank: int
     node: str = ""
@@ -43,7 +43,10 @@ class Task:
 
 
 class JobStep:
-    """Started at once; `wait` for its tasks, `tell` them what to do, `close` it. Times are those of a monotonic clock."""
+    """Run a step. It starts at once; `wait` for its tasks, `tell` them what to do, and `close` it.
+
+    Times are of a monotonic clock.
+    """
 
     def __init__(self, words: Sequence[str], tasks: int) -> None:
         self.tasks = tuple(Task(rank=rank) for rank in range(tasks))
@@ -79,7 +82,7 @@ class JobStep:
             said = json.loads(line)
             task, what = self.tasks[said.pop("rank")], said.pop("say")
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-            return  # not an agent's: the tail of a line that was cut when its task died
+            return  # not an agent's: a line that was cut when its task died
         with self._changed:
             task.last_word_s = time.monotonic()
             if what == "here":
@@ -95,7 +98,7 @@ class JobStep:
 
     @property
     def complaint(self) -> str:
-        """Return why srun gave up, in its own words, or in ours if the cause is known; empty if it said nothing."""
+        """Return why srun failed, in our words if the cause is known, else in its own. Return an empty text if it said nothing."""
         lines = [line.decode(errors="replace").rstrip() for line in self._errors]
         return cause_in(lines) or srun_complaint(lines)
 
@@ -105,26 +108,27 @@ class JobStep:
 
     @property
     def is_over(self) -> bool:
+        """Return whether srun has ended and all its output was read."""
         return self._process.poll() is not None and not self._readers[0].is_alive()
 
     @property
     def number(self) -> str | None:
-        """Return Slurm's number of the step within its job; None until a task has reported it."""
+        """Return Slurm's number of the step in its job; None until a task has reported it."""
         return next((task.here["step"] for task in self.tasks if task.here and task.here.get("step")), None)
 
     # --- waiting ---
 
     def wait(self, is_ready: Callable[[Task], bool], deadline_s: float, tasks: Sequence[Task] | None = None) -> tuple[Task, ...]:
-        """Wait until each task is ready or lost; return those that are neither at the deadline. Give up silent tasks meanwhile."""
+        """Wait until each task is ready or lost. Return those that are neither at the deadline. Mark silent tasks as lost."""
         watched = self.tasks if tasks is None else tasks
         with self._changed:
             while late := tuple(task for task in watched if not is_ready(task) and not task.lost):
                 now_s = time.monotonic()
                 if now_s > deadline_s:
                     return late
-                if self.is_over:  # gives up the tasks of which more was expected
+                if self.is_over:  # the unfinished tasks are lost
                     for task in (task for task in self.tasks if task.ended is None and not task.lost):
-                        task.lost = f"its step ended: {self.complaint or 'srun did not say why'}"
+                        task.lost = f"its step ended: {self.complaint or 'srun gave no reason'}"
                 else:
                     self._lose_silent(now_s)
                     self._changed.wait(min(LOOK_S, max(0.01, deadline_s - now_s)))
@@ -136,14 +140,14 @@ class JobStep:
                 continue
             if task.here is None:
                 if now_s - self.began_s > BEGIN_PATIENCE_S:
-                    task.lost = self._with_complaint(f"Slurm did not start it within {BEGIN_PATIENCE_S:g} s")
+                    task.lost = self._with_complaint(f"Slurm did not start the worker within {BEGIN_PATIENCE_S:g} s")
             elif now_s - task.last_word_s > SILENCE_S:
-                task.lost = self._with_complaint(f"node {task.node} fell silent")
+                task.lost = self._with_complaint(f"node {task.node} stopped answering")
 
     # --- messages to the tasks ---
 
     def tell(self, do: str, **fields: object) -> None:
-        """Send a message to all tasks. A step that is gone already is found out by `wait`."""
+        """Send a message to all tasks. `wait` notices a step that is gone already."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, **fields}).encode() + b"\n")
@@ -152,7 +156,7 @@ class JobStep:
             return
 
     def close(self) -> None:
-        """End the tasks, by the end of their input, else by force; and srun. Nothing of the step is left if Slurm obeys."""
+        """End srun and its tasks: by the end of their input, else by signals. Nothing of the step is left if Slurm obeys."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()

@@ -27,14 +27,14 @@ SLURM = "slurm"
 
 
 def resolve(options: Options, host: Host, *, declared: Cluster | None = None) -> Cluster:
-    """Return the cluster that `--cluster` and the other options describe; this host if they say nothing.
+    """Return the cluster that `--cluster` and the other options describe; this host if they name none.
 
     Args:
-        declared: a cluster given as such, in place of `--cluster`; options win over it, too.
+        declared: a cluster given as an object, in place of `--cluster`; options override it too.
 
     Raises:
         UsageError: unknown name, unreadable file, numbers that no cluster has, or a partition of `slurm` without a usable node.
-        LaunchError: `slurm` does not answer.
+        LaunchError: Slurm does not answer.
     """
     found = _with_flags(_chosen(options, host) if declared is None else declared, options)
     if options.node_speed_ratio is not None:
@@ -48,7 +48,7 @@ def names_file(choice: str | None) -> bool:
 
 
 def launch_options(choice: str) -> dict[str, Any]:
-    """Return what the file that `--cluster` names says of launches: values of options by their fields. Raises UsageError."""
+    """Return the values for launches in the file that `--cluster` names, by their fields in the options. Raise UsageError."""
     return dict(read_file(Path(choice)).launch) if names_file(choice) else {}
 
 
@@ -70,7 +70,7 @@ def _chosen(options: Options, host: Host) -> Cluster:
 
 
 def named_host(host: Host) -> Cluster:
-    """Return one node like this host, named as other machines know it."""
+    """Return one node like this host, under the name by which other machines know it."""
     here = this_host(host)
     return replace(here, name=host.hostname, source=host.hostname, speed_ratio=None, speed_basis="stated")
 
@@ -104,7 +104,7 @@ def preset(name: str) -> Cluster:
 
 
 def _with_flags(cluster: Cluster, options: Options) -> Cluster:
-    """Return the cluster with what options say of its sizes and its storage."""
+    """Return the cluster with the sizes and the storage that the options give."""
     given: dict[str, Any] = {name: getattr(options, name) for name in FLAGS if getattr(options, name) is not None}
     has_speed = options.node_speed_ratio is not None
     is_this_host = cluster.source == THIS_HOST
@@ -116,7 +116,7 @@ def _with_flags(cluster: Cluster, options: Options) -> Cluster:
     if is_this_host and "nodes" in given:
         given["name"] = "cluster"
     if is_this_host and "cpus_per_node" in given:
-        # Nodes of another size are not this host, so its processor, its speed and its threads are not theirs.
+        # Nodes of another size are not this host, so its processor, speed and threads do not apply.
         given |= {"cpu_model": None, "speed_ratio": None, "threads_per_core": None}
     source = "flags" if set(SIZE_FLAGS) <= set(given) else f"{cluster.source}, with {', '.join(named)} from flags"
     return replace(cluster, **given, source=source)

@@ -1,4 +1,4 @@
-"""Check a cluster, wherever it is from."""
+"""Check a cluster from any source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cs_input_analyzer.records import Cluster
 
 
 def checked(cluster: Cluster) -> Cluster:
-    """Return the cluster. Raise UsageError for what the record itself cannot tell to be wrong."""
+    """Return the cluster. Raise UsageError for mistakes that the record itself cannot detect."""
     if cluster.speed_ratio is not None:
         checked_ratio(cluster.speed_ratio)
     if cluster.threads_per_core is not None and cluster.threads_per_core > cluster.cpus_per_node:

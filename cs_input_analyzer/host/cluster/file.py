@@ -1,6 +1,6 @@
 """Read and write the file of a cluster: its nodes, and how jobs are launched on them.
 
-The form is in docs/interfaces.md. `KEYS` are all that a file may hold; `REQUIRED` must be there.
+The form is in docs/interfaces.md. A file may hold the keys in `KEYS` only, and must hold those in `REQUIRED`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class ClusterFile:
-    """The content of a file. `launch`: values for fields of the options, by their names."""
+    """Hold the content of a file. `launch`: values for fields of the options, by their names."""
 
     cluster: Cluster
     launch: Mapping[str, Any]
@@ -42,7 +42,7 @@ def read_file(path: Path) -> ClusterFile:
     """Return the content of a cluster file.
 
     Raises:
-        UsageError: the file cannot be read or is not YAML; or all keys and values in it that are wrong.
+        UsageError: the file cannot be read, is not YAML, or has wrong keys and values; it names all of them.
     """
     where = f"the cluster file {path}"
     try:
@@ -57,14 +57,15 @@ def read_file(path: Path) -> ClusterFile:
 
 
 def from_mapping(data: object, where: str, *, name: str, source: str) -> ClusterFile:
-    """Return what the keys of a file or a preset say.
+    """Return the content of a file or a preset.
 
     Args:
         where: names the file in messages.
-        name, source: those of the cluster, if the mapping does not say them.
+        name: of the cluster, if the mapping has none.
+        source: of the cluster, if the mapping has none.
 
     Raises:
-        UsageError: all keys and values that are wrong.
+        UsageError: all wrong keys and values.
     """
     if not isinstance(data, dict):
         raise UsageError(f"{where} must be a mapping of keys to values, with the keys {', '.join(REQUIRED)}")
@@ -92,7 +93,7 @@ def _unknown(key: str) -> str:
 def _values(
     data: Mapping[Any, Any], readers: Mapping[str, tuple[str, Callable[[Any], Any]]], where: str, mistakes: Mistakes
 ) -> dict[str, Any]:
-    """Return the values of these keys by the names of their fields; note those that cannot be."""
+    """Return the values of these keys by the names of their fields. Note impossible values."""
     found: dict[str, Any] = {}
     for key, (field, read) in readers.items():
         if data.get(key) is None:
@@ -190,14 +191,14 @@ LAUNCH_FIELDS = tuple(field for field, _ in _OF_LAUNCH.values())
 
 # --- writing --------------------------------------------------------------------------------------------------------------------
 
-# What neither Slurm nor a host tells of its nodes, with an example of the value.
+# Facts that neither Slurm nor a host knows of its nodes, each with an example of its value.
 _TO_ADD = {"network_per_node": "100Gb/s", "storage_bandwidth": "5GB/s", "memory_bandwidth": "150GB/s", "node_speed": "1.2"}
 
 
 def file_text(cluster: Cluster) -> str:
     """Return the text of a file from which `read_file` makes an equal cluster.
 
-    The speed of its nodes is left out, because it depends on the host that measures.
+    It leaves out the speed of the nodes, because that depends on the host that measures.
     """
     import yaml
 

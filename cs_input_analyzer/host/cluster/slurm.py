@@ -1,4 +1,4 @@
-"""The cluster as Slurm has it: how many nodes of one kind the user may have, and what each of them is."""
+"""Find the cluster in Slurm: how many nodes of one kind the user may have, and the hardware of each."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from cs_input_analyzer.units import several
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmNodes:
-    """What was found: the cluster to plan for, and its nodes. It excludes nodes of its partition that Slurm would give, now or when
-    they are up again: the accelerator's, those the user named, those of another kind.
+    """Hold the cluster to plan for, and its nodes.
 
-    `alike`: names of the nodes that the cluster counts, and of those of their kind that cannot be had now, or were excluded.
+    The cluster excludes nodes of its partition that Slurm would give now or later: the accelerator's, those that the user excluded,
+    those of another kind.
+
+    `alike`: names of the counted nodes, and of nodes of their kind that are not available now or were excluded.
     """
 
     cluster: Cluster
@@ -34,15 +36,15 @@ class SlurmNodes:
 
 
 def discover(partition: str | None = None, exclude: Sequence[str] = ()) -> SlurmNodes:
-    """Asks Slurm for its nodes.
+    """Ask Slurm for its nodes.
 
     Args:
         partition: its name; None: that of the job we are in, else the default one.
-        exclude: node lists, as `n[1-3]`, that are not to be used.
+        exclude: node lists, such as `n[1-3]`, that are not to be used.
 
     Raises:
         LaunchError: Slurm is not here, or does not answer.
-        UsageError: no such partition, or no node of it can be used; says why.
+        UsageError: no such partition, or no usable node in it, with the reasons.
     """
     slurm_commands.check_installed(("scontrol",), "--cluster slurm")
     version = _asked(["scontrol", "--version"]).strip()
@@ -73,8 +75,10 @@ def cluster_of(
     exclude: Sequence[str],
     version: str,
 ) -> SlurmNodes:
-    """The nodes of one kind that the user may have, out of what Slurm has. A partition of several kinds gives the one with most
-    CPUs: a launch has the same tasks on every node. Raises UsageError; see `discover`."""
+    """Return the nodes of one kind that the user may have. Raise UsageError; see `discover`.
+
+    A partition of several kinds gives the kind with most CPUs in all: a launch has the same tasks on every node.
+    """
     partition = _chosen(partitions, wanted)
     members = [node for node in nodes if partition.name in node.partitions]
     unknown = [node for node in exclude if node not in {each.name for each in nodes}]
@@ -95,7 +99,7 @@ def cluster_of(
     cpus = min(kind[0], partition.max_cpus_per_node or kind[0])
     count = min(len(alike), partition.max_nodes or len(alike))
     memory = min(node.memory_bytes for node in alike)
-    # Also those that are down: they may be up when the plan is launched. Nodes of the future have a name that Slurm refuses.
+    # Also nodes that are down: they may be up when the plan is launched. Slurm refuses the names of future nodes.
     of_kind = [
         node
         for node in members
@@ -122,7 +126,7 @@ def cluster_of(
 
 
 def _sorted_out(members: Sequence[NodeFacts], exclude: Sequence[str]) -> tuple[list[NodeFacts], Counter[str]]:
-    """The nodes that can be had now; and why the others cannot, each reason with how many there are of it."""
+    """Return the nodes that are available now, and the reasons why others are not, with their counts."""
     out: Counter[str] = Counter()
     kept: list[NodeFacts] = []
     for node in members:

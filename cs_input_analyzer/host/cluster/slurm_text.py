@@ -1,4 +1,4 @@
-"""Reads what `scontrol` prints of nodes and partitions: text, whose form is the same from Slurm 20.11 to 25.x. Pure.
+"""Read the output of `scontrol` on nodes and partitions. Its text form is the same from Slurm 20.11 to 25.x.
 
 JSON is not read: 20.11 does not write it, some builds cannot, and its form changed with 21.08, 23.02 and 23.11.
 """
@@ -11,22 +11,27 @@ from dataclasses import dataclass
 
 MEBIBYTE = 1 << 20
 
-# A node in one of these cannot be given a task, now or soon. Nodes that are powered down are started when a job wants them.
+# A node in one of these states gets no task, now or soon. Slurm starts nodes that are powered down when a job wants them.
 UNUSABLE = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "ERROR", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "MAINT"}
     | {"MAINTENANCE", "RESERVED", "INVALID", "INVALID_REG", "INVAL", "POWERED_DOWN_FAIL", "REBOOT_ISSUED", "REBOOT_REQUESTED"}
 )
-# Suffixes of states in text (sinfo(1), "NODE STATE CODES"), and what those of them mean that make a node unusable.
+# Suffixes of states in text (sinfo(1), "NODE STATE CODES"), and the meaning of those that make a node unusable.
 _SUFFIXES = "*~#!%$@^-"
 _UNUSABLE_SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT"}
-# How sites call the resource, or the feature, of the node that a wafer hangs on.
+# Names that sites give to the resource or feature of the node that a wafer is attached to.
 _ACCELERATOR = re.compile(r"(cs|csx|wse|wafer|cerebras)[-_]?(system)?[-_]?\d*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """One node as Slurm has it. `states`: words in capitals, as `IDLE`, `DRAIN`; `cpus`: those that jobs can have;
-    `is_accelerator`: it has a generic resource, or a feature, that is named for the wafer."""
+    """Hold one node of Slurm.
+
+    Attributes:
+        states: words in capitals, such as `IDLE`, `DRAIN`.
+        cpus: available to jobs.
+        is_accelerator: whether a generic resource or a feature is named for the wafer.
+    """
 
     name: str
     cpus: int
@@ -39,7 +44,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFacts:
-    """One partition; None where it sets no limit."""
+    """Hold one partition; None for a limit that it does not set."""
 
     name: str
     is_default: bool
@@ -50,18 +55,19 @@ class PartitionFacts:
 
 
 def is_usable(node: NodeFacts) -> bool:
+    """Return whether Slurm can give the node a task, now or when it is started."""
     return not node.states & UNUSABLE
 
 
 def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
-    """`scontrol --oneliner show node`, every version."""
+    """Read `scontrol --oneliner show node` of any version."""
     found = []
     for fields in _records(text, "NodeName"):
         cpus = _number(fields.get("CPUEfctv")) or _number(fields.get("CPUTot"))
         memory = _number(fields.get("RealMemory"))
         if cpus is None or memory is None:
             continue
-        # Of resources the names alone: `cs:1,gpu:a100:4(S:0-1)` -> cs gpu.
+        # Keep only the names of resources: `cs:1,gpu:a100:4(S:0-1)` -> cs gpu.
         resources = [word.split(":")[0] for word in _words(re.sub(r"\([^()]*\)", "", fields.get("Gres", "")))]
         own = (*resources, *_words(fields.get("AvailableFeatures") or fields.get("Features")))
         found.append(
@@ -79,7 +85,7 @@ def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
 
 
 def partitions_from_text(text: str) -> tuple[PartitionFacts, ...]:
-    """`scontrol --oneliner show partition`, every version."""
+    """Read `scontrol --oneliner show partition` of any version."""
     return tuple(
         PartitionFacts(
             name=fields["PartitionName"],
@@ -94,7 +100,7 @@ def partitions_from_text(text: str) -> tuple[PartitionFacts, ...]:
 
 
 def _records(text: str, first: str) -> Iterator[dict[str, str]]:
-    """`Key=value` pairs of each line. A value may hold spaces (`OS`, `Reason`); of a key that occurs twice the first counts."""
+    """Yield the `Key=value` pairs of each line. A value may hold spaces (`OS`, `Reason`). The first of repeated keys counts."""
     for line in text.splitlines():
         if not line.startswith(f"{first}="):
             continue
@@ -105,7 +111,7 @@ def _records(text: str, first: str) -> Iterator[dict[str, str]]:
 
 
 def _number(text: str | None) -> int | None:
-    """None for what is no number: `UNLIMITED`, `(null)`, `N/A`."""
+    """Return a number; None for other texts: `UNLIMITED`, `(null)`, `N/A`."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,15}", text) else None
 
 

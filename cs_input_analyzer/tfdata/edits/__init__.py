@@ -19,7 +19,7 @@ from cs_input_analyzer.tfdata.graph import graph_def_of, reader_of
 
 __all__ = ["FILLED", "EditError", "apply", "deterministic", "prefix_of", "source_change", "source_only", "timed"]
 
-# Kind -> what it does to a graph, and to the statement of the op that it names.
+# Kind -> its change of a graph, and of the statement of the named op.
 _Kind = tuple[Callable[[Work, Edit], None], Callable[[str, Op, Sequence[Op], Edit], str | None]]
 _KINDS: Mapping[EditKind, _Kind] = {
     "set-parallelism": (kinds.set_parallelism, kinds.calls_source),
@@ -31,7 +31,7 @@ _KINDS: Mapping[EditKind, _Kind] = {
     "insert-cache": (kinds.insert_cache, kinds.insert_cache_source),
     "vectorize": (vectorize.graph, vectorize.source),
     "swap": (kinds.swap, kinds.swap_source),
-    # The options of a dataset stand in no one place of the source.
+    # The options of a dataset have no single place in the source.
     "use-private-threads": (kinds.use_private_threads, lambda *_: None),
 }
 

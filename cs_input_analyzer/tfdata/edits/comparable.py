@@ -1,5 +1,7 @@
-"""Forms of a dataset for looking at it twice: chance taken out, to compare elements; quick to start, to time it. Both have shuffle
-generators and caches of their own, in memory."""
+"""Make forms of a dataset for a second look: without chance, to compare elements; quick to start, to time it.
+
+Both have their own shuffle generators and caches, in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from cs_input_analyzer.tfdata.graph import graph_def_of, named_inputs
 from cs_input_analyzer.tfdata.op_kinds import REPEATS, SHUFFLES, is_dataset_op, kind_of
 
 SEEDS = (20_211, 1_107)  # any two numbers that are not both 0
-# A shuffle hands on what it is given, whatever its buffer: a small one starts at once.
+# A shuffle gives the elements that it gets, with any buffer. A small buffer starts at once.
 LARGEST_SHUFFLE = 64
 _SEEDED_BY = ("seed", "seed2")
 
@@ -21,9 +23,13 @@ _SEEDED_BY = ("seed", "seed2")
 def deterministic(
     dataset: Any, *, one_pass: bool = False, cut: str | None = None, source: str | None = None, most: int | None = None
 ) -> Any:
-    """Return `dataset` without chance: fixed seeds, fixed draws of random numbers, and every op in the order that it promises at
-    most. With `one_pass` what repeats without end is given once; `cut` names the node whose elements are wanted instead, as
-    a flat tuple, `source` one that gives it its elements in the end, and `most` how many of its own that may give."""
+    """Return `dataset` without chance: fixed seeds, fixed random numbers, and every op in the strictest order that it promises.
+
+    Args:
+        one_pass: whether endless repeats are given once.
+        cut: the node whose elements are wanted instead, as a flat tuple.
+        source: a node that its elements come from; `most`: the largest number of elements that this node gives.
+    """
     import tensorflow as tf
 
     text, nodes = _read(dataset)
@@ -46,7 +52,7 @@ def deterministic(
 
 
 def timed(dataset: Any) -> Any:
-    """Return `dataset` as it runs, but endless and with small shuffle buffers, whose filling is no part of the steady rate."""
+    """Return `dataset` as it runs, but endless and with small shuffle buffers: filling them is no part of the steady rate."""
     import tensorflow as tf
 
     text, nodes = _read(dataset)
@@ -60,7 +66,7 @@ def timed(dataset: Any) -> Any:
 
 
 def _read(dataset: Any) -> tuple[GraphText, list[tuple[Body, Any]]]:
-    """Return its graph, with state of its own, and all nodes of the top and of functions, to be changed in place."""
+    """Return its graph, with its own state, and all nodes of the top and of functions, to be changed in place."""
     text = GraphText.of(graph_def_of(dataset))
     traits.use_own_state(text)
     bodies = [text.top, *(text.open(name) for name in text.functions)]
@@ -93,7 +99,7 @@ def _make_quick(body: Body, node: Any) -> None:
 
 
 def _fix_draw(body: Body, node: Any) -> None:
-    """Make a random op draw the same for every element. Its draw depends on its name, so that two of them differ."""
+    """Make a random op draw the same for every element. Its draw depends on its name, so that two ops differ."""
     import tensorflow as tf
     from tensorflow.core.framework import node_def_pb2
 

@@ -29,20 +29,22 @@ FILLED = KEEPERS | WRITERS | {"Shuffle"}
 
 
 class _CannotCutError(Exception):
-    """The pipeline reads files in a way that the cut does not understand."""
+    """Report that the pipeline reads files in a way that the cut does not understand."""
 
 
 class _Cut(NamedTuple):
-    """The tensor that a body is to return instead, and what it then gives."""
+    """Hold the tensor that a body returns instead, and its elements."""
 
     tensor: str
     elements: Elements
 
 
 def source_only(dataset: Any) -> Any:
-    """Return the pipeline cut after its readers, as raw records (file contents where a `map` reads whole files); what is before
-    them (of file names) stays. None if the graph reads no file, or reads in a way that cannot be cut. Works as long as `dataset`
-    lives."""
+    """Return the pipeline cut after its readers, as raw records (file contents if a `map` reads whole files).
+
+    Ops on file names before the readers stay. Return None if the graph reads no file, or reads in a way that cannot be cut. Works
+    as long as `dataset` lives.
+    """
     text = GraphText.of(graph_def_of(dataset))
     (result,) = (node.input[0] for node in text.top.nodes.values() if node.op == "_Retval")
     try:
@@ -56,9 +58,9 @@ def source_only(dataset: Any) -> Any:
 
 
 def prefix_of(dataset: Any, op: str) -> Any:
-    """Return the pipeline up to and with an op at its top, its shuffles and caches left out: they would be filled first.
+    """Return the pipeline up to and with an op at its top, without shuffles and caches: they would be filled first.
 
-    Works as long as `dataset` lives. Raises KeyError for an op that is not at the top.
+    Works as long as `dataset` lives. Raise KeyError for an op that is not at the top.
     """
     graph_def = graph_def_of(dataset)
     text, place = GraphText.of(graph_def), reader_of(graph_def).places[op]

@@ -1,4 +1,4 @@
-"""Two pipelines side by side: where they part, which order each promises, and what must not differ between them."""
+"""Compare two pipelines: where they part, which order each promises, and which properties must not differ."""
 
 from __future__ import annotations
 
@@ -29,17 +29,22 @@ from cs_input_analyzer.tfdata.op_kinds import (
 )
 
 _HAND_ON = ("Prefetch", "Options", "Model")
-# Of a few inputs these give what they give of them among all.
+# For a few inputs these give the same elements as for those inputs among all.
 _FOR_EACH = ((MAPS | OPENS | kinds_with("filter")) & ONE_BY_ONE) | {"Shuffle", "Prefetch", "Options", "Model"}
-# Attributes that say how an op works, not what it gives.
+# Attributes that describe how an op works, not its elements.
 _PACE = ("deterministic=", "parallel_copy=", "use_inter_op_parallelism=", "use_unbounded_threadpool=", "force_synchronous=")
-# Attributes that say nothing about what an op does.
+# Attributes that tell nothing about the work of an op.
 _SILENT = ("metadata", SOURCE_NUMBER, "_output_shapes", "_input_shapes", "_user_specified_name")
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A dataset's graph as text and as ops; `nodes`: ops at its top by their nodes; `unordered`: the options allow any order."""
+    """Hold a dataset's graph as text and as ops.
+
+    Attributes:
+        nodes: ops at its top by their nodes.
+        unordered: whether the options allow any order.
+    """
 
     text: GraphText
     ops: tuple[Op, ...]
@@ -49,14 +54,18 @@ class Pipeline:
 
     @property
     def calls_python(self) -> bool:
+        """Return whether a function of the pipeline calls Python."""
         return any(calls(op, "python") for op in self.ops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parting:
-    """The nodes at which the elements of two pipelines can be compared without their order: before a shuffle without a seed, from
-    which on all ops are alike in both; or those that differ, where both may give any order by themselves. `sources`: the nearest
-    nodes before that are alike with all that they come from, where a part of what they give can stand for all; None without."""
+    """Hold the nodes at which the elements of two pipelines can be compared without their order.
+
+    They stand before a shuffle without a seed, from which on all ops are alike in both. Or they are the nodes that differ, if both
+    may give any order by themselves. `sources`: the nearest earlier nodes that are alike with all their inputs, if a part of their
+    elements can stand for all; else None.
+    """
 
     original: str
     edited: str
@@ -64,6 +73,7 @@ class Parting:
 
 
 def read(dataset: Any) -> Pipeline:
+    """Return the pipeline of a dataset."""
     graph_def = graph_def_of(dataset)
     found = reader_of(graph_def)
     ops, places = tuple(found.ops), found.places
@@ -107,7 +117,7 @@ def cache_places(ops: tuple[Op, ...]) -> list[tuple[str, ...]]:
 
 
 def changed_promise(original: Pipeline, edited: Pipeline) -> str | None:
-    """Return what the edited pipeline promises less, or does otherwise, that no comparison of elements shows; None if nothing."""
+    """Return the weaker or changed promise of the edited pipeline that no comparison of elements shows; None if there is none."""
     if _loose(edited) - _loose(original):
         return "its order may change from run to run, that of the original may not"
     if _shuffles(original.ops) != _shuffles(edited.ops):
@@ -118,8 +128,10 @@ def changed_promise(original: Pipeline, edited: Pipeline) -> str | None:
 
 
 def turns(ops: tuple[Op, ...]) -> list[tuple[object, ...]]:
-    """Return, for each op that opens several inputs, which one it is, how many it reads in turn, and how many elements of each.
-    An op is named by the number of ops before it (ops that may come and go do not count), and by being inside a function."""
+    """Return, for each op that opens several inputs, its name, its cycle, and its block of elements.
+
+    An op is named by the number of ops before it and by being inside a function. Ops that may come and go do not count.
+    """
     found = []
     for op in ops:
         if op.kind.removeprefix("Parallel") in ("FlatMap", "Interleave"):
@@ -129,7 +141,7 @@ def turns(ops: tuple[Op, ...]) -> list[tuple[object, ...]]:
 
 
 def _turn(op: Op) -> tuple[str, ...]:
-    """Return 1 for an op that reads one input at a time, else its cycle and block, and what TensorFlow chooses the cycle by."""
+    """Return 1 for an op that reads one input at a time; else its cycle and block, and the basis of TensorFlow's choice."""
     cycle = op.parameters.get("cycle_length")
     if op.kind == "FlatMap" or cycle == 1:
         return ("1",)
@@ -168,8 +180,10 @@ def parting(original: Pipeline, edited: Pipeline) -> Parting | None:
 
 
 def _chain(text: GraphText, node: Any) -> list[Any]:
-    """Return the ops before one, the nearest first, as far as a part of what they give can stand for all of it. Python ends it:
-    what it gives may hang on what it was given before."""
+    """Return the ops before one, the nearest first, as long as a part of their elements can stand for all.
+
+    Python ends the chain: its results may depend on earlier calls.
+    """
     found: list[Any] = []
     while kind_of(node.op) in _FOR_EACH and len(text.top.datasets_of(node)) == 1 and not _runs_python(text, node):
         node = text.top.input_of(node)
@@ -200,13 +214,13 @@ def _loose(pipeline: Pipeline) -> set[tuple[str, int]]:
 
 
 def _shuffles(ops: tuple[Op, ...]) -> list[tuple[str, ...]]:
-    """Return each shuffle by what it does."""
+    """Return a description of each shuffle."""
     names = ("reshuffle_each_iteration", "buffer_size", "seed", "seed2", "count")
     return sorted((op.kind, *(str(op.parameters.get(name)) for name in names)) for op in ops if op.kind in SHUFFLES)
 
 
 def _chances(ops: tuple[Op, ...]) -> list[tuple[str, int]]:
-    """Return each op at the top that brings chance, with the caches behind it: those keep its draws of the first pass."""
+    """Return each op at the top that brings chance, with the caches behind it: caches keep its draws of the first pass."""
     found = []
     for op in ops:
         drawn = next((name for name in op.function_ops if name in STATELESS_TWINS), None)
@@ -220,20 +234,22 @@ def _chances(ops: tuple[Op, ...]) -> list[tuple[str, int]]:
 
 
 def _working(pipeline: Pipeline, node: Any) -> Any:
-    """Return the op itself, or the nearest before it that does more than hand elements on."""
+    """Return the op itself, or the nearest before it that does more than pass elements on."""
     while node is not None and kind_of(node.op) in _HAND_ON:
         node = pipeline.text.top.input_of(node)
     return node
 
 
 def _alike(pipeline: Pipeline, node: Any) -> str:
-    """Return what an op does, without the datasets it reads and whether it works in parallel: in order, that changes no element.
-    Python is the exception: what it gives may hang on who is called first."""
+    """Return a description of an op, without its input datasets and its parallelism: in order, that changes no element.
+
+    Python is the exception: its results may depend on the order of calls.
+    """
     text, op = pipeline.text, pipeline.nodes[node.name]
     parts = [op.kind.removeprefix("Parallel"), *(one for one in _attributes(text, node) if not one.startswith(_PACE))]
     if _runs_python(text, node):
         parts.append(node.op)
-    if op.parameters.get("cycle_length") == "AUTOTUNE":  # where TensorFlow chooses, the order follows from that
+    if op.parameters.get("cycle_length") == "AUTOTUNE":  # if TensorFlow chooses, the order depends on the parallelism
         parts += _turn(op)
     for argument, tensors in named_inputs(node).items():
         for tensor in tensors if argument != "num_parallel_calls" else ():
@@ -244,7 +260,7 @@ def _alike(pipeline: Pipeline, node: Any) -> str:
 
 
 def _whole_text(text: GraphText, node: Any) -> str:
-    """Return a text of an op and of all that it comes from. State of its own (memory of a cache, a generator) counts as none."""
+    """Return a text of an op and of all its inputs. Its own state (memory of a cache, a generator) counts as none."""
     from tensorflow.core.framework import types_pb2
 
     nodes = text.top.nodes
@@ -268,7 +284,7 @@ def _attributes(text: GraphText, node: Any) -> list[str]:
 
 
 def _function_text(text: GraphText, name: str) -> str:
-    """Return what a function does, under whatever name."""
+    """Return a description of a function, whatever its name."""
     function = text.functions.get(name)
     if function is None:
         return name

@@ -1,5 +1,7 @@
-"""The text of a tf.data graph: nodes, functions, what they give, and bodies that can be changed. A GraphDef has a body at its top
-and one in each function; the two name tensors differently (`node:0` and `node:handle:0`)."""
+"""Read and change the text of a tf.data graph: nodes, functions, elements, and bodies.
+
+A GraphDef has a body at its top and one in each function. The two name tensors differently (`node:0` and `node:handle:0`).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,14 @@ Elements = tuple[Any, ...]
 
 
 def rename_functions(node: Any, names: Mapping[str, str]) -> None:
+    """Replace names of functions in the attributes of a node."""
     functions = [value.func for value in node.attr.values() if value.HasField("func")]
     for function in (*functions, *(function for value in node.attr.values() for function in value.list.func)):
         function.name = names.get(function.name, function.name)
 
 
 def elements_of(node: Any) -> Elements:
-    """Return the elements that an op says it gives; readers that do not say give one string."""
+    """Return the elements that an op declares; one string for readers without a declaration."""
     import tensorflow as tf
 
     types = next((node.attr[name].list.type for name in ("output_types", "Toutput_types") if name in node.attr), ())
@@ -34,17 +37,19 @@ def elements_of(node: Any) -> Elements:
 
 
 def says_elements(node: Any) -> bool:
-    """Return whether the types of an op's elements are known. Readers give strings and need not say it."""
+    """Return whether the types of an op's elements are known. Readers give strings and need not declare it."""
     return bool({"output_types", "Toutput_types"} & set(node.attr)) or kind_of(node.op) in FILE_READERS
 
 
 def set_elements(node: Any, elements: Elements) -> None:
+    """Declare the types and shapes of an op's elements."""
     node.attr.pop("_output_shapes", None)
     set_values(node.attr["output_types"].list.type, [spec.dtype.as_datatype_enum for spec in elements])
     set_values(node.attr["output_shapes"].list.shape, [spec.shape.as_proto() for spec in elements])
 
 
 def set_values(repeated: Any, values: Iterable[Any]) -> None:
+    """Replace the content of a repeated field."""
     del repeated[:]
     repeated.extend(values)
 
@@ -66,13 +71,13 @@ def dataset_of(graph_def: Any, spec: Any, options: Any) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class Body:
-    """The nodes of the graph's top, or of one function of its own; changed in place. `function` is None at the top."""
+    """Hold the nodes of the graph's top, or of one private function; changed in place. `function` is None at the top."""
 
     nodes: dict[str, Any]
     function: Any = None
 
     def tensor(self, name: str, output: str = "handle") -> str:
-        """Return how an input names the (first) output of a node here."""
+        """Return the name by which an input refers to the (first) output of a node here."""
         return name if self.function is None else f"{name}:{output}:0"
 
     def needed(self, names: Iterable[str]) -> list[Any]:
@@ -85,13 +90,13 @@ class Body:
         return [node for name, node in self.nodes.items() if name in found]
 
     def end_at(self, tensor: str) -> None:
-        """Make a tensor the result of the graph's top; nodes that it does not need go."""
+        """Make a tensor the result of the graph's top. Remove nodes that it does not need."""
         result = next(node for node in self.nodes.values() if node.op == "_Retval")
         result.input[0] = tensor
         self.nodes = {node.name: node for node in self.needed([result.name])}
 
     def add(self, op: str, inputs: Iterable[str], attributes: Mapping[str, Any] | None = None) -> Any:
-        """Return a new node under a name of its own."""
+        """Return a new node under a new name."""
         from tensorflow.core.framework import node_def_pb2
 
         name = next(name for number in count() if (name := f"csia_{op}_{number}") not in self.nodes)
@@ -102,7 +107,7 @@ class Body:
         return node
 
     def constant(self, value: object, dtype: Any = "int64") -> str:
-        """Return a new Const; the tensor that it is."""
+        """Add a Const, and return its tensor."""
         import tensorflow as tf
         from tensorflow.core.framework import attr_value_pb2
 
@@ -118,7 +123,7 @@ class Body:
         return array.item() if array is not None and array.ndim == 0 else None
 
     def argument(self, node: Any, name: str) -> Any:
-        """Return the constant that an op is given; None if it is none, or the op has no such input."""
+        """Return the constant argument of an op; None if it is no constant, or the op has no such input."""
         given = named_inputs(node).get(name, [])
         return self.value_of(given[0]) if len(given) == 1 else None
 
@@ -138,7 +143,7 @@ class Body:
         return found if found is not None and is_dataset_op(found.op) else None
 
     def datasets_of(self, node: Any) -> list[Any]:
-        """Return the nodes of all datasets that an op reads, through identities; those that come from outside are left out."""
+        """Return the nodes of all datasets that an op reads, through identities. Leave out those that come from outside."""
         sources = [self._behind_identities(given) for given in node.input if not given.startswith("^")]
         return [source for source in sources if source is not None and is_dataset_op(source.op)]
 
@@ -149,7 +154,7 @@ class Body:
         return node
 
     def readers_of(self, name: str) -> list[Any]:
-        """Return the nodes that take a tensor (and no mere order) from a node."""
+        """Return the nodes that take a tensor from a node, not only an order."""
         taken = [(node, tensor) for node in self.nodes.values() for tensor in node.input if not tensor.startswith("^")]
         return [node for node, tensor in taken if node_name(tensor) == name]
 
@@ -158,7 +163,7 @@ class Body:
         return next(self.input_of(node) for node in self.nodes.values() if node.op == "_Retval")
 
     def redirect(self, name: str, tensor: str, keep: Iterable[str] = ()) -> None:
-        """Let all who take a tensor from node `name`, the body's own result included, take `tensor`; but for those to `keep`."""
+        """Replace node `name` by `tensor` for all that take a tensor from it, also the body's result. Leave out those in `keep`."""
         for node in self.nodes.values():
             if node.name in keep:
                 continue
@@ -173,8 +178,10 @@ class Body:
 
 @dataclass(slots=True, kw_only=True)
 class GraphText:
-    """A GraphDef with its top and its functions as bodies. `functions`: as they were; copies that were made to be changed are added
-    when it is written."""
+    """Hold a GraphDef with its top and its functions as bodies.
+
+    `functions`: the original ones; changed copies are added when it is written.
+    """
 
     graph_def: Any
     top: Body
@@ -183,29 +190,30 @@ class GraphText:
 
     @classmethod
     def of(cls, graph_def: Any) -> GraphText:
+        """Read a GraphDef."""
         functions = {function.signature.name: function for function in graph_def.library.function}
         nodes = {node.name: deepcopy(node) for node in graph_def.node}
         return cls(graph_def=graph_def, top=Body(nodes=nodes), functions=functions)
 
     def own_copy(self, function: str) -> Body:
-        """Return a body of its own for one user of a function, under a new name."""
+        """Return a copy of a function for one caller, as a body under a new name."""
         copy = deepcopy(self.functions[function])
         copy.signature.name = f"{function}_edited_{len(self.functions)}"
         self.functions[copy.signature.name] = copy
         return self.open(copy.signature.name)
 
     def open(self, function: str) -> Body:
-        """Return a function's nodes, to be changed for all who call it."""
+        """Return a function's nodes, to be changed for all callers."""
         definition = self.functions[function]
         return self.own.setdefault(function, Body(nodes={node.name: node for node in definition.node_def}, function=definition))
 
     def called_by(self, functions: Iterable[str]) -> Iterator[Any]:
-        """Return every node of these functions and of all that they call, datasets inside them included."""
+        """Yield every node of these functions and of all that they call, also of datasets inside them."""
         for function in with_called(functions, self.functions):
             yield from function.node_def
 
     def written(self) -> Any:
-        """Return a GraphDef of what this has become."""
+        """Return the GraphDef with all changes."""
         for body in self.own.values():
             set_values(body.function.node_def, [deepcopy(node) for node in body.nodes.values()])
         written = deepcopy(self.graph_def)

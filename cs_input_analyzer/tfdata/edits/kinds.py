@@ -40,7 +40,7 @@ from cs_input_analyzer.tfdata.threads import inside
 _ORDER_IS_PROMISED = (
     "the order after {} is promised: no shuffle without a seed comes after it, with nothing that shows the order around it"
 )
-# Attributes of an op with a function that it keeps when it becomes another such op.
+# Attributes that an op with a function keeps when it becomes another such op.
 _FUNCTION_KEPT = ("f", "Targuments", "output_types", "output_shapes", "metadata")
 # An op, and the one after it that can go before it.
 _SWAPS = (("Map", "Shuffle"), ("Repeat", "Cache"), ("Cache", "Take"), ("Cache", "Map"))
@@ -116,6 +116,7 @@ def set_cycle_length(work: Work, edit: Edit) -> None:
 
 
 def set_cycle_length_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """Return the statement with another `cycle_length`."""
     if is_made_by_reader(op, ops):
         return _with_reads(code, op, ops, edit)
     return argument_set(op, ops, "cycle_length", _number_text(edit), code)
@@ -132,11 +133,12 @@ def set_buffer(work: Work, edit: Edit) -> None:
 
 
 def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """Return the statement with another buffer of the prefetch."""
     return argument_set(op, ops, "buffer_size", _number_text(edit), code)
 
 
 def interleave(work: Work, edit: Edit) -> None:
-    """Make an `interleave` of a `flat_map`: it opens inputs ahead, and several at a time if their order is moot."""
+    """Turn a `flat_map` into an `interleave`: it opens inputs ahead, and several at a time if their order is moot."""
     body, node = work.find(edit.op)
     if kind_of(node.op) != "FlatMap":
         raise EditError(f"{edit.op} is no flat_map")
@@ -163,6 +165,7 @@ def interleave_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str |
 
 
 def insert_prefetch(work: Work, edit: Edit) -> None:
+    """Add a `prefetch` after an op."""
     body, node = work.find(edit.op)
     if any(kind_of(other.op) == "Prefetch" for other in (node, *body.readers_of(node.name))):
         raise EditError(f"there is a prefetch after {edit.op} already")
@@ -170,6 +173,7 @@ def insert_prefetch(work: Work, edit: Edit) -> None:
 
 
 def insert_prefetch_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
+    """Return the statement with a `prefetch` after the op's call."""
     return source_code.with_call_after(code, method_of(op.kind), f"prefetch({_number_text(edit)})", nth=call_number(op, ops))
 
 
@@ -241,7 +245,7 @@ def swap_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
 
 
 def use_private_threads(work: Work, edit: Edit) -> None:
-    """Give the dataset a thread pool of its own, with that many threads."""
+    """Give the dataset a private thread pool, with this number of threads."""
     if edit.value is None:
         raise EditError("a private thread pool needs a number of threads")
     work.private_threads = _number_of(edit)
@@ -286,7 +290,7 @@ def _set_number(body: Body, node: Any, argument: str, value: int) -> None:
 
 
 def _become(body: Body, node: Any, op: str, inputs: Sequence[str], kept: Sequence[str]) -> None:
-    """Turn the node into another op, which keeps the order, under its name."""
+    """Turn the node into another op under the same name, which keeps the order."""
     from tensorflow.core.framework import node_def_pb2
 
     new = node_def_pb2.NodeDef(name=node.name, op=op, input=list(inputs), device=node.device)
@@ -298,13 +302,13 @@ def _become(body: Body, node: Any, op: str, inputs: Sequence[str], kept: Sequenc
 
 
 def _inputs_with(node: Any, *more: str) -> list[str]:
-    """Return inputs with more of them behind, and what only orders stays last, as TensorFlow wants it."""
+    """Return the inputs and some more. Control inputs stay last, as TensorFlow requires."""
     given = list(node.input)
     return [*(name for name in given if not name.startswith("^")), *more, *(name for name in given if name.startswith("^"))]
 
 
 def _insert_after(body: Body, node: Any, op: str, inputs: Sequence[str]) -> None:
-    """Add an op that hands on the elements of `node` to all who read from it."""
+    """Add an op that passes on the elements of `node` to all its readers."""
     given = elements_given(node)
     new = body.add(op, [body.tensor(node.name), *inputs])
     set_elements(new, given)
@@ -312,7 +316,7 @@ def _insert_after(body: Body, node: Any, op: str, inputs: Sequence[str]) -> None
 
 
 def _refuse_unrepeatable(op: str, others: Iterable[Op]) -> None:
-    """Refuse a cache behind ops that may give something else in another pass: it keeps the first one."""
+    """Refuse a cache behind ops that may give other elements in another pass: it keeps the first pass."""
     for other in others:
         if other.kind.startswith(("DataService", "Random", "Generator")):
             raise EditError(f"a cache after {op} would keep what {other.kind} gave in the first pass; the next may give another")

@@ -1,4 +1,4 @@
-"""What the functions of a graph do besides computing: keep state, draw random numbers, call Python. By TensorFlow's registry."""
+"""Find side effects of the functions of a graph by TensorFlow's registry: state, random numbers, Python."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ NONDETERMINISTIC_SOURCES = kinds_with("python") | {"Random"}
 
 
 def state_in(nodes: Iterable[Any]) -> str | None:
-    """Return the first op with state, named; None if each element gets what it would get alone, in whatever order. Reads of tables
-    that cannot change are no state, nor are draws that nobody gave a seed."""
+    """Return the first op with state, named; None if no element depends on others or on their order.
+
+    Reads of constant tables are no state. Neither are draws without a seed.
+    """
     for node in nodes:
         if node.op in STATELESS_TWINS and (node.attr["seed"].i or node.attr["seed2"].i):
             return f"a random op with a seed ({node.op}), whose draws follow each other in order"
@@ -40,7 +42,7 @@ def state_of(names: Iterable[str]) -> str | None:
 
 
 def held_state(text: GraphText) -> str | None:
-    """Return state that a graph's functions captured and that may change later: the graph holds a copy of its value of now."""
+    """Return state that a graph's functions captured and that may change later: the graph holds a copy of its present value."""
     for node in text.top.nodes.values():
         if node.op in ("VarHandleOp", "AssignVariableOp", "ReadVariableOp"):
             return "a variable"
@@ -50,7 +52,7 @@ def held_state(text: GraphText) -> str | None:
 
 
 def use_own_state(text: GraphText) -> None:
-    """Give caches and shuffles memory and generators of their own, which else are those of the dataset they are from."""
+    """Give caches and shuffles their own memory and generators, instead of those of the original dataset."""
     for node in list(text.top.nodes.values()):
         for argument, maker in (("cache", "DummyMemoryCache"), ("seed_generator", "DummySeedGenerator")):
             if is_dataset_op(node.op) and len(named_inputs(node).get(argument, [])) == 1:

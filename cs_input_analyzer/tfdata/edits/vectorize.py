@@ -1,4 +1,4 @@
-"""A `map` over samples becomes a `map` over batches: of a map, or of the batch after it, whichever is named."""
+"""Turn a `map` over samples into a `map` over batches. Either the map or the batch after it is named."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ _KEEPS_RECORDS = {"FixedLengthRecord", "TensorSlice", "Tensor", "MatchingFiles",
 
 
 def graph(work: Work, edit: Edit) -> None:
+    """Put the batch before the map in the graph."""
     body, node = work.find(edit.op)
     map_, between, batch = _path_of(body, node)
     if map_ is None or batch is None:
@@ -52,7 +53,7 @@ def graph(work: Work, edit: Edit) -> None:
 
 
 def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
-    """Return None unless the function is a lambda that names no shapes, and calls the same of a batch as of a sample."""
+    """Return None unless the function is a lambda without shapes that makes the same calls for a batch as for a sample."""
     after = to_batch(op, ops)
     if len(after) != 1 or after[0].code != op.code or not is_elementwise(op) or not takes_any_shape(code):
         return None
@@ -60,7 +61,7 @@ def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
 
 
 def _path_of(body: Body, node: Any) -> tuple[Any, list[Any], Any]:
-    """Return the map, the ops between, and the batch, of which either is named; None for what is not there."""
+    """Return the map, the ops between, and the batch, of which either is named; None for a missing one."""
     map_ = node
     while map_ is not None and kind_of(map_.op) in BATCHES | BLIND | HANDS_ON:
         map_ = body.input_of(map_)
@@ -102,7 +103,7 @@ def _batch_first(work: Work, body: Body, map_: Any, between: Sequence[Any], batc
 
 
 def _has_equal_records(work: Work, body: Body, map_: Any) -> bool:
-    """Return whether what reaches the map are records of one length: those of FixedLengthRecordDataset, as they were read."""
+    """Return whether the map gets records of one length: those of FixedLengthRecordDataset, unchanged."""
     name = next((name for name, place in work.places.items() if place.node == map_.name and place.function is None), None)
     if body.function is not None or name is None:
         return False
@@ -161,7 +162,7 @@ def _take_batches(function: Any, ranks: Mapping[str, int], *, has_equal_records:
 
 
 def _lengths_shown(node: Any, inputs: list[set[str]]) -> set[str]:
-    """Return the decoded records that a tensor is as long as; what several tensors of other lengths make may hide a length."""
+    """Return the decoded records whose length a tensor has. A mix of several tensors may hide a length."""
     if node.op == "DecodeRaw":
         return {node.name}
     is_as_long = node.op == "EnsureShape" or does(node.op, "each", "each of several")
@@ -230,13 +231,13 @@ def _rank_of(node: Any, inputs: list[int | None], function: Any, nodes: Mapping[
 
 @dataclass(frozen=True, slots=True)
 class _Constants:
-    """The numbers that a function's nodes are given."""
+    """Hold the constant numbers that a function's nodes get."""
 
     function: Any
     nodes: Mapping[str, Any]
 
     def of(self, node: Any, position: int) -> list[int]:
-        """Return those of one input. Raise EditError if it is no constant."""
+        """Return the numbers of one input. Raise EditError if it is no constant."""
         import tensorflow as tf
 
         source = self.nodes.get(node_name(node.input[position]))

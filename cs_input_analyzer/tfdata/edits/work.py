@@ -1,4 +1,4 @@
-"""A graph on its way from one pipeline to another, and the preconditions that several kinds of edit share."""
+"""Hold a graph during its edit, and check the preconditions that several kinds of edit share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ from cs_input_analyzer.tfdata.op_kinds import kind_of
 
 
 class EditError(Exception):
-    """An edit whose precondition does not hold; the message names it."""
+    """Report an edit whose precondition does not hold. The message names it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Work:
-    """A graph that is being edited, with the ops as they were. `unordered`: the options allow any order where an op says nothing;
-    `private_threads`: of a pool that the dataset's options are to have; `opened`: bodies of functions, by their holders."""
+    """Hold a graph that is being edited, with the original ops.
+
+    Attributes:
+        unordered: whether the options allow any order if an op does not decide.
+        private_threads: threads of the private pool that the dataset's options will have.
+        opened: bodies of functions, by their holders.
+    """
 
     text: graph_text.GraphText
     ops: Sequence[Op]
@@ -49,13 +54,16 @@ class Work:
         return known, known.nodes[place.node]
 
     def op(self, name: str) -> Op:
+        """Return an op by its name. Raise EditError if there is none."""
         return next(op for op in self.ops if op.name == name)
 
     def order_is_moot(self, op: str) -> bool:
+        """Return whether nobody is promised the order of an op's elements."""
         return order_is_free(self.op(op), self.ops, self.unordered)
 
 
 def elements_given(node: Any) -> graph_text.Elements:
+    """Return the elements of an op. Raise EditError if their types are unknown."""
     if not graph_text.says_elements(node):
         raise EditError(f"TensorFlow does not say what elements {kind_of(node.op)} gives")
     return graph_text.elements_of(node)
@@ -70,8 +78,10 @@ def elements_before(body: graph_text.Body, node: Any) -> graph_text.Elements:
 
 
 def exchange(body: graph_text.Body, first: Any, second: Any, *, first_between: Any = None) -> None:
-    """Exchange two ops: who read from the second now reads from the first. `first_between`: the op that reads from
-    the first, where others stand between the two; it takes its place."""
+    """Exchange two ops: readers of the second now read from the first.
+
+    `first_between`: the op that reads from the first, if others stand between the two. It takes the place of the first.
+    """
     head = first_between if first_between is not None else second
     head.input[0], source = first.input[0], head.input[0]
     body.redirect(second.name, source, keep=[first.name])
@@ -79,12 +89,14 @@ def exchange(body: graph_text.Body, first: Any, second: Any, *, first_between: A
 
 
 def refuse_state(work: Work, op: str, node: Any, what: str) -> None:
+    """Raise EditError if the functions of an op keep state."""
     state = traits.state_in(traits.user_nodes(work.text, node))
     if state is not None:
         raise EditError(f"the function of {op} calls {state}, so it cannot {what}")
 
 
 def refuse_several_readers(body: graph_text.Body, node: Any) -> None:
+    """Raise EditError if more than one op reads from the node."""
     if len(body.readers_of(node.name)) != 1:
         raise EditError(f"more than one op reads from the {kind_of(node.op)} before it")
 

@@ -1,5 +1,8 @@
-"""A pipeline's graph, taken from TensorFlow in TensorFlow's form, and read into a PipelineGraph: `nodes` serializes a dataset;
-`lines` records the user's line for each dataset while it is built; `ops` reads what the graph holds; `read` puts it together."""
+"""Take a pipeline's graph from TensorFlow, and read it into a PipelineGraph.
+
+`nodes` serializes a dataset. `lines` records the user's line for each dataset while it is built. `ops` reads the content of the
+graph. `read` puts all together.
+"""
 
 # ruff: noqa: F401  (imported for others)
 

@@ -1,7 +1,7 @@
 """Follow the dimensions that batching ops make through the functions of a pipeline, by TensorFlow's shape inference.
 
-Each layer (see `pipeline.layers`) gets a length of its own, a large prime times its real one. A length that comes out of a
-function tells which layers it is made of. What divides the real length divides this one: a function may split a batch.
+Each layer (see `pipeline.layers`) gets its own length, a large prime times its real one. So the length of a function's result tells
+its layers. A divisor of the real length also divides this one: a function may split a batch.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from cs_input_analyzer.tfdata.layers import (
 from cs_input_analyzer.tfdata.op_kinds import MAPS
 
 _PRIMES = (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079)
-# Real length of a layer whose length the graph does not tell: most numbers by which one splits a batch divide it.
+# Real length of a layer if the graph does not tell it. Most numbers that split a batch divide this one.
 _OPEN_LENGTH = 5040
 # Each gives what a function makes of each element.
 _WITH_FUNCTION = MAPS | {"MapAndBatch", "Scan", "ParseExample"}
-# A function with more nodes than these is not looked through.
+# A larger function is not looked through.
 _MOST_NODES = 20_000
 
 
@@ -63,7 +63,7 @@ def with_dimensions(reader: Reader) -> tuple[Op, ...]:
 
 
 def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | None, ...]:
-    """Return what the function of an op makes of an element."""
+    """Return the result of an op's function for an element."""
     node, given = reader.nodes[op.name], _shapes_of(reader.nodes[op.inputs[0]])
     shapes = _shapes_of(node)
     if op.kind == "ParseExample":
@@ -86,7 +86,7 @@ def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | Non
 
 
 def _of_source(op: Op, outer: Element, reader: Reader) -> tuple[Labels | None, ...]:
-    """Return what a `from_tensor_slices` or `from_tensors` in a function makes of the tensors that the function gets."""
+    """Return the result of a `from_tensor_slices` or `from_tensors` in a function, for the tensors of the function."""
     shapes = _shapes_of(reader.nodes[op.name])
     place = reader.places[op.name]
     function = reader.functions.get(place.function or "")
@@ -163,7 +163,7 @@ def _looked_through(
 
 
 def _unknown(traced: Shape) -> Labels | None:
-    """Return labels of a tensor of which only the shape is known that the user's function has."""
+    """Return labels of a tensor of which only the shape in the user's function is known."""
     return None if traced is None else (UNKNOWN,) * len(traced)
 
 
@@ -202,7 +202,7 @@ def _label(length: int | None, was: int | None, is_opaque: bool, lengths: Mappin
 
 @dataclass(frozen=True, slots=True)
 class _Inferred:
-    """The shape of a tensor. `is_composite`: it holds a ragged or sparse one. `is_opaque`: an op before it hides its work."""
+    """Hold the shape of a tensor. `is_composite`: it holds a ragged or sparse one. `is_opaque`: an op before it hides its work."""
 
     shape: Shape
     is_composite: bool
@@ -216,7 +216,7 @@ def _inferred(
     functions: Mapping[str, Any],
     captured: Mapping[int, Any],
 ) -> list[_Inferred]:
-    """Return shapes of tensors of a function whose first arguments have these shapes. Raise what TensorFlow raises."""
+    """Return shapes of tensors of a function whose first arguments have these shapes. Raise TensorFlow's errors."""
     import tensorflow as tf
     from tensorflow.core.framework import graph_pb2
     from tensorflow.python.framework import importer

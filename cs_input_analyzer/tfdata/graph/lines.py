@@ -1,5 +1,8 @@
-"""The user's line for each dataset that is built: `recorded_sources` puts a serial number into the metadata name that every dataset
-op carries, and remembers the line for it; the number comes back out of the GraphDef, also from inside of functions."""
+"""Record the user's line for each dataset that is built.
+
+`recorded_sources` puts a serial number into the metadata name that every dataset op carries, and remembers the line for it. The
+number comes back out of the GraphDef, also from inside of functions.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,11 @@ _LIBRARIES = (*_TENSORFLOW, "keras", "tf_keras", "tensorflow_datasets")
 
 
 class Source(NamedTuple):
-    """Where a dataset was built, as `path:line`: the innermost line of the user's own code (empty where there is none), and that of
-    the installed package between it and TensorFlow, None where the user called TensorFlow."""
+    """Hold the place where a dataset was built, as `path:line`.
+
+    The first is the innermost line of the user's own code, or empty. The second is the line of an installed package between it and
+    TensorFlow, or None if the user called TensorFlow.
+    """
 
     line: str
     library: str | None
@@ -36,12 +42,15 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class SourceLog:
-    """Lines seen so far: serial number of a dataset -> where it was built. Filled while the input function runs."""
+    """Hold the lines seen so far: serial number of a dataset -> the place of its construction.
+
+    The log is filled while the input function runs.
+    """
 
     lines: dict[int, Source] = field(default_factory=dict)
 
     def note(self) -> int:
-        """Note where the running code was called from, and return its number."""
+        """Note the caller of the running code, and return its number."""
         number = len(self.lines)
         self.lines[number] = where_built()
         return number
@@ -113,7 +122,7 @@ def where_built() -> Source:
 
 
 def _as_written(filename: str, lineno: int) -> tuple[str, int]:
-    """Return the line behind one that AutoGraph generated and TensorFlow did not map back, as of a returned function."""
+    """Return the original of a line that AutoGraph generated and TensorFlow did not map back, as in a returned function."""
     if os.path.basename(filename).startswith(_GENERATED):
         from tensorflow.python.autograph.impl import api
         from tensorflow.python.autograph.pyct.origin_info import LineLocation
@@ -130,7 +139,7 @@ def _as_written(filename: str, lineno: int) -> tuple[str, int]:
 
 
 def is_users_own(filename: str) -> bool:
-    """Return whether code is the user's: not ours, not TensorFlow's or Python's own, and of no package that was installed."""
+    """Return whether code is the user's: not ours, TensorFlow's or Python's, and of no installed package."""
     return not (is_library(filename) or is_installed(filename) or filename.startswith(_STDLIB))
 
 
@@ -145,6 +154,7 @@ def is_library(filename: str, names: Sequence[str] = _LIBRARIES) -> bool:
 
 
 def number_in_metadata(node: Any) -> int | None:
+    """Return the serial number in a node's metadata or attribute; None without one."""
     from tensorflow.core.framework import dataset_metadata_pb2
 
     if "metadata" not in node.attr:
@@ -155,7 +165,7 @@ def number_in_metadata(node: Any) -> int | None:
 
 
 def numbers_at_top(graph_def: Any, dataset: Any, lines: Mapping[int, Source]) -> dict[str, int]:
-    """Return serial numbers of the nodes at the top, by the Python objects that they were made of, as far as the two are alike."""
+    """Return serial numbers of the nodes at the top, by their Python objects, as far as nodes and objects are alike."""
     nodes = {node.name: node for node in graph_def.node}
     result = next((node.input[0] for node in graph_def.node if node.op == "_Retval"), "")
     found: dict[str, int] = {}

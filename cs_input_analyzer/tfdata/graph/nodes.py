@@ -1,11 +1,11 @@
-"""A dataset as TensorFlow serializes it, and what its nodes say."""
+"""Serialize a dataset by TensorFlow, and read its nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-# What TensorFlow makes of a host without a device, which `tf.py_function` asks for, where it strips devices: nothing runs there.
+# TensorFlow's name for a host without a device. `tf.py_function` asks for it if devices are stripped; nothing runs there.
 _STRIPPED_HOST = "/device::0"
 _MAX_LIST_VALUES = 8
 
@@ -25,7 +25,7 @@ def graph_def_of(dataset: Any) -> Any:
 
 
 def node_name(tensor: str) -> str:
-    """Return the node that a tensor comes from."""
+    """Return the node of a tensor."""
     return tensor.split(":")[0].lstrip("^")
 
 
@@ -35,7 +35,7 @@ def sources_of(node: Any) -> list[str]:
 
 
 def reached_from(names: Iterable[str], following: Callable[[str], Iterable[str]]) -> list[str]:
-    """Return these names, and all that follow them, each once."""
+    """Return these names, and all that follow from them, each once."""
     found: dict[str, None] = {}
     pending = list(names)
     while pending:

@@ -1,4 +1,4 @@
-"""GraphDef -> ops: every dataset op with its parameters, nested ones too, and the line that made it."""
+"""Read the ops of a GraphDef: every dataset op with its parameters, nested ones too, and its source line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cs_input_analyzer.tfdata.source.statements import code_at
 AUTOTUNE = -1
 # Inputs and attributes whose -1 means "TensorFlow chooses".
 _AUTOTUNABLE = ("num_parallel_calls", "num_parallel_reads", "buffer_size", "cycle_length")
-# Attributes that say what an op does; the rest describe types and plumbing.
+# Attributes that describe the work of an op. The others describe types and internals.
 _ATTRIBUTES_OF_INTEREST = (
     *("deterministic", "drop_remainder", "reshuffle_each_iteration", "sloppy"),
     *("preserve_cardinality", "use_inter_op_parallelism", "parallel_copy"),
@@ -56,21 +56,24 @@ def reader_of(graph_def: Any, lines: Mapping[int, Source] | None = None, numbers
 
 
 class OpPlace(NamedTuple):
-    """Where an op's node stands: the op whose function holds it, that function (both None at the top), the node's name."""
+    """Hold the place of an op's node: the op whose function holds it, that function (both None at the top), the node's name."""
 
     within: str | None
     function: str | None
     node: str
 
 
-# Where a node stands: the op whose function holds it (None at the top), and that function's name.
+# The place of a node: the op whose function holds it (None at the top), and that function's name.
 _Scope = tuple[str | None, str]
 _TOP: _Scope = (None, "")
 
 
 @dataclass(slots=True)
 class Reader:
-    """Walk a GraphDef from its result back to the sources. `places` and `nodes` of the ops by name; `top`: all nodes at the top."""
+    """Walk a GraphDef from its result back to the sources.
+
+    `places` and `nodes` are those of the ops, by name; `top`: all nodes at the top.
+    """
 
     functions: dict[str, Any]
     lines: Mapping[int, Source]
@@ -83,8 +86,10 @@ class Reader:
     top: dict[str, Any] = field(default_factory=dict)
 
     def read(self, tensor: str, nodes: Mapping[str, Any], scope: _Scope = _TOP) -> str | None:
-        """Read the op behind `tensor` and all it depends on, inputs first; without recursion, for pipelines of any length. Return
-        the name of the op whose dataset the tensor is; None if it is none."""
+        """Read the op behind `tensor` and all its inputs, inputs first.
+
+        Return the name of the op; None if the tensor is no dataset. It uses no recursion, for pipelines of any length.
+        """
         pending = [(node_name(tensor), False)]
         while pending:
             key, is_expanded = pending.pop()
@@ -103,7 +108,7 @@ class Reader:
         return self.names.get((scope, node_name(tensor)))
 
     def _name_of(self, node: Any, nodes: Mapping[str, Any], upstream: list[str], scope: _Scope) -> str | None:
-        """Return the op that a node is, or passes on; a call (`tf.function`, `tf.cond`) passes on what the function returns."""
+        """Return the op that a node is, or passes on. A call (`tf.function`, `tf.cond`) passes on the result of its function."""
         if is_dataset_op(node.op):
             return self._add(node, nodes, upstream, scope)
         if _is_call(node):
@@ -174,7 +179,7 @@ class Reader:
         return [self.functions[name] for name in functions_of(node) if name in self.functions]
 
     def _read_function(self, function: Any, within: str | None) -> str | None:
-        """Read the dataset ops of a function's body; return the one that it gives, None without one."""
+        """Read the dataset ops of a function's body. Return the op of its result; None without one."""
         nodes = {node.name: node for node in function.node_def}
         scope = (within, function.signature.name)
         for node in function.node_def:
@@ -185,7 +190,7 @@ class Reader:
 
 
 def _seed_of(node: Any) -> tuple[str, int, int] | None:
-    """Return the kind and the seed of a draw that keeps a state; None if it is no such draw, or was given no seed."""
+    """Return the kind and the seed of a draw that keeps a state; None for other ops and for draws without a seed."""
     if not does(node.op, "draws") or not {"seed", "seed2"} <= set(node.attr):  # asking for one would add it
         return None
     seeds = node.attr["seed"].i, node.attr["seed2"].i
@@ -213,7 +218,7 @@ def _draws_alike(function: Any) -> bool:
 
 
 def _shared(functions: list[Any]) -> tuple[str, ...]:
-    """Return `Op.shared`. An op that passes numbers on one by one, as a cast does, counts as nothing."""
+    """Return `Op.shared`. Ops that pass numbers on one by one, such as casts, do not count."""
     found: set[str] = set()
     for function in functions:
         kinds = {node.name: node.op for node in function.node_def} | {one.name: "argument" for one in function.signature.input_arg}
@@ -237,7 +242,7 @@ def _shared(functions: list[Any]) -> tuple[str, ...]:
 
 
 def _is_call(node: Any) -> bool:
-    """Return whether the op calls functions of the graph and may give back a dataset: `PartitionedCall`, `If`, `Case`, `While`."""
+    """Return whether the op calls functions of the graph and may return a dataset: `PartitionedCall`, `If`, `Case`, `While`."""
     from tensorflow.core.framework import types_pb2
 
     if is_dataset_op(node.op) or not any(value.HasField("func") or value.list.func for value in node.attr.values()):
@@ -246,7 +251,7 @@ def _is_call(node: Any) -> bool:
 
 
 def _may_lead_to_dataset(node: Any) -> bool:
-    """Return whether the op can carry a dataset: it gives a variant, passes one on, or is of a library that we do not know."""
+    """Return whether the op can carry a dataset: it gives a variant, passes one on, or belongs to an unknown library."""
     from tensorflow.core.framework import types_pb2
     from tensorflow.python.framework import op_def_registry
 
@@ -283,7 +288,7 @@ def _parameters(node: Any, nodes: Mapping[str, Any]) -> dict[str, Scalar | tuple
 
 
 def _options_set(serialized: bytes) -> dict[str, Scalar | tuple[Scalar, ...]]:
-    """Return what a `tf.data.Options` sets, named as users write it: `deterministic`, `threading.private_threadpool_size`, …"""
+    """Return the settings of a `tf.data.Options`, named as users write them, such as `threading.private_threadpool_size`."""
     from tensorflow.core.framework import dataset_options_pb2
 
     def visit(message: Any, path: str) -> Iterator[tuple[str, Scalar]]:

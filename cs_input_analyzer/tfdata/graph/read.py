@@ -1,4 +1,4 @@
-"""Dataset -> PipelineGraph: its ops, its elements, its files, and which reader reads which of them."""
+"""Turn a dataset into a PipelineGraph: its ops, its elements, its files, and the files of each reader."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ def read_graph(
     redirected: tuple[str, ...] = (),
     sized: Sized | None = None,
 ) -> PipelineGraph:
-    """Return the graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterates nothing, reads file sizes only;
-    `sized` are those that were read before. `said`, `params_sizes`, `demand_size`: of samples, as `samples_per_element_of` takes
-    them."""
+    """Return the graph of `dataset`, a `tf.data.Dataset` built under `recorded_sources`. Iterate nothing, read file sizes only.
+
+    `sized`: files whose sizes were read before. `said`, `params_sizes`, `demand_size`: hints on samples, as for
+    `samples_per_element_of`.
+    """
     import tensorflow as tf
 
     graph_def = graph_def_of(dataset)
@@ -62,7 +64,7 @@ def read_graph(
 
 @contextmanager
 def unreadable_named(dataset: Any, log: SourceLog) -> Iterator[None]:
-    """Raise TargetError with the op and its line where TensorFlow can write no graph of an op of `dataset`."""
+    """Raise TargetError with the op and its line if TensorFlow cannot write a graph of an op of `dataset`."""
     import tensorflow as tf
 
     try:
@@ -106,6 +108,7 @@ def element_components(element_spec: Any) -> tuple[Component, ...]:
 
 
 def file_set(sized: Sequence[tuple[str, int]]) -> FileSet | None:
+    """Return the count, sizes and file system of files; None without files."""
     if not sized:
         return None
     sizes = [size for _, size in sized]
@@ -114,16 +117,18 @@ def file_set(sized: Sequence[tuple[str, int]]) -> FileSet | None:
 
 
 def sized_files_of(dataset: Any) -> Sized:
-    """Return the existing files that a graph names in string constants, with their sizes, in the order of their paths."""
+    """Return the existing files that a graph names in string constants, with their sizes, sorted by path."""
     return _sized_files(graph_def_of(dataset))
 
 
 def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> dict[str, Sized]:
-    """Return name of each op that reads files, as in `ops_of` -> the files that are named to it, with their sizes. `known`: sizes
-    that were asked for before."""
+    """Return the files of each op that reads files, by its name in `ops_of`, with their sizes.
+
+    `known`: sizes that were read before.
+    """
     reader = reader_of(graph_def)
     readers = reader_ops(reader.ops)
-    # The lines of a list of files are no files of who opens them: what is behind another reader is not looked at.
+    # The lines in a list of files are not files of the op that opens them. So the nodes behind another reader are left out.
     holding = [op for op in reader.ops if any(one in readers for one in (op, *inside(op, reader.ops)))]
     nodes = {"": {node.name: node for node in graph_def.node}}
     nodes |= {function.signature.name: {node.name: node for node in function.node_def} for function in graph_def.library.function}
@@ -152,7 +157,7 @@ def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: 
 
 
 def _sized_files(graph_def: Any) -> Sized:
-    """Return the existing files that a graph names, but for those that fill lookup tables: a vocabulary is no data."""
+    """Return the existing files that a graph names, without those of lookup tables: a vocabulary is no data."""
     scopes = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
     kept = []
     for scope in scopes:
@@ -162,7 +167,7 @@ def _sized_files(graph_def: Any) -> Sized:
 
 
 def _strings_in(nodes: Iterable[Any]) -> Iterator[str]:
-    """Return what the string constants among these nodes hold."""
+    """Yield the texts in the string constants among these nodes."""
     import tensorflow as tf
     from tensorflow.core.framework import types_pb2
 

@@ -1,4 +1,4 @@
-"""Sizes of the files that a graph names: on mounted file systems by the kernel, on a store (`gs://`) by `tf.io.gfile`."""
+"""Read the sizes of the files that a graph names: from the kernel, or for a store (`gs://`) by `tf.io.gfile`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-# A network file system answers in a millisecond, a store in tens of them: many questions are asked at a time.
+# A network file system answers in a millisecond, a store in tens of them. So many questions are asked at a time.
 ASKING_THREADS = 32
 ASKED_AT_ONCE = 512
-# Of more files than these so many are asked about, evenly spread; the others count with the mean size of these.
+# Of more files than these only this many are asked about, evenly spread. The others count with their mean size.
 ASKED_LOCAL = 100_000
 ASKED_REMOTE = 2048
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -20,7 +20,7 @@ Sized = tuple[tuple[str, int], ...]
 
 
 def existing(names: Iterable[str], known: Mapping[str, int] | None = None) -> Sized:
-    """Return regular files among these, with their sizes, by path. `known`: sizes that were asked for before."""
+    """Return the regular files among these, with their sizes, by path. `known`: sizes that were read before."""
     known = known or {}
     paths = sorted(set(names))
     asked = [path for path in paths if path not in known]
@@ -33,7 +33,7 @@ def existing(names: Iterable[str], known: Mapping[str, int] | None = None) -> Si
 
 
 def folder_of(paths: Sequence[str]) -> str:
-    """Return the folder that all of these are below; `gs://bucket` keeps its scheme. Files of different stores have none: `/`."""
+    """Return the common folder of all these files; `gs://bucket` keeps its scheme. Files of different stores have none: `/`."""
     schemes = {match.group() if (match := _SCHEME.match(path)) else "" for path in paths}
     if schemes == {""}:
         return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
@@ -44,7 +44,7 @@ def folder_of(paths: Sequence[str]) -> str:
 
 
 def _sizes(paths: Sequence[str], size_of: Callable[[str], int | None], most: int, at_once: int = ASKED_AT_ONCE) -> dict[str, int]:
-    """Return sizes of the files among these, of which at most so many are asked about, so many `at_once` by one thread."""
+    """Return the sizes of the files among these. Ask about at most `most` of them, `at_once` by one thread."""
     step = max(1, -(-len(paths) // most))
     asked = paths[::step]
     parts = [asked[start : start + at_once] for start in range(0, len(asked), at_once)]
@@ -66,7 +66,7 @@ def _local_size(path: str) -> int | None:
 
 
 def _remote_size(path: str) -> int | None:
-    """Return the bytes of a file, -1 if it is none; None if TensorFlow cannot ask: then reading fails, and says why."""
+    """Return the bytes of a file, or -1 if it is none; None if TensorFlow cannot ask: then reading fails with the reason."""
     import tensorflow as tf
 
     try:

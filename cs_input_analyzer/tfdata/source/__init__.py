@@ -1,1 +1,1 @@
-"""The user's source: the statement behind a line, small changes of it, and patches of files."""
+"""Read and change the user's source: the statement of a line, small edits, and patches of files."""

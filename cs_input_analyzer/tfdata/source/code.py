@@ -1,7 +1,7 @@
-"""Small edits of a user's statement, by libcst, which keeps every comment, blank and bracket.
+"""Edit a user's statement by libcst, which keeps every comment, blank and bracket.
 
-All functions take the statement as `Op.code` holds it and give the changed text, or None where they are not sure: where it cannot
-be parsed, the call is not in it, or is in it more than once and `nth` does not say which (0 is the first to be made).
+All functions take the statement in `Op.code` and return the changed text. They return None if they are not sure: it cannot be
+parsed, the call is missing, or it occurs more than once and `nth` does not choose (0 is the first to be made).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNPARSABLE = (cst.ParserSyntaxError, cst.CSTValidationError, ValueError, Recurs
 
 
 def count_calls(code: str | None, method: str) -> int:
-    """Return how often the statement calls `method`; 0 where it cannot be parsed."""
+    """Return how often the statement calls `method`; 0 if it cannot be parsed."""
     statement = _parse(code)
     return len(statement.calls(method)) if statement else 0
 
@@ -47,8 +47,10 @@ def argument_of(code: str | None, method: str, name: str, *, nth: int | None = N
 
 
 def with_argument(code: str | None, method: str, name: str, value: str, *, nth: int | None = None) -> str | None:
-    """Return the call of `method` with `name=value`: replaces what was given, by keyword or by position, else adds a keyword. None
-    also where `*args` or `**kwargs` may hold it already."""
+    """Return the call of `method` with `name=value`: replace the present argument, or add a keyword.
+
+    Return None also if `*args` or `**kwargs` may hold it already.
+    """
     statement, call = _find(code, method, nth)
     if statement is None or call is None or any(argument.star for argument in call.args):
         return None
@@ -74,8 +76,10 @@ def with_argument(code: str | None, method: str, name: str, value: str, *, nth: 
 
 
 def with_call_after(code: str | None, method: str, call: str, *, nth: int | None = None) -> str | None:
-    """Add a call to the chain: `ds.batch(32)`, `batch`, `prefetch(2)` -> `ds.batch(32).prefetch(2)`. In a chain that gives
-    each call a line of its own, the new one gets its own line too, and comments stay with theirs."""
+    """Add a call to the chain: `ds.batch(32)`, `batch`, `prefetch(2)` -> `ds.batch(32).prefetch(2)`.
+
+    If each call of the chain has its own line, the new one gets its own line too, and comments stay with their calls.
+    """
     statement, found = _find_in_chain(code, method, nth)
     if statement is None or found is None:
         return None
@@ -93,7 +97,7 @@ def with_method(code: str | None, method: str, new_method: str, *, nth: int | No
 
 
 def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
-    """Return two neighbours of a chain exchanged: `ds.batch(8).shuffle(99)`, `batch`, `shuffle` -> `ds.shuffle(99).batch(8)`."""
+    """Exchange two neighbours of a chain: `ds.batch(8).shuffle(99)`, `batch`, `shuffle` -> `ds.shuffle(99).batch(8)`."""
     statement, later = _find_in_chain(code, second, None)
     same, earlier = _find_in_chain(code, first, None)
     if statement is None or same is None or later is None or earlier is None or not isinstance(later.func, cst.Attribute):
@@ -109,8 +113,10 @@ def with_calls_swapped(code: str | None, first: str, second: str) -> str | None:
 
 
 def takes_any_shape(code: str | None) -> bool:
-    """Return whether the function of the only `map` can be seen not to ask for shapes: a lambda right there that calls TensorFlow
-    only (`tf.…`), and nothing about shapes."""
+    """Return whether the function of the only `map` visibly needs no shapes.
+
+    It is a lambda in place that calls only TensorFlow (`tf.…`), and nothing about shapes.
+    """
     _, call = _find(code, "map", None)
     given = _argument(call, "map", "map_func") if call is not None else None
     if given is None or not isinstance(given.value, cst.Lambda):
@@ -127,13 +133,14 @@ def takes_any_shape(code: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A statement and its tree; `indent` stood before its first line."""
+    """Hold a statement and its tree; `indent` stood before its first line."""
 
     indent: str
     tree: cst.Module
 
     @property
     def source(self) -> bytes:
+        """Return the text of the tree."""
         return self.tree.bytes
 
     def calls(self, method: str) -> list[cst.Call]:
@@ -151,11 +158,12 @@ class _Statement:
         return span.start + span.length + len(brackets.encode())
 
     def end_of_line(self, end: int, call: cst.Call) -> int:
-        """Return the end of the line of a chain that ends at `end`: behind its comment, if `call` has a line of its own."""
+        """Return the end of the line of a chain that ends at `end`: behind its comment, if `call` has its own line."""
         rest = re.match(rb"[ \t]*#[^\n]*", self.source[end:])
         return end + rest.end() if rest and _break_before(call) else end
 
     def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str | None:
+        """Return the statement with another node in place of one."""
         changed = self.tree.deep_replace(old, new)
         return self.spliced(changed.bytes) if isinstance(changed, cst.Module) else None
 
@@ -178,7 +186,7 @@ def _parse(code: str | None) -> _Statement | None:
 
 
 def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Return a node and all below it, each after those that it holds: calls in the order in which they are made."""
+    """Yield a node and all below it, each after its children: calls in the order in which they are made."""
     for child in node.children:
         yield from _nodes(child)
     yield node
@@ -197,8 +205,10 @@ def _find(code: str | None, method: str, nth: int | None) -> tuple[_Statement | 
 
 
 def _find_in_chain(code: str | None, method: str, nth: int | None) -> tuple[_Statement | None, cst.Call | None]:
-    """Find, as `_find`, the call that gives the dataset: of `ds.apply(tf.data.experimental.unbatch())` that is `apply`. None for a
-    function of a module that is not given to `apply`: what it gives is not known."""
+    """Find, like `_find`, the call that gives the dataset: in `ds.apply(tf.data.experimental.unbatch())` that is `apply`.
+
+    Return None for a function of a module outside of `apply`: its result is unknown.
+    """
     statement, call = _find(code, method, nth)
     if statement is None or call is None:
         return statement, call
@@ -226,7 +236,7 @@ def _argument(call: cst.Call, method: str, name: str) -> cst.Arg | None:
 
 
 def _break_before(call: cst.Call) -> str:
-    """Return line break and indent before the dot of a call that stands on a line of its own; empty where it does not."""
+    """Return the line break and indent before the dot of a call on its own line; empty for other calls."""
     if not isinstance(call.func, cst.Attribute):
         return ""
     before, newline, blank = _text(call.func.dot.whitespace_before).rpartition("\n")

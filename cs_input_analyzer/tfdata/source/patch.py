@@ -1,7 +1,7 @@
-"""Make a patch of the user's files out of changes of statements. Pure.
+"""Make a patch of the user's files from changes of statements.
 
-Changes of one statement are put together where they change different parts of it. What cannot be put together, or does not stand
-where it stood, is left to be done by hand.
+Changes of one statement are combined if they change different parts of it. Changes that cannot be combined, or whose statement has
+moved, are left to be done by hand.
 """
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ MEETS = "it changes the same part of the statement as another fix"
 
 
 class Change(Protocol):
-    """A statement at `source` (`path:line`) and its new text, as a finding or a `SourceChange` holds it."""
+    """Describe a statement at `source` (`path:line`) and its new text, as a finding or a `SourceChange` holds it."""
 
     @property
-    def source(self) -> str | None: ...
+    def source(self) -> str | None:
+        """Return the place of the statement."""
+
     @property
-    def before(self) -> str | None: ...
+    def before(self) -> str | None:
+        """Return the present text."""
+
     @property
-    def after(self) -> str | None: ...
+    def after(self) -> str | None:
+        """Return the new text."""
 
 
 _Change = TypeVar("_Change", bound=Change)
@@ -38,7 +43,7 @@ _Change = TypeVar("_Change", bound=Change)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePatch:
-    """One file, its text as it is and as it would be."""
+    """Hold one file: its present text and its new text."""
 
     path: str
     before: str
@@ -47,7 +52,7 @@ class FilePatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePatch(Generic[_Change]):
-    """`applied`: changes that are in `files`. `by_hand`: the others, each with the reason."""
+    """Hold a patch. `applied`: changes that are in `files`. `by_hand`: the others, each with the reason."""
 
     files: tuple[FilePatch, ...]
     applied: tuple[_Change, ...]
@@ -56,7 +61,7 @@ class SourcePatch(Generic[_Change]):
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Span:
-    """Characters `begin` to `end` of a file become `text`."""
+    """Replace characters `begin` to `end` of a file by `text`."""
 
     begin: int
     end: int
@@ -66,7 +71,7 @@ class _Span:
 def make_patch(changes: Sequence[_Change], texts: Mapping[str, str]) -> SourcePatch[_Change]:
     """Put all changes into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
 
-    Newlines of a file stay what they are. A changed file that is no Python is not changed at all.
+    Files keep their kind of newlines. A file that would be no valid Python is not changed.
     """
     spans: dict[str, list[_Span]] = {}
     applied: list[_Change] = []
@@ -101,7 +106,7 @@ def _plain(text: str) -> str:
 
 
 def _spans_of(change: Change, texts: Mapping[str, str], taken: Mapping[str, list[_Span]]) -> tuple[str, list[_Span] | str]:
-    """Return the file of a change, and its spans there, or why there are none."""
+    """Return the file of a change and its spans there, or the reason why there are none."""
     path, line = _place(change)
     if change.before is None or change.after is None:
         return path, NO_CALL
@@ -124,7 +129,7 @@ def _place(change: Change) -> tuple[str, int | None]:
 
 
 def _differences(before: str, after: str) -> Iterator[_Span]:
-    """Return what changes, word by word: fixes of one statement meet only where they change the same words."""
+    """Yield the differences word by word: fixes of one statement conflict only if they change the same words."""
     old, new = _TOKENS.findall(before), _TOKENS.findall(after)
     for tag, begin, end, new_begin, new_end in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
         if tag != "equal":
@@ -133,7 +138,7 @@ def _differences(before: str, after: str) -> Iterator[_Span]:
 
 
 def unified_diff(files: Sequence[FilePatch], root: PurePath) -> str:
-    """Return the patch as text, for `patch -p0` or `git apply` in `root`. Raise ValueError for a file that is not below it."""
+    """Return the patch as text, for `patch -p0` or `git apply` in `root`. Raise ValueError for a file outside of it."""
     lines: list[str] = []
     for file in files:
         name = f"./{PurePath(file.path).relative_to(root).as_posix()}"

@@ -1,5 +1,4 @@
-"""A line of the user's file -> the statement it is part of, by Python's own syntax tree, and the rules that a comment there
-switches off."""
+"""Find the statement of a line in the user's file by Python's syntax tree, and the rules that a comment there switches off."""
 
 from __future__ import annotations
 
@@ -22,8 +21,12 @@ EVERY_RULE = "CSI"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """The lines of a file that hold one statement; of a compound one (`for`, `with`) those of its head. `begin`: their first
-    character in the file; `ignored`: codes of rules, or prefixes of them."""
+    """Hold the lines of a file with one statement; for a compound one (`for`, `with`) those of its head.
+
+    Attributes:
+        begin: position of their first character in the file.
+        ignored: codes of rules, or prefixes of them.
+    """
 
     code: str
     begin: int
@@ -62,7 +65,7 @@ def find_statement(text: str, line: int) -> Statement | None:
 
 @functools.lru_cache(maxsize=16)
 def _statements(text: str) -> tuple[ast.stmt, ...]:
-    """Return each after those that hold it."""
+    """Return all statements, each after those that hold it."""
     try:
         return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a file that changed since it was imported
@@ -70,8 +73,11 @@ def _statements(text: str) -> tuple[ast.stmt, ...]:
 
 
 def is_installed(filename: str) -> bool:
-    """Return whether it is of a package that was installed: below `site-packages`, or into another folder of `sys.path` (pip's
-    `--target`, a module of a cluster), where the installer left a record of it."""
+    """Return whether a file belongs to an installed package.
+
+    It is below `site-packages`, or in another folder of `sys.path` with an installer's record (pip's `--target`, a module of a
+    cluster).
+    """
     if _INSTALLED.search(filename):
         return True
     above = (folder for folder in sys.path if folder and filename.startswith(folder.rstrip(os.sep) + os.sep))
@@ -80,6 +86,6 @@ def is_installed(filename: str) -> bool:
 
 @functools.cache
 def _names_installed(folder: str) -> frozenset[str]:
-    """Return what installers recorded in a folder: its packages, and modules that are one file."""
+    """Return the names that installers recorded in a folder: packages, and modules of one file."""
     lines = (line for found in distributions(path=[folder]) for line in (found.read_text("RECORD") or "").splitlines())
     return frozenset(re.split("[/,]", line, maxsplit=1)[0] for line in lines)

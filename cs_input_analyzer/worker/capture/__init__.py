@@ -1,6 +1,6 @@
-"""A user's own script -> the input function or Dataset that it would train on. The training never runs, not one step.
+"""Capture the input function or Dataset that a user's script would train on. No step of the training runs.
 
-Workers whose target is a script run it up to there; `worker.script_run` runs it once before, to find all the places there are.
+A worker whose target is a script runs it up to that place. Before, `worker.script_run` runs it once to find all places.
 """
 
 # ruff: noqa: F401  (imported for others)

@@ -1,7 +1,7 @@
-"""The calls through which a script gives its data to a training, each patched to report to an interceptor while a script runs.
+"""Patch the calls by which a script gives data to a training, so that they report to an interceptor.
 
-What stands in for Estimators (TensorFlow's and the vendor's), Keras, loops over a Dataset (AutoGraph's too), the iterators
-of TensorFlow 1, and what a strategy distributes.
+They belong to Estimators (TensorFlow's and the vendor's), Keras, loops over a Dataset (AutoGraph's too), the iterators of
+TensorFlow 1, and distribution strategies.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ LOOKED_FOR = (
     "train, compile or evaluate of an Estimator, train_and_evaluate, Keras' fit, evaluate or predict, a loop over a "
     "tf.data.Dataset or iter() of one, make_one_shot_iterator, a strategy's experimental_distribute_dataset"
 )
-# Of Keras 3, of Keras 2 beside it, of TensorFlow 2.13 to 2.15, and of 2.12.
+# Keras 3, Keras 2 beside it, that of TensorFlow 2.13 to 2.15, and that of 2.12.
 _KERAS = ("keras.src.models.model", "tf_keras.src.engine.training", "keras.src.engine.training", "keras.engine.training")
 # Until TensorFlow 2.15.
 _ESTIMATORS = tuple(f"tensorflow_estimator.python.estimator.{name}" for name in ("estimator", "tpu.tpu_estimator", "training"))
 _ADAPT_FRAMES = 20
-# A script that takes so many elements at most, by `take`, peeks at them; one that takes more trains on them.
+# A script that takes at most this many elements, by `take`, only peeks. A script that takes more trains on them.
 MOST_PEEKED_AT = 8
 
 
 @contextmanager
 def patched_entry_points(interceptor: Interceptor) -> Iterator[None]:
-    """While open, all of them report to the interceptor."""
+    """Have all calls report to the interceptor while open."""
     with ExitStack() as stack:
         points = _EntryPoints(interceptor, stack)
         points.patch_tensorflow()
@@ -48,14 +48,14 @@ def patched_entry_points(interceptor: Interceptor) -> Iterator[None]:
 
 @contextmanager
 def patched_one_shot_iterators(interceptor: Interceptor) -> Iterator[None]:
-    """While open, the iterators of TensorFlow 1 report to it: an input function may make one and return its tensors."""
+    """Have the iterators of TensorFlow 1 report while open: an input function may make one and return its tensors."""
     with ExitStack() as stack:
         _EntryPoints(interceptor, stack).patch_one_shot_iterators()
         yield
 
 
 class _EntryPoints:
-    """Patches them, and undoes that when the stack is unwound."""
+    """Patch the calls, and undo that when the stack is unwound."""
 
     def __init__(self, interceptor: Interceptor, stack: ExitStack) -> None:
         self._interceptor, self._stack = interceptor, stack
@@ -68,6 +68,7 @@ class _EntryPoints:
         self._stack.callback(*((delattr, owner, name) if old is missing else (setattr, owner, name, old)))
 
     def estimator_called(self, estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
+        """Report a call of an Estimator, with the arguments that its input function would get."""
         kind: Any = "train" if call in ("train", "compile") and mode == "train" else "predict" if call == "predict" else "evaluate"
         taken = self._taken(input_fn)
         if isinstance(taken, Taken) and callable(input_fn):
@@ -80,7 +81,7 @@ class _EntryPoints:
         self._interceptor.reach(kind, f"{type(estimator).__name__.removesuffix('V2')}.{call}", taken, mode)
 
     def patch_estimators(self, module: ModuleType) -> None:
-        """Have the Estimators that this TensorFlow still has report as their stand-ins do."""
+        """Have the Estimators that this TensorFlow still has report like their stand-ins."""
         for name in {"Estimator", "EstimatorV2", "TPUEstimator"} & vars(module).keys():
             owner = vars(module)[name]
             for call in estimators.CALLS.keys() & vars(owner).keys():
@@ -89,6 +90,7 @@ class _EntryPoints:
             self._replace(module, "train_and_evaluate", estimators.train_and_evaluate)
 
     def patch_keras(self, module: ModuleType) -> None:
+        """Have the methods of a Keras model that take data report."""
         model: Any = vars(module)["Model"]
 
         def reporting(name: str, kind: Any, mode: Mode) -> Callable[..., Any]:
@@ -103,7 +105,7 @@ class _EntryPoints:
         compiled = model.compile
 
         def compile(model: Any, *args: Any, **kwargs: Any) -> None:
-            """Keras would refuse a stand-in, such as an optimizer of a package that is missing; nothing is trained with it."""
+            """Skip a compile with a stand-in, such as an optimizer of a missing package. Keras would refuse it."""
             if not any(isinstance(value, Blank) for value in (*args, *kwargs.values())):
                 compiled(model, *args, **kwargs)
 
@@ -112,6 +114,7 @@ class _EntryPoints:
             self._replace(model, name, reporting(name, kind, "train" if kind == "fit" else "eval"))
 
     def patch_tensorflow(self) -> None:
+        """Patch iteration, AutoGraph, strategies, and the calls that run a step of a training."""
         from tensorflow.python.client import session
         from tensorflow.python.data.ops import dataset_ops
         from tensorflow.python.eager import backprop
@@ -135,6 +138,7 @@ class _EntryPoints:
             self._replace(owner, name, call)
 
     def patch_one_shot_iterators(self) -> None:
+        """Have `make_one_shot_iterator` and `make_initializable_iterator` report."""
         import tensorflow as tf
         from tensorflow.python.data.ops import dataset_ops
 
@@ -161,7 +165,7 @@ class _EntryPoints:
         return iterate
 
     def _autograph(self) -> None:
-        """`for batch in dataset` inside a `tf.function` is no Python loop; there the dataset may be the function's argument."""
+        """Report `for batch in dataset` in a `tf.function`, which is no Python loop. The dataset may be its argument."""
         import tensorflow as tf
         from tensorflow.python.autograph.operators import control_flow
         from tensorflow.python.eager.polymorphic_function import polymorphic_function
@@ -206,7 +210,7 @@ class _EntryPoints:
             self._replace(strategy, "__init__", _alone(strategy.__init__))
 
     def _taken(self, subject: Any) -> Taken | str:
-        """What can be analyzed of what a call was given, or why nothing can."""
+        """Return the data that a call was given, or the reason why they cannot be analyzed."""
         import tensorflow as tf
         from tensorflow.python.framework import func_graph
 
@@ -226,7 +230,7 @@ class _EntryPoints:
 
 
 def _is_small(dataset: Any) -> bool:
-    """Whether it is what `take` leaves of another, and only a few elements."""
+    """Return whether the dataset is a `take` of only a few elements."""
     import tensorflow as tf
 
     count = getattr(dataset, "_count", None) if type(dataset).__name__.lstrip("_").startswith("Take") else None
@@ -242,7 +246,7 @@ def _names(function: Any) -> set[str]:
 
 
 def _alone(original: Callable[..., None]) -> Callable[..., None]:
-    """A strategy of many workers waits for them all when it is made; of those that are measured none ever answers."""
+    """Make a strategy without `TF_CONFIG`: it would wait for the other workers, which never answer here."""
 
     def make(strategy: Any, *args: Any, **kwargs: Any) -> None:
         config = os.environ.pop("TF_CONFIG", None)
@@ -256,7 +260,7 @@ def _alone(original: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_adapting() -> bool:
-    """Whether Keras reads the data to prepare a layer, which is no training, and whose vocabulary the pipeline may need."""
+    """Return whether Keras reads the data to prepare a layer. This is no training, and the pipeline may need the vocabulary."""
     frame = sys._getframe(2)
     for _ in range(_ADAPT_FRAMES):
         if frame.f_code.co_name == "adapt" and is_library(frame.f_code.co_filename):

@@ -1,6 +1,6 @@
-"""Stands in for Estimators, which TensorFlow has lost and the vendor's closed packages have: calls that take data are reported.
+"""Replace Estimators, which TensorFlow has removed and the vendor's closed packages have. Calls that take data are reported.
 
-Without a script that runs, as while an input function is called, they do nothing.
+They do nothing if no script runs, for example while an input function is called.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CALLS: dict[str, Mode] = {"train": "train", "compile": "train", "evaluate": "eva
 
 
 def reporting(call: str) -> Callable[..., Any]:
-    """A method of Estimators that only reports that it would take data."""
+    """Return a method of Estimators that only reports that it would take data."""
 
     def method(estimator: Any, input_fn: Any = None, *args: Any, **kwargs: Any) -> Any:
         is_eval = any(isinstance(value, str) and value == "eval" for value in (*args, kwargs.get("mode")))
@@ -40,11 +40,13 @@ class Estimator(Blank):
     train, compile, evaluate, predict = map(reporting, CALLS)
 
     def train_and_evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """Report the data of both specs, also for the vendor's name of the method."""
         specs = [one for one in [*args, *kwargs.values()] if hasattr(one, "input_fn") or callable(one)]
         return train_and_evaluate(self, *specs[:2])
 
 
 def train_and_evaluate(estimator: Any, train_spec: Any = None, eval_spec: Any = None) -> Any:
+    """Report the data of both specs."""
     modes: tuple[tuple[Any, str, Mode], ...] = ((train_spec, "train", "train"), (eval_spec, "evaluate", "eval"))
     for spec, call, mode in modes:
         if spec is not None:
@@ -53,7 +55,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any = None, eval_spec: Any = 
 
 
 def params_of(estimator: Any, mode: Mode) -> Any:
-    """The params that it gives its input function; one for TPUs has batch sizes, and adds that of the mode."""
+    """Return the params that an Estimator gives its input function. A TPU's Estimator adds the batch size of the mode."""
     own = vars(estimator)
     params = own.get("params", own.get("_params"))
     batch_size = own.get(f"{mode}_batch_size") or getattr(own.get("_ctx"), f"_{mode}_batch_size", None)
@@ -61,18 +63,20 @@ def params_of(estimator: Any, mode: Mode) -> Any:
 
 
 class ModeKeys:
-    """With the values that they had in TensorFlow: input functions compare them."""
+    """Name the modes with TensorFlow's values: input functions compare them."""
 
     TRAIN, EVAL, PREDICT, INFER = "train", "eval", "infer", "infer"
 
 
 class TrainSpec(Blank):
+    """Keep the input function of a training."""
+
     def __init__(self, input_fn: Any = None, *args: Any, **kwargs: Any) -> None:
         self.input_fn = input_fn
 
 
 class EvalSpec(TrainSpec):
-    pass
+    """Keep the input function of an evaluation."""
 
 
 KNOWN: dict[str, Any] = {

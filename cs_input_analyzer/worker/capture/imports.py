@@ -1,7 +1,8 @@
-"""Hooks on imports: stand-ins for missing modules, and modules patched as soon as they are loaded.
+"""Hook imports: make stand-ins for missing modules, and patch modules when they are loaded.
 
-A stand-in is made only where Python itself finds no module: below `tensorflow` and `keras` where the user's own code imports it and
-does not expect that it may be missing; for the vendor's packages, which are in a closed container; and for packages that are named.
+A stand-in is made only if Python finds no module, and only in three cases. The user's own code imports it below `tensorflow` or
+`keras` and does not expect that it may be missing. It belongs to the vendor's packages, which are in a closed container. The user
+has named its package.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _CATCHING = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 
 @contextmanager
 def patching_on_import(names: Sequence[str], patch: Callable[[ModuleType], None]) -> Iterator[None]:
-    """Patches the modules of these names: those that are loaded now, and while open, others as soon as they are loaded."""
+    """Patch the modules of these names: loaded ones now, others when they are loaded while open."""
     finder = _PatchingFinder(names, patch)
     sys.meta_path.insert(0, finder)
     try:
@@ -48,8 +49,10 @@ def patching_on_import(names: Sequence[str], patch: Callable[[ModuleType], None]
 
 @contextmanager
 def standing_in(named: Sequence[str], on_stub: Callable[[str], None]) -> Iterator[None]:
-    """While open, missing modules have stand-ins; of packages other than TensorFlow's and the vendor's those that are
-    `named`. `on_stub` is called with the name of each such module at each use."""
+    """Give missing modules stand-ins while open: TensorFlow's, the vendor's, and those that are `named`.
+
+    Call `on_stub` with the name of such a module at each use.
+    """
     # Loaded before they are looked at: `import tensorflow.compat.v1` makes another module than `tf.compat.v1` was until then.
     homes = [importlib.import_module(name) for name in ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")]
     finder = _StandInFinder(tuple(named), on_stub)
@@ -68,13 +71,13 @@ def standing_in(named: Sequence[str], on_stub: Callable[[str], None]) -> Iterato
 
 
 def innermost(names: Iterable[str]) -> tuple[str, ...]:
-    """Names of modules, each once, without those that only hold another of them."""
+    """Return the names of modules, each once, without those that only hold another of them."""
     every = tuple(dict.fromkeys(names))
     return tuple(name for name in every if not any(other.startswith(f"{name}.") for other in every))
 
 
 def missing_advice(message: str) -> str:
-    """What to do about a package that is not installed, where a message says that this went wrong."""
+    """Return advice on a package that is not installed, if the message says so."""
     missing = re.search(r"No module named '([\w.]+)'", message)
     if missing is None:
         return ""
@@ -84,19 +87,20 @@ def missing_advice(message: str) -> str:
 
 
 def is_vendors(name: str) -> bool:
-    """Whether a module is of a package of the vendor's, or of Estimators."""
+    """Return whether a module belongs to a package of the vendor, or to Estimators."""
     top = name.partition(".")[0]
     return top in _VENDORS or top.startswith("cerebras_")
 
 
 class _StandInFinder(MetaPathFinder, Loader):
-    """The last on `sys.meta_path`: finds and loads stand-ins."""
+    """Find and load stand-ins, as the last finder on `sys.meta_path`."""
 
     def __init__(self, named: tuple[str, ...], on_stub: Callable[[str], None]) -> None:
         self._named, self._on_stub = named, on_stub
         self._made: dict[str, Any] = {}
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        """Return a stand-in's spec if the importing code may have one."""
         importer: FrameType | None = sys._getframe(1)  # of the code that imports, or asks whether it could
         while importer is not None and importer.f_globals.get("__name__") in _IMPORTING:
             importer = importer.f_back
@@ -118,10 +122,11 @@ class _StandInFinder(MetaPathFinder, Loader):
         )
 
     def create_module(self, spec: Any) -> ModuleType:
+        """Return a stand-in that knows the names of Estimators and launchers."""
         return StandIn(spec.name, {**KNOWN, **known_of(spec.name)}, self._on_stub)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Where a class is missing, `from tensorflow.keras.layers import Lost` asks for a module of its name."""
+        """Replace the stand-in by a class if its name is that of a class: `from tensorflow.keras.layers import Lost`."""
         parent, _, name = module.__name__.rpartition(".")
         if parent and not isinstance(sys.modules.get(parent), StandIn) and name[:1].isupper():
             self._on_stub(module.__name__)
@@ -131,7 +136,7 @@ class _StandInFinder(MetaPathFinder, Loader):
         self._made[module.__name__] = sys.modules[module.__name__]
 
     def forget(self) -> None:
-        """Removes the stand-ins, so that their modules are missing again."""
+        """Remove the stand-ins, so that their modules are missing again."""
         for name, made in self._made.items():
             parent, _, last = name.rpartition(".")
             if sys.modules.get(name) is made:
@@ -142,12 +147,13 @@ class _StandInFinder(MetaPathFinder, Loader):
 
 
 class _PatchingFinder(MetaPathFinder):
-    """The first on `sys.meta_path`: has the loaders of wanted modules patch them."""
+    """Have the loaders of wanted modules patch them, as the first finder on `sys.meta_path`."""
 
     def __init__(self, names: Sequence[str], patch: Callable[[ModuleType], None]) -> None:
         self._names, self._patch = names, patch
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        """Return the spec of a wanted module, with a loader that patches it."""
         if name not in self._names:
             return None
         for finder in sys.meta_path:
@@ -171,9 +177,11 @@ class _PatchingFinder(MetaPathFinder):
 
 
 def is_shape_peek(source: str) -> bool:
-    """Whether the statement at `path:line` takes one element and stands in no loop, as scripts do that build their model by its
-    shape: `name = next(iter(dataset))`, `next(dataset.as_numpy_iterator())`, a part of these, or a loop that breaks in its first
-    round."""
+    """Return whether the statement at `path:line` takes one element outside of a loop.
+
+    Scripts do that to build their model by its shape: `name = next(iter(dataset))`, `next(dataset.as_numpy_iterator())`, a part of
+    these, or a loop that breaks in its first round.
+    """
     path, _, line = source.rpartition(":")
     if not line.isdigit():
         return False
@@ -186,7 +194,7 @@ def is_shape_peek(source: str) -> bool:
 
 
 def expects_import_error(path: str, line: int) -> bool:
-    """Whether the statement is in a `try` that goes on in another way where an import fails."""
+    """Return whether the statement is in a `try` that handles a failed import."""
     return any(
         isinstance(node, ast.Try)
         and any(tried.lineno <= line <= (tried.end_lineno or 0) for tried in node.body)
@@ -196,7 +204,7 @@ def expects_import_error(path: str, line: int) -> bool:
 
 
 def _nodes(path: str) -> list[ast.AST]:
-    """The syntax tree of a file as a list; empty where it cannot be read."""
+    """Return the nodes of a file's syntax tree; none if it cannot be read."""
     try:
         return list(ast.walk(ast.parse("".join(linecache.getlines(path)))))
     except (SyntaxError, ValueError):

@@ -1,8 +1,8 @@
-"""Intercepts the calls of a user's script that consume data: each is recorded as a candidate, and no training gets any data.
+"""Intercept the calls of a user's script that consume data. Record each as a candidate; no training gets data.
 
-Where the script's files are private copies, it goes on after that as if the data had been empty; where they are its own, it ends at
-the first place that is no mere peek. In a worker it stands still at the place that was chosen. From the first place on it may take
-no step of a training, start no process and open no connection: what it tries of that ends it, without what it does at its end.
+On private copies the script continues as if the data had been empty. On the user's own files it ends at the first place that is no
+mere peek. In a worker it stops and waits at the chosen place. After the first place it may not run a step of a training, start a
+process or open a connection: such an attempt ends it, without its exit handlers.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from cs_input_analyzer.tfdata.graph import where_built
 from cs_input_analyzer.tfdata.source.statements import code_at
 from cs_input_analyzer.worker.process import end_forked_child
 
-# A place that is passed so often is a loop that waits for a number of steps, which will never be reached.
+# A place that is passed this often is a loop that waits for a number of steps, which it never reaches.
 MOST_PASSES = 1000
 _ASKING = ("FOR_ITER", "SEND", "YIELD_FROM")
 # Audit events of Python (docs.python.org/3/library/audit_events.html).
 _PROCESS_EVENTS = frozenset(
     ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "socket.connect")
 )
-# Of those that change files: where the paths that they change stand among their arguments, each beside the place of the descriptor
-# of the folder that a relative path begins in. `open` tells none: see `_telling_of_folders`.
+# Events that change files, with the positions of the changed paths among their arguments. Beside each is the position of the
+# descriptor of the folder that a relative path starts in. `open` has none: see `_telling_of_folders`.
 _FILE_EVENTS: dict[str, tuple[tuple[int, int | None], ...]] = {
     "open": ((0, None),),
     "os.chmod": ((0, 2),),
@@ -54,15 +54,19 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What the script would have taken data from: a Dataset, or a function that gives one, with the arguments it would get."""
+    """Hold the source of data of a call: a Dataset, or a function that gives one, with its arguments."""
 
     subject: Any
     arguments: dict[str, Any]
 
 
 class Interceptor:
-    """Records where one run of a script would consume data, and ends the script there or later. `leave` ends it and must not
-    return; `wanted`: number of the candidate at which it ends, None to go on as far as `is_isolated` allows."""
+    """Record where one run of a script would consume data, and end the script there or later.
+
+    Args:
+        leave: ends the script and never returns.
+        wanted: number of the candidate at which it ends; None to continue as far as `is_isolated` allows.
+    """
 
     def __init__(
         self,
@@ -78,7 +82,7 @@ class Interceptor:
         self.why = ""
         self.is_over = False
         self.on_estimator: Callable[[Any, str, Any, Mode], None] | None = None
-        self.written: dict[str, None] = {}  # in the order of the first time, where not isolated
+        self.written: dict[str, None] = {}  # in the order of their first change, if not isolated
         self._wanted = wanted
         self._on_candidate = on_candidate
         self._is_isolated = is_isolated
@@ -87,7 +91,10 @@ class Interceptor:
         self._passes: dict[tuple[str, str], int] = {}
 
     def reach(self, kind: CaptureKind, call: str, taken: Taken | str, mode: Mode = "train") -> None:
-        """The script would take data here. A text in place of them says why they cannot be analyzed. May end it."""
+        """Record that the script would take data here, and end it if due.
+
+        A text in `taken` tells why the data cannot be analyzed.
+        """
         end_forked_child(self._pid)
         if self.is_over:
             return
@@ -109,17 +116,17 @@ class Interceptor:
             self.taken = taken
             self.stop("it was captured")
         if self._wanted is None and not self._is_isolated and kind != "peek":
-            self.stop("")  # the listing says why
+            self.stop("")  # the listing tells why
 
     def stop(self, why: str) -> NoReturn:
-        """Ends the script."""
+        """End the script."""
         end_forked_child(self._pid)
         self.why = self.why or why
         self._leave(self.why)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Around the script."""
+        """Intercept while the script runs."""
         _running.append(self)
         try:
             with _telling_of_folders():
@@ -129,14 +136,16 @@ class Interceptor:
             _running.remove(self)
 
     def guard(self, what: str) -> None:
-        """Ends the script where it does something that it may do only before it takes data."""
+        """End the script if it does something that it may do only before it takes data."""
         if self._passes and not self.is_over:
             self.stop(f"it was about to {what} at {where_built().line or 'an unknown line'}")
 
 
 class NoData:
-    """What a script gets instead of data: an iterator, and an iterable, without elements; all else is the dataset's own. A
-    loop over it ends at once; where one element is asked for, as by `next(iterator)`, the script ends."""
+    """Replace the data of a script: an iterator and iterable without elements, otherwise like the dataset.
+
+    A loop over it ends at once. If one element is asked for, as by `next(iterator)`, the script ends.
+    """
 
     def __init__(self, interceptor: Interceptor, dataset: Any) -> None:
         self._interceptor = interceptor
@@ -151,6 +160,7 @@ class NoData:
         return self.get_next()
 
     def get_next(self, *_: object) -> Any:
+        """End the script, or the loop if the script may continue."""
         self._interceptor.guard("take an element")
         raise StopIteration
 
@@ -161,28 +171,28 @@ class NoData:
 
 
 def _is_asked_by_a_loop(frame: FrameType) -> bool:
-    """Whether the frame is at `for … in`, also where something written in C stands between, as `enumerate` does."""
+    """Return whether the frame is at `for … in`, also through C code such as `enumerate`."""
     opcode = frame.f_code.co_code[frame.f_lasti] if frame.f_lasti >= 0 else 0
     return dis.opname[opcode].startswith(_ASKING)
 
 
-# Of the scripts that run now, for what outlives them: an audit hook stays once it was added, and modules keep their Estimators.
+# The scripts that run now. Audit hooks and the Estimators of modules outlive them, and look here.
 _running: list[Interceptor] = []
 
 
 def report_estimator(estimator: Any, call: str, input_fn: Any, mode: Mode) -> None:
-    """An Estimator would take data here."""
+    """Report that an Estimator would take data here."""
     if _running and _running[-1].on_estimator is not None:
         _running[-1].on_estimator(estimator, call, input_fn, mode)
 
 
 _has_hook = False
-# The folder for temporary files, where AutoGraph keeps what it generates. To ask for it inside the hook could wait for ever.
+# The folder for temporary files, where AutoGraph keeps generated code. Asking for it inside the hook could block for ever.
 _free = ""
 
 
 def audit() -> None:
-    """From now on, interceptors see what their scripts do to processes, connections and, as far as Python reports it, files."""
+    """Let interceptors see changes of processes, connections and, as far as Python reports it, files from now on."""
     global _has_hook, _free
     if not _has_hook:
         _has_hook, _free = True, tempfile.gettempdir() + os.sep
@@ -203,10 +213,10 @@ def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _note_change(named: Any, folder: Any) -> None:
-    """Add the file that is changed to those of the script that runs. An error in a hook would be the script's: nothing raises."""
+    """Note a changed file for the running script. Never raise: an error in a hook would be the script's."""
     try:
         path = _path_of(named, folder)
-    except (OSError, TypeError, ValueError):  # a descriptor that is closed: what was asked for will fail, too
+    except (OSError, TypeError, ValueError):  # a closed descriptor: the script's call will fail too
         return
     written = _running[-1].written
     _opening.added = ""
@@ -226,7 +236,7 @@ def _path_of(named: Any, folder: Any) -> str:
 
 
 class _Opening(threading.local):
-    """In this thread: the descriptor of the folder that a file is opened in, and the path that the last event has added."""
+    """Hold, for each thread, the folder descriptor of the file being opened, and the path that the last event added."""
 
     folder: int | None = None
     added: str = ""
@@ -237,13 +247,13 @@ _opening = _Opening()
 
 @contextmanager
 def _telling_of_folders() -> Iterator[None]:
-    """While open, `os.open` tells the audit hook of its `dir_fd`, which Python's event does not hold."""
+    """Pass the `dir_fd` of `os.open` to the audit hook while open. Python's event does not hold it."""
     real = os.open
 
     @functools.wraps(real)
     def telling(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         if dir_fd is not None and _running and _opening.added and _opening.added == os.path.abspath(os.fsdecode(path)):
-            _running[-1].written.pop(_opening.added, None)  # it is called by an opener of `open`, which took it for another file
+            _running[-1].written.pop(_opening.added, None)  # `open` called this by its opener, and noted another file
         _opening.folder = dir_fd
         try:
             return real(path, flags, mode, dir_fd=dir_fd)

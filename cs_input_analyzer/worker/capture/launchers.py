@@ -1,4 +1,4 @@
-"""Answer for the launcher of a script that is not installed: this process is rank 0 of 1, and there is nobody to talk to."""
+"""Replace a launcher that is not installed: this process is rank 0 of 1, with no peers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HOROVOD = ("horovod", "byteps", "smdistributed")
 
 
 def known_of(module: str) -> dict[str, Any]:
-    """Return the names that a stand-in for `module` knows; none where it belongs to no launcher."""
+    """Return the names that a stand-in for `module` knows; none if it belongs to no launcher."""
     top = module.partition(".")[0]
     if top in _HOROVOD:
         return _LIKE_HOROVOD
@@ -24,7 +24,7 @@ def known_of(module: str) -> dict[str, Any]:
 
 
 def notes_on(stood_in: Iterable[str]) -> tuple[str, ...]:
-    """Return a sentence that names the launchers among modules that were stood in for; nothing where there is none."""
+    """Return a sentence that names the launchers among the stand-ins; nothing if there are none."""
     names = ", ".join(name for name in stood_in if known_of(name))
     return (f"{names}: not installed, so it answers as rank 0 of 1, and shards no data",) if names else ()
 
@@ -35,12 +35,12 @@ def _always(value: Any) -> Callable[..., Any]:
 
 
 def _first(*args: Any, **kwargs: Any) -> Any:
-    """Return the first argument: what one process reduces, gathers or wraps is what it had."""
+    """Return the first argument: one process reduces, gathers or wraps only its own value."""
     return args[0] if args else next(iter(kwargs.values()), None)
 
 
 def _listed(value: Any = None, *args: Any, **kwargs: Any) -> list[Any]:
-    """Return what one process gathers from itself."""
+    """Return the list that one process gathers from itself."""
     return [value]
 
 
@@ -84,7 +84,7 @@ _LIKE_TORCH: dict[str, Any] = {
 
 
 class _Communicator(Blank):
-    """Stand in for a communicator of MPI that holds this process only."""
+    """Replace a communicator of MPI that holds this process only."""
 
     rank, size = 0, 1
     Get_rank, Get_size = staticmethod(_always(0)), staticmethod(_always(1))

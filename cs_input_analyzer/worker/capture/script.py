@@ -1,4 +1,4 @@
-"""A user's script: its command line, `python run.py ARGS`, as a target; and how it is run, unmodified, until it takes data."""
+"""Read a user's script as a target, `python run.py ARGS`, and run it unmodified until it takes data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cs_input_analyzer.worker.capture.interceptor import Interceptor, Taken, aud
 from cs_input_analyzer.worker.process import end_forked_child
 
 PREFIX = "script:"
-# By the presence of this module a script sees that weights are streamed; that is what `python-ws` is for.
+# A script detects weight streaming by this module, which `python-ws` provides.
 _STREAMING = "tfwse"
 # Options of Python that change nothing about the data a script reads.
 _PLAIN = re.compile(r"-[bBdEiIOPqsSuvx]+")
@@ -37,8 +37,10 @@ _VALUED = ("-W", "-X")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A command that runs a script, by its `file` or `module`, and the number of the call that is meant, None while they are
-    looked for."""
+    """Describe a command that runs a script, by its `file` or `module`.
+
+    `number` is that of the chosen call; None while calls are searched.
+    """
 
     number: int | None = None
     python: str
@@ -48,27 +50,28 @@ class Script:
 
     @property
     def command(self) -> str:
-        """As a shell would take it."""
+        """Return the command as a shell takes it."""
         what = [self.file] if self.file is not None else ["-m", str(self.module)]
         return shlex.join([self.python, *what, *self.arguments])
 
     @property
     def stand_ins(self) -> tuple[str, ...]:
-        """Packages that are there under the Python that it names."""
+        """Return the packages that the named Python provides."""
         return (_STREAMING,) if self.python.endswith("-ws") else ()
 
     @property
     def target(self) -> str:
-        """The text that `parse_script` reads."""
+        """Return the text that `parse_script` reads."""
         return f"{PREFIX}{self.number or 0}:{self.command}"
 
 
 def is_script(target: str) -> bool:
+    """Return whether a target is a script and not an input function."""
     return target.startswith(PREFIX)
 
 
 def other_python(word: str) -> str | None:
-    """The Python that a shell would run for `word`, where it is not the one that runs this; None where it is, or none is found."""
+    """Return the Python that a shell would run for `word`; None if it is this one, or none is found."""
     found = shutil.which(word)
     if found is None or os.path.dirname(os.path.abspath(found)) == os.path.dirname(os.path.abspath(sys.executable)):
         return None
@@ -76,7 +79,7 @@ def other_python(word: str) -> str | None:
 
 
 def parse_script(target: str) -> Script:
-    """Reads `script:1:python run.py ARGS`. Raises TargetError."""
+    """Read `script:1:python run.py ARGS`. Raise TargetError."""
     number, colon, command = target.removeprefix(PREFIX).partition(":")
     try:
         words = shlex.split(command)
@@ -88,7 +91,7 @@ def parse_script(target: str) -> Script:
 
 
 def from_command(words: Sequence[str], number: int | None = None) -> Script:
-    """Reads the words of a command, and checks that the script it names is there. Raises TargetError."""
+    """Read the words of a command, and check that its script exists. Raise TargetError."""
     python, *rest = words
     for word in words:
         check_text("the script's command", word, TargetError)
@@ -114,19 +117,21 @@ def from_command(words: Sequence[str], number: int | None = None) -> Script:
     return Script(number=number, python=name, file=rest[0], module=None, arguments=tuple(rest[1:]))
 
 
-# Signals the main thread to stand still. The default action of this signal is to ignore it.
+# The signal that stops the main thread at its place. By default this signal is ignored.
 STILL = signal.SIGURG
 _jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-_main: list[int] = []  # the thread that does them
+_main: list[int] = []  # the thread that runs them
 
 
 class NotReachedError(Exception):
-    """The script ended before the place that was chosen."""
+    """Report that the script ended before the chosen place."""
 
 
 def beside_scripts(life: Callable[[], NoReturn]) -> NoReturn:
-    """Runs `life`, which ends the process, in a thread of its own, and in this one, the main thread, the scripts that it captures.
-    A script stands still at its place: were it unwound, it would do what it does at its end."""
+    """Run `life`, which ends the process, in a new thread, and captured scripts in this one, the main thread.
+
+    A script waits at its place for ever: unwinding it would run its exit code.
+    """
     _main.append(threading.get_ident())
     signal.signal(STILL, lambda *_: _do_jobs())
     threading.Thread(target=life, name="worker").start()
@@ -139,8 +144,10 @@ def _do_jobs() -> NoReturn:
 
 
 def captured(target: str) -> Any:
-    """The Dataset that a script would have taken its data from, or a function that gives it; to be called in what runs
-    `beside_scripts`. Raises what the script raises, and NotReachedError."""
+    """Return the Dataset that a script would have taken its data from, or a function that gives it.
+
+    Works only in a process that runs `beside_scripts`. Raise NotReachedError, and any error of the script.
+    """
     if not _main:
         raise RuntimeError("a script is captured only beside the thread that runs it")
     script, pid = parse_script(target), os.getpid()
@@ -178,8 +185,10 @@ def captured(target: str) -> Any:
 
 
 def run_script(script: Script, interceptor: Interceptor, undone: ExitStack) -> None:
-    """Runs the script in this process, as its `__main__`, until its end. Raises what it raises, SystemExit too. Until
-    `undone` is closed, calls that take data report to the interceptor."""
+    """Run the script in this process, as its `__main__`, until its end. Raise its errors, also SystemExit.
+
+    Until `undone` is closed, calls that take data report to the interceptor.
+    """
     audit()
     undone.enter_context(interceptor.running())
     undone.enter_context(patched_entry_points(interceptor))
@@ -188,7 +197,7 @@ def run_script(script: Script, interceptor: Interceptor, undone: ExitStack) -> N
 
 
 def _prepared(script: Script) -> tuple[ModuleType, CodeType]:
-    """The module `__main__` and its code; arguments and search path as Python sets them."""
+    """Return the module `__main__` and its code. Set arguments and search path as Python does."""
     main = ModuleType("__main__")
     if script.file is not None:
         path = os.path.abspath(script.file)
@@ -199,7 +208,7 @@ def _prepared(script: Script) -> tuple[ModuleType, CodeType]:
     sys.argv = [first, *script.arguments]
     importlib.invalidate_caches()
     if script.file is not None:
-        # A loader's, so that a changed copy of the script can be tried as that of a module can.
+        # Use a loader, so that a changed copy of the script can be tried like one of a module.
         code = SourceFileLoader("__main__", path).get_code("__main__")
         assert code is not None
     else:
@@ -213,7 +222,7 @@ def _prepared(script: Script) -> tuple[ModuleType, CodeType]:
 
 
 def _of_module(name: str) -> tuple[Any, CodeType]:
-    """As `python -m` finds it: of a package, its `__main__`."""
+    """Return the spec and the code that `python -m` finds: for a package, its `__main__`."""
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
@@ -225,7 +234,7 @@ def _of_module(name: str) -> tuple[Any, CodeType]:
 
 
 def make_eager() -> None:
-    """Undoes `disable_eager_execution`, which scripts of TensorFlow 1 begin with: what is captured is measured eagerly."""
+    """Undo `disable_eager_execution`, with which scripts of TensorFlow 1 begin: the capture is measured eagerly."""
     from tensorflow.python.eager import context
 
     context.default_execution_mode = context.EAGER_MODE
@@ -240,7 +249,7 @@ def _dataset_or_function(taken: Taken) -> Any:
     bound = functools.partial(taken.subject, **taken.arguments)
 
     class IteratorMade(BaseException):
-        """The function has made an iterator: what it makes of its tensors is not wanted. No Exception, so that it is not caught."""
+        """Stop the function after it made an iterator. This is no Exception, so that nobody catches it."""
 
     def leave(why: str) -> NoReturn:
         raise IteratorMade
@@ -260,7 +269,7 @@ def _dataset_or_function(taken: Taken) -> Any:
 
 
 def _seed() -> None:
-    """As an Estimator does before it calls its input function: where ops are deterministic, random ones want a seed."""
+    """Set a seed as an Estimator does before it calls its input function: deterministic random ops need one."""
     import tensorflow as tf
     from tensorflow.python.eager import context
     from tensorflow.python.framework import config
@@ -270,7 +279,7 @@ def _seed() -> None:
 
 
 def _eager(dataset: Any) -> Any:
-    """A dataset that was built in a graph, as one that can be iterated here; its ops keep the lines they were made on."""
+    """Return a dataset of a graph as one that can be iterated here. Its ops keep their source lines."""
     import tensorflow as tf
     from tensorflow.python.data.ops import dataset_ops
     from tensorflow.python.ops import gen_dataset_ops

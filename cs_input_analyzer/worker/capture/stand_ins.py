@@ -1,5 +1,8 @@
-"""What takes the place of a module that is not there: it has every name, takes every call, and does nothing. Where a value is asked
-of it, as a size, a path or a tensor, that is an error which names it, so that nothing is measured with a made up value."""
+"""Replace a missing module by one that has every name, takes every call, and does nothing.
+
+If code needs a value of it, such as a size, a path or a tensor, it raises an error that names it. So nothing is measured with an
+invented value.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,21 @@ _ARITHMETIC = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow
 
 
 class StandInError(Exception):
-    """A value was asked of a stand-in. No TypeError or ValueError: those are caught by who tries one way and then another."""
+    """Report that code needs a value of a stand-in. This is no TypeError or ValueError, which code may catch to try another way."""
 
 
 class _Setup:
-    """Whether user code runs that sets up more than its data; of all threads, as TensorFlow calls functions back from its own."""
+    """Tell whether setup code of the user runs, in any thread: TensorFlow calls functions back from its own."""
 
     is_on = False
 
 
 @contextmanager
 def setting_up() -> Iterator[None]:
-    """Around a script, or the import of a module: it may loop over stand-ins and decide by them, as over hooks for the
-    training. Not so an input function: what they decide there would be the pipeline."""
+    """Allow loops over stand-ins and conditions on them while a script or an import runs.
+
+    Such code may use stand-ins for its training hooks. An input function may not: there they would shape the pipeline.
+    """
     was_on, _Setup.is_on = _Setup.is_on, True
     try:
         yield
@@ -42,7 +47,10 @@ def setting_up() -> Iterator[None]:
 
 
 class _HasEveryAttribute(ABCMeta):
-    """Of classes: `ExecutionStrategy.ANY_NAME`. An ABCMeta, so that a user's class may be abstract and derive from a stand-in."""
+    """Give classes every attribute: `ExecutionStrategy.ANY_NAME`.
+
+    It is an ABCMeta, so that abstract classes may derive from a stand-in.
+    """
 
     def __getattr__(cls, name: str) -> Any:
         if is_dunder(name):
@@ -51,10 +59,10 @@ class _HasEveryAttribute(ABCMeta):
 
 
 class Blank(metaclass=_HasEveryAttribute):
-    """Takes any call and has any attribute; as a decorator it leaves the function as it is, in a loop it is empty."""
+    """Take any call and have any attribute. As a decorator it returns the function; in a loop it is empty."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Keeps nothing of what it is given: a method, as `parse` of hyperparameters, might have changed it."""
+        """Keep no argument: a method, such as `parse` of hyperparameters, might have changed it."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "__signature__" and not _Setup.is_on:
@@ -69,6 +77,7 @@ class Blank(metaclass=_HasEveryAttribute):
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a decorated function or class unchanged; for other calls another stand-in."""
         is_decorator = len(args) == 1 and not kwargs and (inspect.isfunction(args[0]) or inspect.isclass(args[0]))
         return args[0] if is_decorator else self._next("(...)")
 
@@ -111,7 +120,7 @@ class Blank(metaclass=_HasEveryAttribute):
 
 
 def _same(blank: Blank, *_: object) -> Any:
-    """What is computed from a stand-in is one: it may be printed or handed on, and asking for its value is an error."""
+    """Return the stand-in itself for arithmetic. It may be printed or passed on; reading its value is an error."""
     return blank
 
 
@@ -137,7 +146,7 @@ for _name in (*_ARITHMETIC, *(f"r{_name}" for _name in _ARITHMETIC), "neg", "pos
 
 
 class NoResult(Blank):
-    """What a training gives that was not run. Scripts compute with it, compare it and print it before they go on."""
+    """Replace the result of a training that was not run. Scripts compute with it, compare it and print it."""
 
     def _next(self, how: str) -> Any:
         return NoResult()
@@ -155,8 +164,11 @@ class NoResult(Blank):
 
 
 class StandIn(ModuleType):
-    """A module that has every name: a class where it begins with a capital letter, something that does nothing else; those
-    in `known` are more than that. `on_use` is called with the name of the module whenever something of it is used."""
+    """Replace a module by one that has every name.
+
+    A capital letter gives a class, other names give objects that do nothing. Names in `known` have their own values. `on_use` is
+    called with the name of the module at each use.
+    """
 
     def __init__(self, name: str, known: dict[str, Any], on_use: Callable[[str], None]) -> None:
         super().__init__(name)
@@ -174,13 +186,13 @@ class StandIn(ModuleType):
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """`from package import name` asks for a module of that name, where it is missing."""
+        """Allow a call: `from package import name` imports a module of that name if it is missing."""
         self._on_use(self.__name__)
         return _blank(self.__name__)(*args, **kwargs)
 
 
 def made_for(module: str, name: str, known: dict[str, Any]) -> Any:
-    """What stands for a name of a module."""
+    """Return the stand-in for a name of a module."""
     if name in known:
         return known[name]
     if name.endswith("AUTOTUNE"):  # the vendor's constant has the value of TensorFlow's own
@@ -195,7 +207,7 @@ def made_for(module: str, name: str, known: dict[str, Any]) -> Any:
 
 
 def is_dunder(name: str) -> bool:
-    """Names by which Python and libraries ask what an object can do; nothing is to be pretended there."""
+    """Return whether Python or a library asks by this name what an object can do. Stand-ins do not answer that."""
     return name.startswith("__") and name.endswith("__")
 
 
@@ -206,15 +218,15 @@ def _blank(origin: str) -> Blank:
 
 
 def _origin(blank: Blank) -> str:
-    """`spacy.load(...).vocab`: where it comes from, as far as that can be written down."""
+    """Return the origin of a stand-in as text, such as `spacy.load(...).vocab`."""
     made_by = f"{type(blank).__module__}.{type(blank).__qualname__}(...)"
     return str(vars(blank).get(_ORIGIN, made_by))
 
 
 def _refuse(blank: Blank, what: str) -> NoReturn:
     if isinstance(blank, NoResult):
-        raise StandInError(f"what the training gives is used as {what}, and the training was not run")
+        raise StandInError(f"the result of the training is used as {what}, but the training was not run")
     raise StandInError(
-        f"{_origin(blank)} is only a stand-in, because its module is not there, and is used as {what}: "
-        "where the data depend on it, its package must be installed"
+        f"{_origin(blank)} is only a stand-in for a missing module, but is used as {what}: "
+        "install its package if the data depend on it"
     )

@@ -46,16 +46,16 @@ _here = OWN_FILES
 
 
 def here() -> Isolation:
-    """Return what this process's files and processes are."""
+    """Return the isolation of this process."""
     return _here
 
 
 def refusal() -> str:
-    """Return why nothing foreign may run in this process; empty where it may."""
+    """Return why no foreign code may run in this process; empty if it may."""
     if _here.level != "own files" or not _here.why:
         return ""
     return (
-        f"nothing was run: neither private copies of your files nor a read-only view of them can be had here ({_here.why}); "
+        f"nothing was run: neither private copies nor a read-only view of your files is possible here ({_here.why}); "
         "--on-own-files runs the code on your own files: its writes are real"
     )
 
@@ -70,10 +70,10 @@ def is_ours(target: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`LAUNCH PLACE NETWORK PARENT_PID MODULE ARGS…`: call `main` of MODULE with ARGS in the private files of a launch.
+    """Call `main` of MODULE with ARGS in the private files of a launch: `LAUNCH PLACE NETWORK PARENT_PID MODULE ARGS…`.
 
-    PLACE is empty where another worker starts the holder; NETWORK is 0 where there is to be none. MODULE is imported inside: its
-    libraries may start threads, and a process with threads gets no user namespace.
+    PLACE is empty if another worker starts the holder; NETWORK is 0 for no network. MODULE is imported inside: its libraries may
+    start threads, and a process with threads gets no user namespace.
     """
     launch, place, network, parent_pid, module, *rest = arguments
     wanted = Wanted(launch=Path(launch), place=Path(place) if place else None, has_network=network != "0")
@@ -81,10 +81,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run_inside(wanted: Wanted, parent_pid: int, life: Callable[[], object]) -> NoReturn:
-    """Run `life` in the private files of a launch, and end as it does.
+    """Run `life` in the private files of a launch, and end with its status.
 
-    Must be called while the process has one thread. `life` runs in a child where the launch has processes of its own: a process
-    cannot change its own process namespace.
+    Call it while the process has one thread. If the launch has its own processes, `life` runs in a child: a process cannot change
+    its own process namespace.
     """
     global _here
     had = kernel.capabilities()
@@ -112,7 +112,7 @@ def run_inside(wanted: Wanted, parent_pid: int, life: Callable[[], object]) -> N
 
 
 def folder_beside(path: str, folder: Path) -> Path:
-    """Return a private folder on the file system of `path`, whose speed is measured; `folder` where there can be none."""
+    """Return a private folder on the file system of `path`, whose speed is measured. Return `folder` if there can be none."""
     absolute = Path(path).absolute()
     if not _here.launch:
         return private_folder(absolute, folder)
@@ -123,9 +123,9 @@ def folder_beside(path: str, folder: Path) -> Path:
 
 
 def read_as_they_are(paths: Sequence[str]) -> None:
-    """Have the folders of these files read from their own file system: opening a file through a layer takes longer.
+    """Read the folders of these files from their own file system: opening a file through a layer takes longer.
 
-    Such a folder is read-only from then on. It stays behind the layer where the code has written to it.
+    Such a folder is read-only from then on. It stays behind the layer if the code has written to it.
     """
     folders = sorted({os.path.dirname(os.path.abspath(path)) for path in paths if "://" not in path})
     if not _here.launch or not folders:

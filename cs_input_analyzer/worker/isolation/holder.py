@@ -59,13 +59,13 @@ KEPT_CAPABILITIES = sum(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolation:
-    """What this process's files and processes are.
+    """Describe the isolation of a process.
 
     Attributes:
         level: private copies, a read-only view, or the user's own files.
-        why: the reason why no better level can be had; empty at the best.
+        why: the reason why there is no better level; empty at the best.
         has_own_processes: whether processes outside of the launch are out of reach.
-        launch: the folder of the launch whose holder can be asked; empty where there is none.
+        launch: the folder of the launch whose holder can be asked; empty if there is none.
     """
 
     level: UserFiles
@@ -79,11 +79,11 @@ OWN_FILES = Isolation(level="own files")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a launch asks for.
+    """Describe the isolation that a launch asks for.
 
     Attributes:
         launch: a folder that stays real; all workers of a launch name the same.
-        place: a folder on this node for what is written; None where the worker waits for another one to start the holder.
+        place: a folder on this node for written data; None if the worker waits for another one to start the holder.
         has_network: whether the network is the real one.
     """
 
@@ -93,10 +93,10 @@ class Wanted:
 
 
 def join(wanted: Wanted) -> tuple[Isolation, socket.socket]:
-    """Put this process into the private files of its launch; children are also in its process namespace.
+    """Put this process into the private files of its launch. Its children are also in the process namespace.
 
     Returns:
-        What was had, and a connection that must stay open while this process needs it.
+        The isolation, and a connection that must stay open while this process needs it.
     """
     connection = _connected(wanted)
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -117,7 +117,7 @@ def join(wanted: Wanted) -> tuple[Isolation, socket.socket]:
 
 
 def ask(launch: str, **request: Any) -> Any:
-    """Return what the holder of a launch answers to a request."""
+    """Return the answer of a launch's holder to a request."""
     with _socket() as connection:
         connection.connect(_name(Path(launch)))
         connection.send(json.dumps(request).encode())
@@ -150,7 +150,7 @@ def _socket() -> socket.socket:
 
 
 def _start(wanted: Wanted, place: Path) -> None:
-    """Start the holder of a launch; where another worker has done so meanwhile, nothing happens."""
+    """Start the holder of a launch. Do nothing if another worker has done so meanwhile."""
     listener = _socket()
     try:
         listener.bind(_name(wanted.launch))
@@ -171,7 +171,7 @@ def _start(wanted: Wanted, place: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
-    """What a holder tries. `is_users`: in a user namespace; `why`: the reason why it is no better level."""
+    """Describe the level that a holder tries. `is_users`: in a user namespace; `why`: why it is no better level."""
 
     level: UserFiles
     why: str
@@ -180,7 +180,7 @@ class _Given:
 
 
 def _try(listener: socket.socket, wanted: Wanted, place: Path, given: _Given) -> str:
-    """Start a holder of this level; return why it cannot be had, or nothing."""
+    """Start a holder of this level. Return why that failed, or nothing."""
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -204,7 +204,7 @@ def _try(listener: socket.socket, wanted: Wanted, place: Path, given: _Given) ->
 
 
 def _unshare(given: _Given, has_network: bool) -> None:
-    """Make the namespaces; in a user namespace this process is who it was."""
+    """Make the namespaces. In a user namespace this process keeps its user."""
     flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC
     flags |= kernel.CLONE_NEWPID if given.has_own_processes else 0
     flags |= 0 if has_network else kernel.CLONE_NEWNET
@@ -216,7 +216,7 @@ def _unshare(given: _Given, has_network: bool) -> None:
 
 
 class _Holder:
-    """The process that holds the namespaces of a launch."""
+    """Hold the namespaces of a launch, as a process."""
 
     def __init__(self, listener: socket.socket, wanted: Wanted, place: Path, given: _Given) -> None:
         self._listener, self._wanted, self._place, self._given = listener, wanted, place, given
@@ -229,7 +229,7 @@ class _Holder:
         self._working = os.getcwd()
 
     def run(self, writer: int) -> NoReturn:
-        """Build the tree and serve until the last worker has ended. Tells `writer` why where it cannot."""
+        """Build the tree and serve until the last worker has ended. Report a failure to `writer`."""
         status = 1
         try:
             os.setsid()
@@ -249,7 +249,7 @@ class _Holder:
             os._exit(status)
 
     def _let_go(self, writer: int) -> None:
-        """Close what was the worker's: its pipes must end with it."""
+        """Close the descriptors of the worker: its pipes must end with it."""
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(nothing, number)
@@ -286,7 +286,7 @@ class _Holder:
     # --- serving --------------------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Answer workers until each that came has ended."""
+        """Answer workers until all of them have ended."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ)
             while ready := selector.select(None if self._workers else PATIENCE_S):
@@ -303,7 +303,7 @@ class _Holder:
                                 return
 
     def _hear(self, connection: socket.socket) -> bool:
-        """Answer one message; return whether more may come."""
+        """Answer one message. Return whether more may come."""
         try:
             message = connection.recv(MESSAGE_BYTES)
             if not message:
@@ -329,7 +329,7 @@ class _Holder:
         )
 
     def _beside(self, path: Path, folder: Path) -> str:
-        """Make a private folder on the real file system of `path`, and show it inside of the tree, too."""
+        """Create a private folder on the real file system of `path`, and show it inside of the tree too."""
         place = private_folder(path, folder)
         if place == folder:
             return str(folder)
@@ -340,7 +340,7 @@ class _Holder:
         return str(place)
 
     def _read(self, folders: Sequence[str]) -> list[str]:
-        """Show folders of data as they are, read-only; return those that are. Opening a file through a layer takes longer."""
+        """Show folders of data as they are, read-only, and return them. Opening a file through a layer takes longer."""
         for folder in folders:
             is_new = folder not in self._shown and os.path.realpath(folder) == folder
             if is_new and self._tree is not None and self._given.level == "private copies" and self._tree.is_as_it_was(folder):
@@ -365,7 +365,7 @@ class _Holder:
 
 
 def private_folder(path: Path, folder: Path) -> Path:
-    """Return a private folder on the file system of `path`; `folder` where that is the same one, or there can be none."""
+    """Return a private folder on the file system of `path`. Return `folder` if that is the same, or if there can be none."""
     beside = path.parent
     while not beside.is_dir():
         beside = beside.parent
@@ -387,7 +387,7 @@ def private_folder(path: Path, folder: Path) -> Path:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder and what is below it. What is mounted there is left alone, and so is what links name.
+    """Remove a folder and its content. Leave mounts in it and the targets of links alone.
 
     An overlay leaves folders that nobody may read, and user code may make others.
     """

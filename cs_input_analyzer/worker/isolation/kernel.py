@@ -1,4 +1,4 @@
-"""Call what Python does not offer of Linux: namespaces, mounts, capabilities. All raise OSError with the reason."""
+"""Call functions of Linux that Python does not offer: namespaces, mounts, capabilities. All raise OSError with the reason."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ class _Header(ctypes.Structure):
 
 
 def libc() -> ctypes.CDLL:
+    """Return the C library, with `errno` kept."""
     return ctypes.CDLL(None, use_errno=True)
 
 
 def checked(status: int, what: str) -> int:
-    """Return `status`. Raise OSError where it says that a call failed."""
+    """Return `status`. Raise OSError if a call failed."""
     if status < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -56,6 +57,7 @@ def checked(status: int, what: str) -> int:
 
 
 def unshare(flags: int) -> None:
+    """Move this process into new namespaces."""
     checked(libc().unshare(flags), "a namespace")
 
 
@@ -65,7 +67,7 @@ def join(namespace: int) -> None:
 
 
 def die_with(parent_pid: int) -> None:
-    """Have the kernel end this process when its parent dies. `parent_pid` 0: whichever it is now."""
+    """Have the kernel end this process when its parent dies. `parent_pid` 0: the present parent."""
     libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent_pid and os.getppid() not in (
         parent_pid,
@@ -80,7 +82,7 @@ def reap_orphans() -> None:
 
 
 def map_own_user(user: int, group: int) -> None:
-    """In a new user namespace: be who we were."""
+    """Keep the same user and group inside a new user namespace."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         Path("/proc/self", name).write_text(text)
 
@@ -91,6 +93,7 @@ def be_seen() -> None:
 
 
 def is_first_user_namespace() -> bool:
+    """Return whether this process is in the host's own user namespace."""
     return Path("/proc/self/uid_map").read_text().split() == ["0", "0", "4294967295"]
 
 
@@ -114,6 +117,7 @@ def drop_capabilities(kept: int) -> None:
 
 
 def mount(source: str | None, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+    """Mount a file system, or change a mount."""
     given = [os.fsencode(text) if text is not None else None for text in (source, target, kind, data)]
     checked(libc().mount(*given[:3], ctypes.c_ulong(flags), given[3]), f"mount of {kind or source} on {target}")
 
@@ -128,7 +132,7 @@ def make_read_only(target: str) -> None:
 
 
 def open_tree(path: str) -> int:
-    """Return a descriptor of a copy of the mount at `path`, which is nowhere yet. Needs Linux 5.2."""
+    """Return a descriptor of a copy of the mount at `path`, not yet attached. Needs Linux 5.2."""
     flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE
     return checked(
         int(libc().syscall(ctypes.c_long(_SYS_OPEN_TREE), _AT_FDCWD, os.fsencode(path), ctypes.c_uint(flags))), f"a copy of {path}"
@@ -136,14 +140,14 @@ def open_tree(path: str) -> int:
 
 
 def move_mount(tree: int, target: str) -> None:
-    """Put what `open_tree` gave to `target`."""
+    """Attach the mount of `open_tree` to `target`."""
     number = ctypes.c_long(_SYS_MOVE_MOUNT)
     done = libc().syscall(number, tree, b"", _AT_FDCWD, os.fsencode(target), ctypes.c_uint(MOVE_MOUNT_F_EMPTY_PATH))
     checked(int(done), f"mount on {target}")
 
 
 def enter_root(root: str) -> None:
-    """Make the mount `root` the root of this process, and let go of the old one, which lies over it for a moment."""
+    """Make the mount `root` the root of this process, and unmount the old one, which lies over it for a moment."""
     number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise OSError(f"pivot_root is not known on {os.uname().machine}")

@@ -1,7 +1,7 @@
-"""Build the tree of files that a launch sees: private copies of all that can be written, or a view of it that is read-only.
+"""Build the tree of files that a launch sees: private copies of all writable files, or a read-only view.
 
-The list of mounts is read before anything is mounted, so that nothing of ours is in it. A user namespace may not show a folder
-without the mounts below it (mount_namespaces(7)): there such a folder is made anew, entry by entry.
+The list of mounts is read before anything is mounted, so that it holds none of ours. A user namespace may not show a folder without
+the mounts below it (mount_namespaces(7)). Such a folder is built anew, entry by entry.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 class Tree:
-    """The new tree of files, below `place`, a folder that only this launch uses.
+    """Build the new tree of files, below `place`, a folder that only this launch uses.
 
     Args:
-        place: holds the new root and the upper layers. A layer lies in memory, up to a bound, where the kernel does not take one
-            from this place: from a network's file system, or from a folder below the one that it covers.
+        place: holds the new root and the upper layers. A layer lies in memory, up to a bound, if the kernel does not take one from
+            this place: from a network's file system, or from a folder below the one that it covers.
         kept: folders that stay real and writable.
         working: the working directory.
         level: private copies, or read-only.
-        has_own_processes: whether the process is in a process namespace of its own, whose /proc is shown.
+        has_own_processes: whether the process has its own process namespace, whose /proc is shown.
     """
 
     def __init__(self, place: Path, kept: Sequence[str], working: str, level: UserFiles, *, has_own_processes: bool) -> None:
@@ -107,7 +107,7 @@ class Tree:
         self._memory: Path | None = None
 
     def build(self) -> None:
-        """Build the tree. Raise OSError where the working directory cannot be in it as the level wants."""
+        """Build the tree. Raise OSError if the working directory cannot be in it at this level."""
         self._place("/")
         self._kernels_own()
         if self._level == "private copies":
@@ -133,7 +133,7 @@ class Tree:
         return str(made)
 
     def _layers_on_disk(self) -> Path | None:
-        """Return the folder for upper layers; None where its file system cannot hold any: a network's, an overlay."""
+        """Return the folder for upper layers; None if its file system, a network's or an overlay, cannot hold any."""
         layers = self._place_of_layers / "layers"
         for name in ("lower", "upper", "work", "seen"):
             (layers / name).mkdir(parents=True)
@@ -161,7 +161,7 @@ class Tree:
     # --- any path -------------------------------------------------------------------------------------------------------------
 
     def _place(self, path: str) -> None:
-        """Put `path` and all below it into the new tree; it exists there already."""
+        """Put `path` and all below it into the new tree, where it exists already."""
         mount = self._mounts.get(path)
         if path in (PROC, SYS, DEV) or (mount is not None and mount.fstype in KERNELS):
             self._bind(path)
@@ -186,7 +186,7 @@ class Tree:
         return [one for one in below if not any(other != one and is_below(one, other) for other in below)]
 
     def _bind(self, path: str) -> None:
-        """Show `path` as it is, with all that is mounted below."""
+        """Show `path` as it is, with all mounts below."""
         kernel.mount(path, self.root + path, flags=kernel.MS_BIND | kernel.MS_REC)
 
     def _read_only(self, path: str) -> None:
@@ -197,7 +197,7 @@ class Tree:
                     kernel.make_read_only(self.root + other)
 
     def _overlay(self, path: str) -> None:
-        """Show `path` with an upper layer of its own."""
+        """Show `path` with its own upper layer."""
         mount = self._mounts.get(path)
         if mount is not None and "ro" in mount.opts.split(","):
             return self._bind(path)
@@ -219,13 +219,13 @@ class Tree:
         return None
 
     def _hidden_working(self) -> list[str]:
-        """Return the working directory where it lies in a folder of devices or sockets that is no copy."""
+        """Return the working directory if it lies in a folder of devices or sockets that is no copy."""
         is_kernels = any(is_below(self.working, path) for path in (PROC, SYS, DEV))
         is_copied = any(is_below(self.working, path) for path in self._uppers)
         return [self.working] if is_kernels and not is_copied else []
 
     def is_as_it_was(self, path: str) -> bool:
-        """Return whether a real folder is seen through a layer that holds nothing of it: nobody has written there."""
+        """Return whether a real folder is seen through a layer without changes: nobody has written there."""
         above = max((folder for folder in self._uppers if is_below(path, folder)), key=len, default=None)
         if above is None or any(is_below(other, path) for other in (self.working, *self._kept)):
             return False
@@ -256,16 +256,16 @@ class Tree:
         return None
 
     def _is_users(self, path: str) -> bool:
-        """Return whether the user may expect to replace what lies in this folder."""
+        """Return whether the user may expect to replace the entries of this folder."""
         return self._level == "private copies" and os.access(path, os.W_OK) and path != "/"
 
     def _is_plain(self, path: str) -> bool:
-        """Return whether a folder may be copied: nothing is mounted in it, and no place of ours, or where the user is, is there."""
+        """Return whether a folder may be copied: it holds no mount, no place of ours, and not the working directory."""
         ours = (self.working, str(self._place_of_layers), *self._kept, *self._mounts)
         return not any(is_below(other, path) for other in ours)
 
     def _entry(self, entry: os.DirEntry[str], left_bytes: int) -> int:
-        """Put one entry of a folder there; return the bytes that were copied for it."""
+        """Put one entry of a folder into the tree. Return the bytes that were copied."""
         made = self.root + entry.path
         if entry.is_symlink():
             os.symlink(os.readlink(entry.path), made)
@@ -291,7 +291,7 @@ class Tree:
     # --- the kernel's folders -------------------------------------------------------------------------------------------------
 
     def _kernels_own(self) -> None:
-        """Show the processes of the launch alone, and hide the switches by which root changes the kernel for all."""
+        """Show only the processes of the launch, and hide the switches by which root changes the kernel for all."""
         if self._has_own_processes:
             kernel.mount("proc", self.root + PROC, "proc")
             for path in self._next_below(PROC):  # what a container shows of itself, as the memory that it may use
@@ -312,7 +312,7 @@ def _quoted(path: str) -> str:
 
 
 def _listened_sockets() -> list[str]:
-    """Return the sockets outside /run on which somebody listens, and to which this user may connect: a database, another munge."""
+    """Return the sockets outside /run that somebody listens on and this user may connect to: a database, another munge."""
     found = []
     with suppress(OSError):
         for line in Path(LISTENED_SOCKETS).read_text(errors="surrogateescape").splitlines()[1:]:
@@ -330,7 +330,7 @@ def _is_open_socket(path: str) -> bool:
 
 
 def _small_bytes(path: str, limit_bytes: int) -> int | None:
-    """Return the size of all files below a folder; None where they are more than `limit_bytes`, many, or not to be read."""
+    """Return the size of all files below a folder; None if they are more than `limit_bytes`, many, or unreadable."""
     total, count = 0, 0
     try:
         for place, _, names in os.walk(path, onerror=_raised):
@@ -365,9 +365,9 @@ def _of_others(*paths: str) -> list[str]:
 
 
 def _fill_with_folders_of_others(path: str, upper: Path) -> set[str]:
-    """Make the folders of others below `path` in the upper layer, for the same reason; return them.
+    """Make the folders of others below `path` in the upper layer, for the same reason. Return them.
 
-    A user's own folder is often below one of others, as /scratch/users/me is.
+    A user's own folder is often below a folder of others, such as /scratch/users/me.
     """
     made = set[str]()
     deadline_s = time.monotonic() + FOLDERS_S
