@@ -469,4 +469,4 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
     assert "the storage by itself" in probing.seconds.budget().not_measured
     rate = probing.results.measurements[0].samples_per_s
     known = f"{format_rate(rate.estimate)} measured in 1x1x1, 82 % of the CPU in map (input_fn.py:23)"
-        assert told[-1] == f"{known}; reading the files without TensorFlow"
+    assert told[-1] == f"{known}; reading the files without TensorFlow"

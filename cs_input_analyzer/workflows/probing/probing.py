@@ -236,7 +236,7 @@ class Probing:
         began_s, fixes_s = self._launcher.now_s(), self.seconds.left_for_fixes_s
         if fixes_s < LEAST_FIXES_S:
             return None
-        self._report(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}; Ctrl-C ends that and reports")
+        self._report(f"Ctrl-C reports now; trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
         launched = self._launcher.run(
             self._launcher.start(layout),
             self._work(
@@ -370,7 +370,8 @@ class Probing:
         unit = "elements/s" if samples is not None and samples.is_unknown else "samples/s"
         profile = launched.profile or self.results.profile_of(None)
         costliest = costliest_in_short(profile) if profile is not None else ""
-        self.found = ", ".join(filter(None, (f"{format_rate(rate.estimate, unit)} measured in {launched.measurement.layout}", costliest)))
+        measured = f"{format_rate(rate.estimate, unit)} measured in {launched.measurement.layout}"
+        self.found = ", ".join(filter(None, (measured, costliest)))
 
     def _report(self, what: str) -> None:
         """Tell what runs now, after what is known by then."""
