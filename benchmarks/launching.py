@@ -15,6 +15,7 @@ import yaml
 from benchmarks import slowfs
 from benchmarks.known_truth.suite import CASES, files_of
 from cs_input_analyzer.engines import Launcher, LaunchResult, LocalLauncher, WorkPlan
+from cs_input_analyzer.engines.launch import OnSampled
 from cs_input_analyzer.engines.local import LocalWorkers
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.records import CacheChoice, Layout
@@ -78,14 +79,14 @@ class QuotaLauncher(LocalLauncher):
     def __init__(self, cpu_budget: int) -> None:
         super().__init__(cpu_budget, kind=WorkerKind(isolates=False))
 
-    def run(self, handle: Any, plan: WorkPlan) -> LaunchResult:
+    def run(self, handle: Any, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:
         """Run the launch with its quotas set."""
         assert isinstance(handle, LocalWorkers)
         handle.wait(("imported", "failed"), plan.deadline_s)
         with contextlib.ExitStack() as groups:
             for number, process in enumerate(handle.processes):
                 groups.enter_context(_quota(f"csia_quota_{os.getpid()}_{number}", process._process.pid, self.cpus_per_worker))
-            return super().run(handle, plan)
+            return super().run(handle, plan, on_sampled)
 
 
 @contextlib.contextmanager

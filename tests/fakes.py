@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
+from cs_input_analyzer.engines.launch import OnSampled
 from cs_input_analyzer.records import Candidate, Layout, PipelineGraph
 from cs_input_analyzer.trial.fixes import Outcome, Outcomes
 from tests.builders import make_graph, make_measurement, make_profile
@@ -53,7 +54,7 @@ class FakeLauncher:
     def start(self, layout: Layout) -> FakeLaunchHandle:
         return FakeLaunchHandle(layout)
 
-    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:  # type: ignore[override]
         self.on_run(len(self.ran))
         self.ran.append((str(handle.layout), plan))
         self.clock_s += self.import_s + plan.max_window_s

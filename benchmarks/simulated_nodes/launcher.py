@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.simulated_nodes.rates import Rates, WorkerRate
 from benchmarks.simulated_nodes.truth import Truth
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
+from cs_input_analyzer.engines.launch import OnSampled
 from cs_input_analyzer.records import (
     Component,
     Estimate,
@@ -61,7 +62,7 @@ class SimulatedLauncher:
     def start(self, layout: Layout) -> Handle:
         return Handle(layout)
 
-    def run(self, handle: Handle, plan: WorkPlan) -> LaunchResult:
+    def run(self, handle: Handle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:
         layout = handle.layout
         window_s = min(plan.max_window_s, max(plan.min_window_s, 2.5))
         starting_s = self.starting_s(layout.tasks) + BUILD_S

@@ -6,7 +6,7 @@ Engines differ only in their transport.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,8 @@ from cs_input_analyzer.worker.journal import Order, WorkPlan
 from cs_input_analyzer.worker.summary import Killed
 
 SHORTEST_WINDOW_S = 0.3
+# Is given what a launch has measured, while its first worker still does what comes after the window.
+OnSampled = Callable[[LaunchResult], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +76,12 @@ class Launcher(Protocol):
     def start(self, layout: Layout) -> LaunchHandle:
         """Start the workers of one launch. Return at once."""
 
-    def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
-        """Send the order, wait for all workers, and collect. Raise LaunchError if the engine itself fails."""
+    def run(self, handle: LaunchHandle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:
+        """Send the order, wait for all workers, and collect. Raise LaunchError if the engine itself fails.
+
+        Args:
+            on_sampled: is called before the end if the first worker has more to do than sampling, and the engine can tell by then.
+        """
 
     def close(self) -> None:
         """End all workers and remove all files."""
@@ -107,16 +113,30 @@ class Transport(LaunchHandle, Protocol):
     def collect(self, plan: WorkPlan, *, is_interrupted: bool) -> Collected:
         """Wait for the end of all workers and return their results. Raise LaunchError if the engine lost all of them."""
 
+    def so_far(self, plan: WorkPlan) -> Collected | None:
+        """Return what the workers have measured while they run; None if that is not known before they end."""
+
     def close(self) -> None:
         """End the remaining processes of the launch, and remove its files."""
 
 
-def run(workers: Transport, started: Sequence[Transport], plan: WorkPlan, start_timeout_s: float) -> LaunchResult:
+def run(
+    workers: Transport,
+    started: Sequence[Transport],
+    plan: WorkPlan,
+    start_timeout_s: float,
+    on_sampled: OnSampled | None = None,
+) -> LaunchResult:
     """Take the workers of a launch through all stages. `started`: all launches that the engine has started."""
     is_interrupted, starting_s = False, 0.0
     try:
         starting_s = build(workers, started, plan, start_timeout_s)
         sample(workers, plan, plan.deadline_s + starting_s)
+        if plan.has_more:
+            seen = None if on_sampled is None else workers.so_far(plan)
+            if on_sampled is not None and seen is not None:
+                on_sampled(launch_result(workers.layout, plan, seen, starting_s=starting_s, is_interrupted=False))
+            workers.wait(("over", "failed"), plan.deadline_s + starting_s, is_first_only=True)
     except KeyboardInterrupt:
         is_interrupted = True
         workers.end("interrupt")
@@ -150,5 +170,3 @@ def sample(workers: Transport, plan: WorkPlan, deadline_s: float) -> None:
     left_s = deadline_s - time.monotonic() - workers.leaving_s
     workers.go(max(SHORTEST_WINDOW_S, min(plan.max_window_s, left_s)))
     workers.wait(("done", "failed"), deadline_s)
-    if plan.has_more:
-        workers.wait(("over", "failed"), deadline_s, is_first_only=True)

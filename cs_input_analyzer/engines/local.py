@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cs_input_analyzer.engines import launch
 from cs_input_analyzer.engines.collecting import Collected, LaunchResult, results_of, storage_advice, temporary_scratch
-from cs_input_analyzer.engines.launch import LaunchHandle, LaunchOrder
+from cs_input_analyzer.engines.launch import LaunchHandle, LaunchOrder, OnSampled
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
@@ -18,7 +18,7 @@ from cs_input_analyzer.host.counters import ProcessTree
 from cs_input_analyzer.host.machine import cpu_sets, memory_here
 from cs_input_analyzer.records import START_TIMEOUT_S, Layout
 from cs_input_analyzer.worker.journal import WorkPlan, read_journal
-from cs_input_analyzer.worker.summary import Killed
+from cs_input_analyzer.worker.summary import Ending, Killed
 
 # Seconds until a worker is up: it imports TensorFlow itself, or is forked from a process that has imported it.
 FRESH_IMPORT_S = 4.0
@@ -68,7 +68,13 @@ class LocalWorkers:
         """Wait until each worker has ended, and read its journal."""
         for process in self.processes:
             process.leave()
-        endings = [process.finish() for process in self.processes]
+        return self._collected(plan, [process.finish() for process in self.processes])
+
+    def so_far(self, plan: WorkPlan) -> Collected:
+        """Read the journals of the running workers."""
+        return self._collected(plan, [Ending(returncode=None, killed_for=None, output_tail="") for _ in self.processes])
+
+    def _collected(self, plan: WorkPlan, endings: Sequence[Ending]) -> Collected:
         journals = [read_journal(process.folder) for process in self.processes]
         workers = results_of(plan, journals, endings, [socket.gethostname()] * len(endings))
         return Collected(workers=workers, first=journals[0], ending=endings[0])
@@ -147,10 +153,10 @@ class LocalLauncher:
             return FRESH_IMPORT_S * max(1.0, workers / self._cpu_budget)
         return (0.0 if self._starter.forks else FRESH_IMPORT_S) + FORK_S * workers
 
-    def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
+    def run(self, handle: LaunchHandle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:
         """Run one launch while the others wait."""
         assert isinstance(handle, LocalWorkers)
-        return launch.run(handle, self._started, plan, self._start_timeout_s)
+        return launch.run(handle, self._started, plan, self._start_timeout_s, on_sampled)
 
     def close(self) -> None:
         """End the workers of all launches first, then remove their files."""

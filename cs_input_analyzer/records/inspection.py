@@ -74,6 +74,7 @@ class StepSpan:
 
     @property
     def steps_per_s(self) -> float | None:
+        """Return the rate of these steps; None if they took no time."""
         return self.steps / self.duration_s if self.duration_s > 0 else None
 
 

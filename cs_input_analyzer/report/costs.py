@@ -141,6 +141,23 @@ def costliest_op(profile: Profile) -> OpCost | None:
     return None if costliest is None or (costliest.share_ratio or 0.0) < hidden else costliest
 
 
+def costliest_in_short(profile: Profile) -> str:
+    """Return the share of the CPU of the costliest op, its name and its line; of all ops that could not be told apart, if they have
+    more. Empty if neither is known.
+
+    It fits a line of progress: of each file there is its name alone.
+    """
+    costliest = costliest_op(profile)
+    rows = [costliest] if costliest is not None else [row for row in profile.ops if row.merged_into == UNATTRIBUTED]
+    held_by = costliest.name if costliest is not None else UNATTRIBUTED
+    share = next((row.share_ratio for row in profile.ops if row.name == held_by), None)
+    if not rows or share is None:
+        return ""
+    places = _lines_of([row.source.rpartition("/")[2] for row in rows if row.source])
+    names = several([one_line(row.name) for row in rows])
+    return f"{format_ratio(share)} of the CPU in {names}{f' ({places})' if places else ''}"
+
+
 def costliest_sentence(profile: Profile) -> str:
     """Say where most of the CPU goes: one op, or the ops that could not be told apart, each with its line."""
     costliest = costliest_op(profile)

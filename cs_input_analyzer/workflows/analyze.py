@@ -27,6 +27,7 @@ from cs_input_analyzer.records import (
     Case,
     Edit,
     Estimate,
+    Finding,
     Fixes,
     LaunchPlan,
     Layout,
@@ -70,18 +71,34 @@ def analyze(request: Request, launcher: Launcher, progress: Progress) -> Analysi
     plan = _plan(request, probing)
     sifted = findings_of(request, probing.results, plan)
     if is_interrupted:
-        tried = prove.untried(sifted.findings, f"{UNTRIED}: {prove.INTERRUPTED}")
+        tried = _interrupted(sifted.findings)
     else:
-        tried = prove.prove_fixes(
-            sifted.findings,
-            probing,
-            plan,
-            replan=lambda fixes: _plan(request, probing, fixes),
-            most_gain=lambda edits, cpus: _most_gain(request, probing.results, plan, edits, cpus),
-            wants_patch=request.is_tuning,
-        )
+        if plan is not None:
+            probing.found = _in_short(plan, verdict_of(request, probing.results, plan).verdict)
+        try:
+            tried = prove.prove_fixes(
+                sifted.findings,
+                probing,
+                plan,
+                replan=lambda fixes: _plan(request, probing, fixes),
+                most_gain=lambda edits, cpus: _most_gain(request, probing.results, plan, edits, cpus),
+                wants_patch=request.is_tuning,
+            )
+        except KeyboardInterrupt:  # before or after the launch, which keeps what it found
+            tried = _interrupted(sifted.findings)
     plan = with_utilization(request, probing.results, tried.plan or plan)
     return _assemble(request, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
+
+
+def _interrupted(findings: Sequence[Finding]) -> prove.Tried:
+    """Return the findings with the word that no fix was tried."""
+    return replace(prove.untried(findings, f"{UNTRIED}: {prove.INTERRUPTED}"), is_interrupted=True)
+
+
+def _in_short(plan: LaunchPlan, verdict: VerdictName) -> str:
+    """Return the plan and the verdict for a line of progress."""
+    judged = "" if verdict == "unknown" else f", {verdict.replace('_', '-')}"
+    return f"plan: {counted(plan.nodes, 'node')}, {plan.layout}{judged}"
 
 
 def _measure(request: Request, probing: Probing) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import psutil
 import pytest
 
-from cs_input_analyzer.engines import LocalLauncher
+from cs_input_analyzer.engines import LaunchResult, LocalLauncher
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Candidate, Edit, Layout, SourceChange
 from cs_input_analyzer.tfdata.load import write_pickled
 from tests.builders import make_work_plan
-from tests.engines.launching import check_places, launched
+from tests.engines.launching import check_places, launched, plan_for
 from tests.functional.running import sleeps_left
 from tests.waiting import comes, is_running
 
@@ -180,6 +180,19 @@ def test_a_crash_names_the_fix_that_ran_and_keeps_what_was_told(launcher: LocalL
     assert found.measurement.samples_per_s is not None  # and what was sampled before is kept
     assert found.outcomes.ended.startswith("killed by signal 6 (SIGABRT)")
     assert not found.outcomes.was_late
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_more", [True, False])
+def test_what_was_sampled_is_told_before_parts_run_alone(launcher: LocalLauncher, has_more: bool) -> None:
+    told: list[LaunchResult] = []
+    plan = plan_for("endless", launcher, want_source=has_more)
+    found = launcher.run(launcher.start(Layout.parse("1x1x1")), plan, told.append)
+    assert len(told) == has_more
+    for early in told:
+        assert early.failure is None
+        assert early.measurement.samples_per_s == found.measurement.samples_per_s
+        assert early.profile is not None
 
 
 DRAWN = """

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cs_input_analyzer.engines import LaunchResult, WorkerFailure, WorkPlan
+from cs_input_analyzer.engines.launch import OnSampled
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.model import buffers, capacity
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, SamplesPerElement, Tool
@@ -78,7 +79,7 @@ def unhurried() -> tuple[FakeLauncher, Analysis]:
 class UsedUp(FakeLauncher):
     """Its workers see an end of data that claim to have none."""
 
-    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:  # type: ignore[override]
         found = FakeLauncher.run(self, handle, plan)
         state = make_steady_state(epochs=2, pass_elements=12, stopped_by="data_end")
         workers = tuple(replace(worker, steady_state=state) for worker in found.measurement.workers)
@@ -172,7 +173,7 @@ class Noting(FakeLauncher):
         self.noted.append(("starts", layout.nodes))
         return FakeLauncher.start(self, layout)
 
-    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:  # type: ignore[override]
         self.noted.append(("runs", handle.layout.nodes))
         return FakeLauncher.run(self, handle, plan)
 
@@ -467,4 +468,5 @@ def test_without_time_to_read_the_files_it_is_told_where_they_are_and_what_the_r
     assert probing.results.storage.source_samples_per_s == make_estimate(21_000.0)
     assert "the storage by itself" in probing.seconds.budget().not_measured
     rate = probing.results.measurements[0].samples_per_s
-    assert told[-1] == f"reading the files without TensorFlow (1x1x1 gave {format_rate(rate.estimate)} as measured)"
+    known = f"{format_rate(rate.estimate)} measured in 1x1x1, 82 % of the CPU in map (input_fn.py:23)"
+    assert told[-1] == f"{known}; reading the files without TensorFlow"

@@ -362,3 +362,27 @@ def test_time_that_was_kept_is_there_however_long_all_else_would_go_on(max_secon
     ((_, work),) = works(launcher)
     assert work.fixes_s >= LEAST_FIXES_S
     assert launcher.clock_s <= max_seconds
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_the_plan_is_told_before_fixes_are_tried_and_ctrl_c_keeps_it(stops: bool) -> None:
+    told: list[str] = []
+
+    def progress(what: str, ratio: float) -> None:
+        told.append(what)
+        if stops and "trying" in what:
+            raise KeyboardInterrupt
+
+    found = analysis.analyze(job(demand=500, max_seconds=300), launcher_of(all_gain), progress)  # type: ignore[arg-type]
+    plan = found.recommendation
+    assert [what for what in told if what.startswith("plan: ")] == told[-1:]
+    assert f"{plan.layout}, accelerator-bound; Ctrl-C reports now; trying " in told[-1]
+    assert (found.interrupted, found.verdict) == (stops, "accelerator_bound")
+    assert any(finding.measured_gain for finding in found.findings) != stops
+
+
+def test_no_plan_is_told_where_no_fix_is_tried() -> None:
+    told: list[str] = []
+    wanted = job(demand=500, max_seconds=300, measure_fixes=False)
+    analysis.analyze(wanted, launcher_of(), lambda what, ratio: told.append(what))  # type: ignore[arg-type]
+    assert not any(what.startswith("plan: ") for what in told)

@@ -13,6 +13,7 @@ import pytest
 from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
+from cs_input_analyzer.engines.launch import OnSampled
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
 from cs_input_analyzer.records import Analysis, Comparison, Layout, Tool
 from cs_input_analyzer.report import render
@@ -44,7 +45,7 @@ class Drifting(FakeLauncher):
     drift: float = 0.0
     spread: float = 0.02
 
-    def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+    def run(self, handle: FakeLaunchHandle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:  # type: ignore[override]
         self.drift += self.draw.normal(0, 0.02)
         level = 1000 * self.speeds.get(plan.target, 1.0) * float(np.exp(self.drift + self.draw.normal(0, self.spread)))
         self.rate = lambda *_: level * handle.layout.cpus_per_task
@@ -124,7 +125,7 @@ def test_what_there_is_at_ctrl_c_is_kept_and_marked() -> None:
 
 def test_a_side_without_a_rate_is_no_comparison() -> None:
     class Broken(Drifting):
-        def run(self, handle: FakeLaunchHandle, plan: WorkPlan) -> LaunchResult:  # type: ignore[override]
+        def run(self, handle: FakeLaunchHandle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:  # type: ignore[override]
             found = super().run(handle, plan)
             is_lost = plan.target == "data.py:new"
             return replace(found, measurement=make_measurement(handle.layout, (None,))) if is_lost else found

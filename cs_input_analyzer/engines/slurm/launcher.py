@@ -14,7 +14,7 @@ from pathlib import Path
 from cs_input_analyzer.engines import launch
 from cs_input_analyzer.engines.bootstrap import command
 from cs_input_analyzer.engines.collecting import Collected, LaunchResult
-from cs_input_analyzer.engines.launch import LaunchHandle, LaunchOrder
+from cs_input_analyzer.engines.launch import LaunchHandle, LaunchOrder, OnSampled
 from cs_input_analyzer.engines.scratch import remove
 from cs_input_analyzer.engines.slurm import jobs
 from cs_input_analyzer.engines.slurm.agent import LOOK, WORK, Settings
@@ -95,6 +95,9 @@ class SlurmWorkers:
             why = step.tasks[0].lost
             raise LaunchError(f"a launch of {self.layout} did not come up on Slurm job {self._job_id}: {why}")
         return replace(collect(self._folder, step.tasks, plan), notes=self._notes)
+
+    def so_far(self, plan: WorkPlan) -> None:
+        """Return None: nodes hand over what was measured when their workers have ended."""
 
     def close(self) -> None:
         """End the step. If a worker was lost, cancel the step by name too: Slurm may keep a step with a dead node."""
@@ -201,10 +204,10 @@ class SlurmLauncher:
         words = srun_words(self.job_id, nodes, cpus, os.getcwd(), command(AGENT, *arguments))
         return JobStep(words, workers)
 
-    def run(self, handle: LaunchHandle, plan: WorkPlan) -> LaunchResult:
+    def run(self, handle: LaunchHandle, plan: WorkPlan, on_sampled: OnSampled | None = None) -> LaunchResult:
         """Run one launch while the others wait."""
         assert isinstance(handle, SlurmWorkers)
-        return launch.run(handle, self._started, plan, self._start_timeout_s)
+        return launch.run(handle, self._started, plan, self._start_timeout_s, on_sampled)
 
     def close(self) -> None:
         """End all steps, give the nodes back, and remove the shared folder."""

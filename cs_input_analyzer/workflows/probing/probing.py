@@ -12,6 +12,7 @@ from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, Work
 from cs_input_analyzer.host.storage import STREAMS, probe_storage
 from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Candidate, Cluster, Host, LaunchPlan, Layout, Options, Storage
+from cs_input_analyzer.report.costs import costliest_in_short
 from cs_input_analyzer.request.checks import sources_of
 from cs_input_analyzer.units import format_rate
 from cs_input_analyzer.worker.capture import is_script
@@ -42,6 +43,7 @@ class Probing:
     Attributes:
         results: what they gave.
         seconds: the time they have.
+        found: what is known so far, in few words; every line of progress begins with it.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Probing:
     ) -> None:
         self.results = Results(options, host)
         self.seconds = Seconds(options, launcher, is_tuning=is_tuning)
+        self.found = ""
         self.no_plan: str | None = None  # why the last plan was none
         self._target = target
         self._pickled = pickled
@@ -237,7 +240,7 @@ class Probing:
         began_s, fixes_s = self._launcher.now_s(), self.seconds.left_for_fixes_s
         if fixes_s < LEAST_FIXES_S:
             return None
-        self._report(f"trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
+        self._report(f"Ctrl-C reports now; trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
         launched = self._launcher.run(
             self._launcher.start(layout),
             self._work(
@@ -322,6 +325,7 @@ class Probing:
                     self.seconds.deadline_s if is_first else self.seconds.probes_deadline_s, began_s + self.seconds.least_s
                 ),
             ),
+            self._sampled if is_first else None,
         )
         self.seconds.probes_s += self._launcher.now_s() - began_s
         if is_first:
@@ -329,6 +333,7 @@ class Probing:
             self.seconds.probes_s -= launched.starting_s
         self.seconds.transient_s += launched.transient_s
         self.results.keep(launched)
+        self._learn(launched)
         if launched.failure is not None and not launched.is_interrupted and not self.results.has_rate:
             raise failure_of(launched.failure, self._options, is_script=is_script(self._target))
         if launched.is_interrupted:
@@ -355,12 +360,25 @@ class Probing:
             **of_this_launch,
         )
 
+    def _sampled(self, launched: LaunchResult) -> None:
+        """Tell what the first launch has measured, while its worker looks at parts of the pipeline."""
+        self._learn(launched)
+        if self.found:
+            self._report("looking closer")
+
+    def _learn(self, launched: LaunchResult) -> None:
+        """Note what a launch has measured: its rate, and the costliest op of the last worker that was profiled."""
+        rate = launched.measurement.samples_per_s
+        if rate is None:
+            return
+        pipeline = launched.pipeline or self.results.pipeline
+        samples = pipeline.samples_per_element if pipeline is not None else None
+        unit = "elements/s" if samples is not None and samples.is_unknown else "samples/s"
+        profile = launched.profile or self.results.profile_of(None)
+        costliest = costliest_in_short(profile) if profile is not None else ""
+        measured = f"{format_rate(rate.estimate, unit)} measured in {launched.measurement.layout}"
+        self.found = ", ".join(filter(None, (measured, costliest)))
+
     def _report(self, what: str) -> None:
-        """Report the running launch, and the last measured rate."""
-        found = self.results
-        last = next((one for one in reversed(found.measurements) if one.samples_per_s is not None), None)
-        if last is not None and last.samples_per_s is not None:
-            samples = found.pipeline.samples_per_element if found.pipeline is not None else None
-            unit = "elements/s" if samples is not None and samples.is_unknown else "samples/s"
-            what = f"{what} ({last.layout} gave {format_rate(last.samples_per_s.estimate, unit)} as measured)"
-        self._progress(what, self.seconds.spent_ratio)
+        """Tell what runs now, after what is known by then."""
+        self._progress(f"{self.found}; {what}" if self.found else what, self.seconds.spent_ratio)
