@@ -26,27 +26,27 @@ from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.sampling import SamplingLoop, bytes_of
 from cs_input_analyzer.worker.steady_clock import now_s
 
-# The loop takes so many elements at a time, so that its own cost does not count. They stay in memory.
+# The loop takes this many elements at a time, so that its own cost does not count. They stay in memory.
 TAKEN, TAKEN_BYTES = 64, 64 << 20
 
-# The readers run alone for so long.
+# The readers run alone for this time.
 SOURCE_S = 1.0
 
-# Elements before an `ignore_errors` that are looked at, for at most so long.
+# The most elements before an `ignore_errors` that are read, and the longest time for it.
 IGNORED_LOOK, IGNORED_S, IGNORED_PATIENCE_S = 10_000, 1.0, 1.0
 
-# Nothing is looked at where snapshots left less of the CPU than this, and saw all heavy ops.
+# No part runs if snapshots left less of the CPU than this, and saw all heavy ops.
 LEAST_RATIO = 0.1
-# Parts at most; of more ops those that may hold most of it.
+# The most parts. Of more ops those are chosen that may hold most of the CPU.
 MOST_PARTS = 8
-# Each part runs so many times, with a fresh iterator. The least of its costs counts: other work on the host only adds to them.
+# Each part runs this many times, with a fresh iterator. The least of its costs counts: other work on the host only adds to them.
 TURNS = 2
-# The part of a turn that fills buffers, where the data do not end in it.
+# The part of a turn that fills buffers, if the data do not end in it.
 WARM_RATIO = 0.3
 # Whole passes count where they end in a turn. Where the first element takes more of a turn than this, elements come in bursts: then
 # only whole passes count.
 BURST_RATIO = 0.5
-# The loop takes so many times in a turn at least: elements that run ahead at its end, or are left over, must not count much.
+# The least number of loop steps in a turn: elements that run ahead at its end, or are left over, must not count much.
 LEAST_TIMES = 20
 # A part that hangs, or whose pass takes longer, is left behind this long after the time is up.
 LOOK_PATIENCE_S = 3.0

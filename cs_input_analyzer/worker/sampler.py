@@ -21,7 +21,7 @@ from cs_input_analyzer.worker.sampling import SamplingLoop, harness_us_per_batch
 from cs_input_analyzer.worker.side_thread import SideThread
 from cs_input_analyzer.worker.steady_clock import now_s
 
-# A window in which fewer came, as each takes so long, goes on until they are there: with one there is no gap, and no rate. The
+# A window with fewer slow batches is extended until they are there: with one batch there is no batch gap, and no rate. The
 # parent ends a worker at its deadline all the same.
 FEWEST_BATCHES = 3
 

@@ -35,11 +35,11 @@ from cs_input_analyzer.worker.journal import Journal
 from cs_input_analyzer.worker.noise import epoch_gap_s, moved_parameters, noise_between
 from cs_input_analyzer.worker.parts import marginal_costs
 
-# Gaps between batches that are kept of a worker: enough to see how they scatter.
+# Batch gaps that are kept of a worker: enough to see how they scatter.
 TRACE = 512
-# With fewer in the window that the workers of a launch share there is no rate.
+# With fewer stamps in the common window of a launch there is no rate.
 FEWEST_STAMPS = 3
-# Fewer batches of a filled cache are less certain than those before.
+# Fewer batches after a cache was filled are less certain than those before.
 LEAST_STAMPS = 10
 # The stage of a worker that has written nothing yet.
 IMPORTING = "importing TensorFlow"
@@ -117,7 +117,7 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
     return "lost", f"exited with status {ending.returncode} while {stage}"
 
 
-# What a worker does from these events on; the others, such as what AUTOTUNE changed, come in the midst of something.
+# The work of a worker after these events. Other events, such as changes by AUTOTUNE, do not end a stage.
 STAGES = dict.fromkeys(("sampling", "chunk", "epoch"), "sampling") | {
     "memory": "finishing",
     "go": "waiting to sample",
