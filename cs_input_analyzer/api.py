@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cs_input_analyzer import records, report
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError, typed
 from cs_input_analyzer.gone import gone_message
-from cs_input_analyzer.masking import masked_command
 from cs_input_analyzer.records import Cluster, Options
 from cs_input_analyzer.request.again import VALIDATE_SECONDS
 from cs_input_analyzer.request.demand import resolved
@@ -104,12 +103,8 @@ class Analysis(_Shown, records.Analysis):
         """
         return _public(replan.plan(self, command="Analysis.plan(…)", cluster=cluster, **choices))
 
-    def __repr__(self) -> str:
-        plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
-        return f"<Analysis of {masked_command(self.pipeline.target)[0]}, {self.created_at}: {self.verdict}, {plan}>"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison(_Shown, records.Comparison):
     """Two runs beside each other, as `compare` gives them. `print` shows the report of the console."""
 

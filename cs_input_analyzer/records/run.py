@@ -22,6 +22,7 @@ from cs_input_analyzer.records.measured import (
 from cs_input_analyzer.records.model import CapacityModel
 from cs_input_analyzer.records.pipeline import PipelineGraph
 from cs_input_analyzer.records.plan import LaunchPlan
+from cs_input_analyzer.units import format_estimate, in_a_line
 from wafer_model import Consumption, Estimate
 
 SCHEMA_VERSION = 1
@@ -200,7 +201,7 @@ class Parent:
     command: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Analysis:
     """One run: all that was asked, measured, predicted and advised. Every report is a rendering of this record.
 
@@ -248,6 +249,11 @@ class Analysis:
     capture: Capture | None = None
     parent: Parent | None = None
     functions: tuple[FunctionUse, ...] = ()
+
+    def __repr__(self) -> str:
+        plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
+        rate = "" if self.supply is None else f", supply {format_estimate(self.supply)}"
+        return in_a_line(f"Analysis {self.verdict}, {plan}{rate}, {self.created_at}")
 
     @property
     def is_planned_as_measured(self) -> bool:

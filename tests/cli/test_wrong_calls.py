@@ -252,9 +252,3 @@ def test_right_calls_get_past_the_checks(monkeypatch: pytest.MonkeyPatch) -> Non
     analyze(target=functools.partial(input_fn), step_time="160ms", batch_size=numpy.int64(1024), shared_dir=None, headroom_ratio=0)
     assert (seen[-1].options.step_time_s, seen[-1].options.batch_size) == (pytest.approx(0.16), 1024)
     assert type(seen[-1].options.batch_size) is int
-
-
-def test_a_run_is_shown_in_one_line() -> None:
-    shown = repr(run())
-    assert len(shown) < 200
-    assert shown.startswith("<Analysis of ")
