@@ -39,7 +39,7 @@ Public = TypeVar("Public")
 
 
 class _Shown:
-    """How a record is shown: `print` gives the report of the console, a notebook the card, or Markdown where it shows no HTML."""
+    """How a record is shown: `print` gives the report of the console, a notebook the answer card."""
 
     __slots__ = ()
 
@@ -47,8 +47,8 @@ class _Shown:
         """Writes the self-contained page."""
         report.write_report(path, report.render(self, "html"), "html")
 
-    def _repr_markdown_(self: Any) -> str:
-        return report.render(self, "md")
+    def _repr_html_(self: Any) -> str:
+        return report.card(self)
 
     def __str__(self: Any) -> str:
         return report.render(self, "console")

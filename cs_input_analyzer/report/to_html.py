@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-PAGE = "report.html.j2"
+PAGE, CARD = "report.html.j2", "card.html.j2"
 # What draws the pictures, in the order in which one needs the other.
 LIBRARY = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 _WORD = re.compile(r"\S+")
@@ -75,6 +75,11 @@ def to_html(document: Document) -> str:
             library=Markup(_library() if charts else ""),
         )
     )
+
+
+def to_card(document: Document) -> str:
+    """Return the first screen for a notebook: no script and no id, so that it may be shown twice. Raise as `to_html`."""
+    return _environment().get_template(CARD).render(document=document, meanings=MEANINGS)
 
 
 def templates_dir() -> Path:
