@@ -66,27 +66,29 @@ def fields_table(name: str) -> str:
 
     A name that ends in `?` may be null, in `[]` is a list. A word behind it is the record that it holds, or `a / b` the values.
     """
-    of_run = () if name == records.Analysis.__name__ else _reached(records.Analysis)
-    rows = [
-        f"| {one.__name__} | {', '.join(map(_field, get_type_hints(one).items()))} |" for one in _reached(getattr(records, name))
-    ]
-    known = {one.__name__ for one in of_run}
-    return "\n".join(["| record | fields |", "|---|---|", *(row for row in rows if row.split()[1] not in known), ""])
+    of_run = [] if name == "Analysis" else _reached(records.Analysis)
+    listed = [record for record in _reached(getattr(records, name)) if record not in of_run]
+    rows = [f"| {record.__name__} | {', '.join(map(_field, get_type_hints(record).items()))} |" for record in listed]
+    return "\n".join(["| record | fields |", "|---|---|", *rows, ""])
 
 
 def _reached(root: type) -> list[type]:
     """Return a record and all records that it may hold, in the order of their fields."""
     found = [root]
     for record in found:  # grows meanwhile
-        inner = [_inside(hint)[0] for hint in get_type_hints(record).values()]
-        found += [one for one in dict.fromkeys(inner) if dataclasses.is_dataclass(one) and one not in found]
+        inner = dict.fromkeys(_inside(hint)[0] for hint in get_type_hints(record).values())
+        found += [one for one in inner if _is_record(one) and one not in found]
     return found
+
+
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
 
 
 def _field(named: tuple[str, Any]) -> str:
     inside, mark = _inside(named[1])
     values = " / ".join(map(str, get_args(inside))) if get_origin(inside) is Literal else ""
-    return f"`{named[0]}{mark}` {inside.__name__ if dataclasses.is_dataclass(inside) else values}".rstrip()
+    return f"`{named[0]}{mark}` {inside.__name__ if _is_record(inside) else values}".rstrip()
 
 
 def _inside(hint: Any) -> tuple[Any, str]:
