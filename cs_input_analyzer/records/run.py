@@ -253,7 +253,7 @@ class Analysis:
     def __repr__(self) -> str:
         plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
         rate = "" if self.supply is None else f", supply {format_estimate(self.supply)}"
-        return in_a_line(f"Analysis {self.verdict}, {plan}{rate}, {self.created_at}")
+        return in_a_line(f"Analysis {self.verdict}, {plan}{rate}, {self.created_at[:10]}")
 
     @property
     def is_planned_as_measured(self) -> bool:
