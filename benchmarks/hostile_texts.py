@@ -272,10 +272,11 @@ def shown(path: Path, other: Path) -> object:
 def made(path: Path, form: str, other: Path) -> object:
     """Return one use of a run: a format, another plan, or a comparison."""
     from cs_input_analyzer import api, report
+    from cs_input_analyzer.workflows import replan
 
     found = report.load(path)
     if form == "plan":
-        return report.render(api.plan(found, demand="9k"), "console", full=True)
+        return report.render(replan.plan(found, command="plan", demand="9k"), "console", full=True)
     if form == "compare":
         return report.render(api.compare(other, found), "console", full=True)
     if form in ("console", "full", "md"):

@@ -6,45 +6,40 @@ import contextlib
 import html
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cs_input_analyzer import records, report
-from cs_input_analyzer.engines import selection as engine
-from cs_input_analyzer.errors import AnalyzerError, Interrupted, Mistakes, UsageError, typed
+from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError, typed
 from cs_input_analyzer.gone import gone_message
-from cs_input_analyzer.host import history, machine
-from cs_input_analyzer.masking import Secrets, hide_in, masked_command
 from cs_input_analyzer.records import Cluster, Options
-from cs_input_analyzer.request.again import VALIDATE_SECONDS, Relaunch, known_among, read_relaunch
+from cs_input_analyzer.request.again import VALIDATE_SECONDS
 from cs_input_analyzer.request.demand import resolved
-from cs_input_analyzer.request.options import NO_LAUNCH, SHORT, as_cluster, read_options, with_cluster_file
-from cs_input_analyzer.request.request import TOOL, Request, read_request
-from cs_input_analyzer.request.target import Target, params_json_of, pickled_into
+from cs_input_analyzer.request.keywords import AnalyzeKeywords, known_among, naming_keywords
+from cs_input_analyzer.request.options import NO_LAUNCH, as_cluster, read_options
+from cs_input_analyzer.request.request import read_request
+from cs_input_analyzer.request.target import Target, params_json_of
 from cs_input_analyzer.runs.in_process import Recommendation
 from cs_input_analyzer.runs.in_process import recommend_for as measured_here
-from cs_input_analyzer.units import format_seconds
-from cs_input_analyzer.worker import capture
-from cs_input_analyzer.workflows import analyze as analysis
-from cs_input_analyzer.workflows import kept, replan
+from cs_input_analyzer.units import format_seconds, parse_seconds
+from cs_input_analyzer.workflows import launched, replan
 from cs_input_analyzer.workflows import tune as tuning_here
-from cs_input_analyzer.workflows.compare import compare as compare_runs
-from cs_input_analyzer.workflows.remeasure import measured_in_turns
-from cs_input_analyzer.workflows.validate import Trial
-from cs_input_analyzer.workflows.validate import validate as launch_and_compare
+from cs_input_analyzer.workflows.analyze import Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from cs_input_analyzer.request.keywords import CompareKeywords, PlanKeywords, ValidateKeywords
 
 TUNE_SECONDS = 30.0
 RECOMMEND_SECONDS = 10.0
-COMPARE_CHOICES = ("layouts", "rounds", "max_seconds", "cpus", "start_timeout_s", "on_own_files", "no_network", "set")
-SLURM_CHOICES = ("partition", "exclude_nodes", "slurm_nodes", "queue_timeout_s", "shared_dir", "sbatch_args")
-VALIDATE_CHOICES = (*COMPARE_CHOICES, "launcher", *SLURM_CHOICES)
 Public = TypeVar("Public")
 
 
 class _Shown:
-    """How a record is shown: `print` gives the report of the console, a notebook the card, or Markdown where it shows no HTML."""
+    """How a record is shown: `print` gives the report of the console, a notebook the answer card."""
 
     __slots__ = ()
 
@@ -52,8 +47,8 @@ class _Shown:
         """Write the self-contained page."""
         report.write_report(path, report.render(self, "html"), "html")
 
-    def _repr_markdown_(self: Any) -> str:
-        return report.render(self, "md")
+    def _repr_html_(self: Any) -> str:
+        return report.card(self)
 
     def __str__(self: Any) -> str:
         return report.render(self, "console")
@@ -73,8 +68,9 @@ class Analysis(_Shown, records.Analysis):
             raise UsageError(gone_message("option", "table") or "")
         report.write_report(path, report.render(self, "csv"), "csv")
 
-    def validate(self, *, progress: analysis.Progress | None = None, **choices: Any) -> Analysis:
-        """Return this run with its `validation`: real workers, here or on Slurm's nodes, beside the predictions for them.
+    @naming_keywords()
+    def validate(self, *, progress: Progress | None = None, **choices: Unpack[ValidateKeywords]) -> Analysis:
+        """Return this run with its `validation`: real workers launched here or on Slurm's nodes, beside what was predicted.
 
         This imports and runs the code that the run names. For a file that `load_analysis` read, trust its origin first.
 
@@ -86,14 +82,15 @@ class Analysis(_Shown, records.Analysis):
         Raises:
             As the function `analyze`; Interrupted holds the run with the measurements so far.
         """
-        with _shown(progress, choices.get("max_seconds", VALIDATE_SECONDS)) as shown:
-            found = validate(self, progress=shown, **choices)
+        with _shown(progress, _budget_s(choices.get("max_seconds"))) as shown:
+            found = _public(launched.validate(self, progress=shown, **choices))
         if found.validation is not None and found.validation.interrupted:
             raise _interrupted(found)
         return found
 
-    def plan(self, *, cluster: Cluster | Mapping[str, Any] | str | Path | None = None, **choices: Any) -> Analysis:
-        """Return this run planned again for the options given here. Nothing is measured.
+    @naming_keywords()
+    def plan(self, *, cluster: Cluster | Mapping[str, Any] | str | Path | None = None, **choices: Unpack[PlanKeywords]) -> Analysis:
+        """Return this run planned again: the verdict, the launch and its alternatives. Nothing is measured.
 
         Args:
             cluster: as for the function `analyze`; `local` is the machine that measured. Default: the cluster of the run, whose
@@ -104,69 +101,47 @@ class Analysis(_Shown, records.Analysis):
         Raises:
             UsageError: an invalid choice, or a cluster on which no launch of this pipeline can run.
         """
-        return plan(self, cluster=cluster, **choices)
-
-    def __repr__(self) -> str:
-        plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
-        return f"<Analysis of {masked_command(self.pipeline.target)[0]}, {self.created_at}: {self.verdict}, {plan}>"
+        return _public(replan.plan(self, command="Analysis.plan(…)", cluster=cluster, **choices))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison(_Shown, records.Comparison):
     """Two runs beside each other, as `compare` gives them. `print` shows the report of the console."""
 
 
+@naming_keywords()
 def compare(
     old: records.Analysis | str | Path,
     new: records.Analysis | str | Path,
     *,
     measure: bool = False,
-    progress: analysis.Progress | None = None,
-    **choices: Any,
+    progress: Progress | None = None,
+    **choices: Unpack[CompareKeywords],
 ) -> Comparison:
-    """Return the changes between two runs beyond noise: two analyses, or the files that they were written to.
+    """Return what changed between two runs beyond noise: two analyses, or the files that they were written to.
 
     Args:
-        old, new: the runs.
-        measure: launch both input functions again, in turns, on this host, so that both meet the same conditions. It imports and
-            runs the code that the runs name; trust the origin of files first. The result is about these launches.
-        choices: `layouts` (default: those that both have measured), `rounds`, `max_seconds`, `cpus`, `set`, as for
+        measure: launch both input functions again, in turns, on this host, so that neither meets a quieter one. Imports and runs
+            the code that the runs name: of files, trust their origin first. What follows is of these launches.
+        choices: with `measure`, `layouts` (without them what both have measured), `rounds`, `max_seconds`, `cpus`, `set`, as for
             `Analysis.validate`.
 
     Raises:
         UsageError: a file cannot be read, or the two have no launch in common.
         As `Analysis.validate`, with `measure`.
     """
-    runs = [report.load(run) if isinstance(run, str | Path) else run for run in (old, new)]
-    names = [str(run) if isinstance(run, str | Path) else name for run, name in ((old, "old"), (new, "new"))]
-    done = 0
-    if measure:
-        again = read_relaunch(runs, COMPARE_CHOICES, choices)
-        with (
-            _shown(progress, again.options.max_seconds) as shown,
-            _without_secrets(*again.runs),
-            _opened_again(again, shown) as opened,
-        ):
-            *runs, done = measured_in_turns(
-                (again.runs[0], again.runs[1]),
-                again.layouts,
-                rounds=again.rounds,
-                max_seconds=again.options.max_seconds,
-                host=opened.host,
-                launcher=opened.launcher,
-                progress=shown,
-            )
-    before, after = map(report.masked, runs)  # a comparison names params and targets
-    return _as(Comparison, compare_runs(before, after, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done))
+    with _shown(progress, _budget_s(choices.get("max_seconds"))) as shown:
+        return _as(Comparison, launched.compare(old, new, measure=measure, progress=shown, **choices))
 
 
+@naming_keywords()
 def analyze(
     target: Target,
     params: Mapping[str, Any] | None = None,
     *,
     cluster: Cluster | Mapping[str, Any] | str | Path | None = None,
-    progress: analysis.Progress | None = None,
-    **choices: Any,
+    progress: Progress | None = None,
+    **choices: Unpack[AnalyzeKeywords],
 ) -> Analysis:
     """Measure an input function and recommend a launch.
 
@@ -176,8 +151,8 @@ def analyze(
         cluster: the nodes to plan for: a Cluster or a dictionary of its fields, a YAML file, a preset's name, `slurm`, `local`;
             None is this host, or with `launcher="slurm"` what Slurm has.
         progress: called with what is going on and the share of the time budget that is spent; None shows a bar in a notebook.
-        choices: the options of the command line, as in `records.Options`; `demand`, `step_time`, `current` and `probe_layouts` may
-            be texts, as they are typed there.
+        choices: the options of the command line. Numbers with a unit and lists may be texts, as they are typed there:
+            `demand="7k"`, `memory_bytes_per_node="128GiB"`, `probe_layouts="1x1x1,1x2x1"`.
 
     Raises:
         UsageError, TargetError: something the caller can put right; all that is wrong with the call, found before it begins.
@@ -190,12 +165,14 @@ def analyze(
     params_json = None
     with mistakes:
         params_json = params_json_of(params)
+    known = known_among(choices, AnalyzeKeywords, mistakes)
     command = "cs_input_analyzer.analyze(…)"
-    request = read_request(mistakes, target, params_json=params_json, declared=declared, command=command, cluster=name, **choices)
+    request = read_request(mistakes, target, params_json=params_json, declared=declared, command=command, cluster=name, **known)
     mistakes.raise_any()
     assert request is not None
     with _shown(progress, request.options.max_seconds) as shown:
-        found = run(request, function=None if isinstance(target, str) else target, progress=shown)
+        function = None if isinstance(target, str) else target
+        found = _public(launched.analyze(request, function=function, progress=shown))
     if found.interrupted:
         raise _interrupted(found)
     return found
@@ -207,135 +184,6 @@ def _interrupted(found: Analysis) -> Interrupted:
     return error
 
 
-def run(
-    request: Request,
-    *,
-    function: Callable[..., object] | None = None,
-    progress: analysis.Progress,
-) -> Analysis:
-    """Run one analysis with the workers of the engine that is asked for. An interrupted one comes back marked.
-
-    Args:
-        function: the input function, if it was given as such and not by its name.
-
-    Raises:
-        As `analyze`.
-    """
-    options, secrets = request.options, report.secrets_of(request.options, request.target)
-    place = engine.Place(host=request.host, cluster=request.cluster)
-    with hidden_in_errors(secrets), _opened(options, place, (request.target,), progress, request.declared) as opened:
-        pickled = None if function is None else str(pickled_into(opened.launcher.folder, function))
-        complete = replace(request, pickled=pickled, host=opened.host, cluster=opened.cluster)
-        found = analysis.analyze(complete, opened.launcher, progress)
-    kept.remember(found)
-    if options.launcher == "local" and found.capacity is not None:
-        with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
-            history.remember(opened.host, found.capacity.host_ratio.estimate)
-    return _public(found)
-
-
-@contextlib.contextmanager
-def _opened(
-    options: Options,
-    place: engine.Place,
-    targets: Iterable[str],
-    progress: analysis.Progress,
-    declared: Cluster | None = None,
-) -> Iterator[engine.Engine]:
-    """Open the engine that is asked for, and close it in the end."""
-    is_script = any(capture.is_script(target) for target in targets)
-    opened = engine.open_engine(options, place, declared=declared, on_status=lambda what: progress(what, 0.0), is_script=is_script)
-    try:
-        yield opened
-    finally:
-        opened.launcher.close()
-
-
-def _opened_again(again: Relaunch, progress: analysis.Progress) -> contextlib.AbstractContextManager[engine.Engine]:
-    place = engine.Place(host=again.host, cluster=again.cluster)
-    return _opened(again.options, place, [run.pipeline.target for run in again.runs], progress)
-
-
-@contextlib.contextmanager
-def hidden_in_errors(secrets: Secrets) -> Iterator[None]:
-    """Take secrets out of raised errors: a traceback of the user's function may hold its arguments."""
-    try:
-        yield
-    except AnalyzerError as error:
-        hide_in(error, secrets)
-        raise
-
-
-@contextlib.contextmanager
-def _without_secrets(*runs: records.Analysis) -> Iterator[None]:
-    """Take the secrets of these runs out of raised errors."""
-    secrets = Secrets()
-    for run in runs:
-        secrets |= report.secrets_of(run.options, run.pipeline.target)
-    with hidden_in_errors(secrets):
-        yield
-
-
-def validate(found: records.Analysis, *, progress: analysis.Progress, **choices: Any) -> Analysis:
-    """Return the validation of a run by real workers. An interrupted one comes back marked; see `Analysis.validate`."""
-    again = read_relaunch((found,), VALIDATE_CHOICES, choices)
-    with _without_secrets(*again.runs), _opened_again(again, progress) as opened:
-        trial = Trial(
-            run=again.runs[0],
-            layouts=again.layouts,
-            rounds=again.rounds,
-            max_seconds=again.options.max_seconds,
-            host=opened.host,
-            tool=TOOL,
-            nodes=opened.launcher.nodes,
-        )
-        validated = launch_and_compare(trial, opened.launcher, progress)
-        with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
-            history.remember_errors(opened.host, validated.validation.errors_log if validated.validation else ())
-        return _public(validated)
-
-
-def plan(
-    found: records.Analysis,
-    *,
-    path: str | None = None,
-    command: str = "Analysis.plan(…)",
-    cluster: Cluster | Mapping[str, Any] | str | Path | None = None,
-    mistakes: Mistakes | None = None,
-    **choices: Any,
-) -> Analysis:
-    """Return a saved run planned again, see `Analysis.plan`. `path`: the file that it was read from."""
-    noted = Mistakes() if mistakes is None else mistakes
-    short = [name for name, field in SHORT.items() if field in replan.CHOICES]
-    known = known_among(choices, (*short, *replan.CHOICES), noted)
-    declared, name = as_cluster(cluster, noted)
-    if name is not None or declared is not None:
-        known["cluster"] = name
-    wanted = {SHORT.get(name, name): choice for name, choice in known.items() if choice is not None}
-    wanted = with_cluster_file(wanted, declared)
-    merged = replan.with_choices(found, wanted, declared)
-    options = read_options(noted, **merged | {"current": merged["current"] or NO_LAUNCH})
-    noted.raise_any()
-    assert options is not None
-    again = replan.plan_again(
-        found,
-        Request(
-            target=found.pipeline.target,
-            pickled=None,
-            options=options if merged["current"] is not None else replace(options, current=None),
-            host=found.host,
-            cluster=found.cluster,
-            consumption=found.consumption,
-            command=command,
-            created_at=machine.utc_now(),
-        ),
-        tuple(wanted),
-        declared=declared,
-        path=path,
-    )
-    return _public(again)
-
-
 def tune(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()) -> Any:
     """Return the dataset, made faster if that provably changes nothing else; the same object if nothing gains.
 
@@ -345,6 +193,7 @@ def tune(dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] |
     return tuning(dataset, seconds=seconds, select=select, ignore=ignore).dataset
 
 
+@naming_keywords()
 def tuning(
     dataset: Any, *, seconds: float = TUNE_SECONDS, select: Sequence[str] | str = (), ignore: Sequence[str] | str = ()
 ) -> tuning_here.Tuned:
@@ -362,6 +211,7 @@ def tuning(
     return tuning_here.tune(dataset, seconds=seconds, select=options.select, ignore=options.ignore)
 
 
+@naming_keywords()
 def recommend_for(
     dataset: Any,
     *,
@@ -424,9 +274,16 @@ def _as(public: type[Public], found: Any) -> Public:
     return public(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
+def _budget_s(given: Any) -> float:
+    """Return the seconds of `max_seconds`; the default if none are given, or they cannot be read."""
+    with contextlib.suppress(UsageError):
+        return VALIDATE_SECONDS if given is None else parse_seconds(given)
+    return VALIDATE_SECONDS
+
+
 @contextlib.contextmanager
-def _shown(progress: analysis.Progress | None, max_seconds: float) -> Iterator[analysis.Progress]:
-    """Yield the caller's function; without one a bar that lasts as long as the run does in a notebook, and nothing elsewhere."""
+def _shown(progress: Progress | None, max_seconds: float) -> Iterator[Progress]:
+    """Yield the caller's function; else a bar for the length of the run in a notebook, and nothing elsewhere."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if progress is not None or not hasattr(shell, "kernel"):
         yield progress or (lambda what, spent_ratio: None)

@@ -40,6 +40,16 @@ _LEAST_BARE_BYTES_PER_S = 1e6
 _ESTIMATE = re.compile(_NUMBER + r"[xX×]?\s*(?:(?:\+-|\+/-|±)\s*(?P<percent>[0-9]+(?:\.[0-9]*)?)\s*%)?\s*")
 
 
+LINE = 100
+"""Characters of a `repr` at most."""
+
+
+def in_a_line(text: str) -> str:
+    """Return a `repr`: the text in angle brackets, in one line of at most `LINE` characters."""
+    text = visible(" ".join(text.split()))
+    return f"<{text}>" if len(text) <= LINE - 2 else f"<{text[: LINE - 3]}…>"
+
+
 def parse_per_s(text: str | float) -> float:
     """Return samples per second from what a user writes: `7000`, `7,000`, `7k`, `1.5M`, `7000/s`, `7k samples/s`.
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Estimate:
     """A point estimate inside its 90 % interval.
 
@@ -25,6 +25,10 @@ class Estimate:
                 raise ValueError(f"an estimate must be finite, got {value}")
         if not self.low <= self.estimate <= self.high:
             raise ValueError(f"an estimate must lie inside its interval, got {self.low} <= {self.estimate} <= {self.high}")
+
+    def __repr__(self) -> str:
+        interval = "" if self.low == self.high else f" ({self.low:,.6g} to {self.high:,.6g})"
+        return f"<Estimate {self.estimate:,.6g}{interval}>"
 
     @classmethod
     def exact(cls, value: float) -> Estimate:

@@ -98,7 +98,7 @@ def _analyze(
     target: str, params_file: str | None, overrides: tuple[str, ...], choices: dict[str, Any], known: Consumption | None = None
 ) -> int:
     """`known`: whose rate the demand is, where it says more than `--demand` can."""
-    from cs_input_analyzer import api
+    from cs_input_analyzer.workflows import launched
 
     output = Output.taken(choices)
     is_named = any(word.startswith("--json") for word in sys.argv[1:])  # `demo` saves its run without being asked
@@ -106,7 +106,7 @@ def _analyze(
     request = request_of(target, params_file, overrides, choices, command)
     found = output.measured(
         request.options.max_seconds,
-        lambda progress, is_allowed: api.run(on_own_files(request, is_allowed), progress=progress),
+        lambda progress, is_allowed: launched.analyze(on_own_files(request, is_allowed), progress=progress),
         OwnFiles(target, request.options.on_own_files),
     )
     if known is not None:

@@ -44,7 +44,8 @@ def compare(old_file: str | None, new_file: str | None, percent: float | None, m
     Compared are the launches that both measured. Without NEW it is the newest run that is kept, without both the newest two. Equal
     pipelines are wrongly called faster or slower in one comparison of ten, at most.
     """
-    from cs_input_analyzer import api, report
+    from cs_input_analyzer import report
+    from cs_input_analyzer.workflows import launched
 
     if percent is not None and not (math.isfinite(percent) and 0 <= percent < 100):
         raise UsageError(f"--fail-if-slower {percent:g}: percent of the old rate, from 0 to below 100, for example 5")
@@ -59,12 +60,14 @@ def compare(old_file: str | None, new_file: str | None, percent: float | None, m
         own_files = OwnFiles(f"{old.pipeline.target} and {new.pipeline.target}", choices.pop("on_own_files"))
         found = output.measured(
             choices["max_seconds"],
-            lambda progress, is_allowed: api.compare(old, new, measure=True, progress=progress, on_own_files=is_allowed, **choices),
+            lambda progress, is_allowed: launched.compare(
+                old, new, measure=True, progress=progress, on_own_files=is_allowed, **choices
+            ),
             own_files,
         )
         found = replace(found, old=replace(found.old, path=old_path), new=replace(found.new, path=new_path))
     else:
-        found = api.compare(old_path, new_path)
+        found = launched.compare(old_path, new_path, progress=lambda what, spent_ratio: None)
     output.deliver(found)
     return 0 if percent is None else _gate(found, percent)
 

@@ -143,7 +143,7 @@ def _places(script: Any, number: int | None, request: Request, progress: Any) ->
 
 def _captured(script: Any, number: int | None, request: Request, progress: Any, is_quiet: bool) -> Analysis:
     """Finds what the script would train on, and analyzes it."""
-    from cs_input_analyzer import api
+    from cs_input_analyzer.workflows import launched
 
     found, spent_s = _places(script, number, request, progress)
     if not is_quiet:
@@ -151,7 +151,7 @@ def _captured(script: Any, number: int | None, request: Request, progress: Any, 
             complain(text)
     mode = next(candidate.mode for candidate in found.candidates if candidate.number == found.picked)
     request = replace(request, target=replace(script, number=found.picked).target, options=replace(request.options, mode=mode))
-    analyzed = api.run(request, progress=progress)
+    analyzed = launched.analyze(request, progress=progress)
     spent = analyzed.budget
     budget = replace(spent, import_s=spent.import_s + spent_s, total_s=spent.total_s + spent_s)
     runs = 1 + sum(len(measurement.workers) for measurement in analyzed.measurements)

@@ -23,8 +23,8 @@ def plan(run_file: str | None, **choices: Any) -> int:
     What is left out stays as it is in RUN, by default the newest run that is kept. RUN stays as it is, too; --json FILE writes the
     run with the new plan, which names RUN.
     """
-    from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
+    from cs_input_analyzer.workflows import replan
 
     found_wrong = mistakes()
     output = Output.taken(choices)
@@ -38,6 +38,6 @@ def plan(run_file: str | None, **choices: Any) -> int:
     if run is None:
         found_wrong.raise_any()
     assert run is not None
-    found = api.plan(run, path=file, command=typed_command(), mistakes=found_wrong, **typed)
+    found = replan.plan(run, path=file, command=typed_command(), mistakes=found_wrong, **typed)
     output.deliver(found, keeps=True)
     return output.exit_code(found, is_interrupted=False)

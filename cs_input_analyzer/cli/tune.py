@@ -29,9 +29,9 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
 
     TARGET is an input function, package.module:function or path/file.py:function.
     """
-    from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
     from cs_input_analyzer.files import check_writable
+    from cs_input_analyzer.workflows import launched
 
     found_wrong = mistakes()
     output = Output.taken(choices)
@@ -47,7 +47,7 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     request = replace(request_of(target, params_file, overrides, choices, typed_command()), is_tuning=True)
     found = output.measured(
         request.options.max_seconds,
-        lambda progress, is_allowed: api.run(on_own_files(request, is_allowed), progress=progress),
+        lambda progress, is_allowed: launched.analyze(on_own_files(request, is_allowed), progress=progress),
         OwnFiles(target, request.options.on_own_files),
     )
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)

@@ -40,8 +40,8 @@ def validate(run_file: str | None, layouts: tuple[Layout, ...] | None, target: s
     RUN is by default the newest run that is kept. The input function that it names runs again, so its code and its data must be
     where they were, and you must trust them. RUN stays as it is; --json FILE writes the run with the result in it.
     """
-    from cs_input_analyzer import api
     from cs_input_analyzer import report as reports
+    from cs_input_analyzer.workflows import launched
 
     if layouts == ():
         raise UsageError("--layouts names no layout; write for example --layouts 1x1x1,1x2x1")
@@ -54,7 +54,7 @@ def validate(run_file: str | None, layouts: tuple[Layout, ...] | None, target: s
     own_files = OwnFiles(run.pipeline.target, choices.pop("on_own_files"))
     found = output.measured(
         choices["max_seconds"],
-        lambda progress, is_allowed: api.validate(
+        lambda progress, is_allowed: launched.validate(
             run, layouts=layouts or (), progress=progress, on_own_files=is_allowed, **choices
         ),
         own_files,

@@ -9,6 +9,7 @@ from cs_input_analyzer.records.findings import Finding
 from cs_input_analyzer.records.machine import Layout
 from cs_input_analyzer.records.measured import CacheChoice, Station
 from cs_input_analyzer.records.run import Tool, VerdictName
+from cs_input_analyzer.units import in_a_line
 from wafer_model import Estimate
 
 RateDirection = Literal["faster", "slower", "no difference seen"]
@@ -114,7 +115,7 @@ class Difference:
     new: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """Two runs of one input function, compared.
 
@@ -141,6 +142,11 @@ class Comparison:
     doubts: tuple[Difference, ...]
     not_compared: tuple[str, ...] = ()
     rounds: int = 0
+
+    def __repr__(self) -> str:
+        row = next(iter(self.rates), None)
+        rate = "" if row is None else f": {row.layout} {row.change}, {row.ratio.estimate:.3g} times the rate"
+        return in_a_line(f"Comparison of {len(self.rates)} launch{'' if len(self.rates) == 1 else 'es'}{rate}")
 
     @property
     def smallest_slowdown_ratio(self) -> float:

@@ -11,6 +11,7 @@ from cs_input_analyzer.records.measured import Measurement, Profile, Station, St
 from cs_input_analyzer.records.model import CapacityModel
 from cs_input_analyzer.records.pipeline import Edit, PipelineGraph, Scalar, SourceChange
 from cs_input_analyzer.records.plan import Alternative, LaunchPlan
+from cs_input_analyzer.units import in_a_line
 from wafer_model import Estimate
 
 Mode = Literal["train", "eval"]
@@ -71,7 +72,7 @@ def is_clear_gain(gain: Estimate | None) -> bool:
     return gain is not None and gain.low > LEAST_GAIN and (gain.count is None or gain.count >= FEWEST_ROUNDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Finding:
     """A fact that the user should know, or code that the user should change.
 
@@ -109,6 +110,11 @@ class Finding:
     pass_elements: int | None = None
     most_gain: float | None = None
     source_check: str = ""
+
+    def __repr__(self) -> str:
+        gain = "" if self.measured_gain is None else f" x{self.measured_gain.estimate:.2f}"
+        place = f" at {self.source}" if self.source else ""
+        return in_a_line(f"Finding {self.code} {self.severity}{gain}{place}: {self.message}")
 
     @property
     def change(self) -> SourceChange | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s
 from wafer_model import Estimate
 
 # A number beyond these is a typing error. No machine has a quarter of these nodes. The widest systems ever sold had 4,096 hardware
@@ -73,9 +75,18 @@ THIS_HOST = "this host"
 """`Cluster.source` of the machine that measures."""
 
 
+# Fields of a cluster that may be given as texts: `128GiB`, `5GB/s`.
+_FROM_TEXT: dict[str, Callable[[str], float]] = {
+    "memory_bytes_per_node": parse_bytes,
+    "network_bytes_per_s_per_node": parse_bytes_per_s,
+    "storage_bytes_per_s": parse_bytes_per_s,
+    "memory_bandwidth_bytes_per_s_per_node": parse_bytes_per_s,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The CPU nodes that will feed the accelerator.
+    """The CPU nodes that will feed the accelerator. Sizes and bandwidths may be given as texts: `128GiB`, `5GB/s`.
 
     Attributes:
         cpus_per_node: CPUs as Slurm counts them (hardware threads if SMT is on).
@@ -109,8 +120,34 @@ class Cluster:
     excluded_nodes: tuple[str, ...] = ()
     is_measured: bool = False
 
+    if TYPE_CHECKING:  # dataclasses give an argument the type of its field, which holds no text
+
+        def __init__(
+            self,
+            *,
+            nodes: int,
+            cpus_per_node: int,
+            memory_bytes_per_node: int | str,
+            name: str = ...,
+            threads_per_core: int | None = ...,
+            cpu_model: str | None = ...,
+            network_bytes_per_s_per_node: float | str | None = ...,
+            storage_bytes_per_s: float | str | None = ...,
+            speed_ratio: Estimate | None = ...,
+            speed_basis: SpeedBasis = ...,
+            memory_bandwidth_bytes_per_s_per_node: float | str | None = ...,
+            source: str = ...,
+            measured_storage_bytes_per_s: Estimate | None = ...,
+            partition: str | None = ...,
+            excluded_nodes: tuple[str, ...] = ...,
+            is_measured: bool = ...,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        """Raise UsageError for numbers that no cluster has."""
+        """Read sizes and bandwidths that are texts. Raise UsageError for numbers that no cluster has."""
+        for name, read in _FROM_TEXT.items():
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, read(getattr(self, name)))
         threads = 1 if self.threads_per_core is None else self.threads_per_core
         counts: tuple[tuple[str, Any, int, int], ...] = (
             ("nodes", self.nodes, 1, MOST_NODES),

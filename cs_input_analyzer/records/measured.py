@@ -8,6 +8,7 @@ from statistics import median
 from typing import Literal
 
 from cs_input_analyzer.records.machine import Layout
+from cs_input_analyzer.units import format_estimate, in_a_line
 from wafer_model import Estimate
 
 STRAGGLER_RATIO = 0.9
@@ -162,7 +163,7 @@ class WorkerResult:
     processes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Measurement:
     """One measured launch.
 
@@ -185,6 +186,10 @@ class Measurement:
     steady_state: SteadyState | None = None
     why: str = ""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        rate = "no rate" if self.samples_per_s is None else format_estimate(self.samples_per_s)
+        return in_a_line(f"Measurement {self.layout}: {rate}, {len(self.measured_workers)} of {len(self.workers)} workers")
 
     @property
     def measured_workers(self) -> tuple[WorkerResult, ...]:

@@ -8,12 +8,13 @@ from typing import Any, Literal
 from cs_input_analyzer.records.machine import Layout
 from cs_input_analyzer.records.measured import CacheChoice
 from cs_input_analyzer.records.model import Prediction
+from cs_input_analyzer.units import format_estimate, format_ratio, in_a_line
 from wafer_model import Estimate
 
 StorageBasis = Literal["measured", "declared", "unverified"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Alternative:
     """Another layout, for comparison with the recommended one.
 
@@ -34,13 +35,16 @@ class Alternative:
     probability: float | None = None
     problem: str | None = None
 
+    def __repr__(self) -> str:
+        return in_a_line(f"Alternative {self.layout}: {format_estimate(self.predicted_samples_per_s)}")
+
     @classmethod
     def of(cls, plan: LaunchPlan | WhatIf | Prediction, **given: Any) -> Alternative:
         """Return the launch of a plan, with the fields that are `given` replaced."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(cls) if hasattr(plan, field.name)} | given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Surer:
     """The relative half-width of the plan's interval without one of its terms.
 
@@ -51,16 +55,22 @@ class Surer:
     how: str
     half_width_ratio: float
 
+    def __repr__(self) -> str:
+        return in_a_line(f"Surer by {self.how}: ±{format_ratio(self.half_width_ratio)}")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class KeptPlan:
     """The launch that an earlier run recommended for the same pipeline, files, cluster and demand, and the date of that run."""
 
     layout: Layout
     created_at: str
 
+    def __repr__(self) -> str:
+        return in_a_line(f"KeptPlan {self.layout} of {self.created_at}")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WhatIf:
     """The launch for one changed assumption, `name`. `note` says how the launch changes."""
 
@@ -72,8 +82,11 @@ class WhatIf:
     meets_demand: bool | None
     note: str = ""
 
+    def __repr__(self) -> str:
+        return in_a_line(f"WhatIf {self.name}: {self.layout}, {format_estimate(self.predicted_samples_per_s)}")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LaunchLines:
     """Launch commands to paste.
 
@@ -89,8 +102,11 @@ class LaunchLines:
     sbatch: str
     csrun_cpu: str | None = None
 
+    def __repr__(self) -> str:
+        return in_a_line(f"LaunchLines {self.srun}")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LaunchPlan:
     """The recommendation.
 
@@ -146,6 +162,10 @@ class LaunchPlan:
     def __post_init__(self) -> None:
         """Raise UsageError for an invalid launch, as an edited run may hold."""
         _ = self.layout
+
+    def __repr__(self) -> str:
+        meets = {True: ", feeds the demand", False: ", does NOT feed the demand", None: ""}[self.meets_demand]
+        return in_a_line(f"LaunchPlan {self.layout}: {format_estimate(self.predicted_samples_per_s)}{meets}")
 
     @property
     def layout(self) -> Layout:

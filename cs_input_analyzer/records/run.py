@@ -22,6 +22,7 @@ from cs_input_analyzer.records.measured import (
 from cs_input_analyzer.records.model import CapacityModel
 from cs_input_analyzer.records.pipeline import PipelineGraph
 from cs_input_analyzer.records.plan import LaunchPlan
+from cs_input_analyzer.units import format_estimate, in_a_line
 from wafer_model import Consumption, Estimate
 
 SCHEMA_VERSION = 1
@@ -216,7 +217,7 @@ class Parent:
     command: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Analysis:
     """One run: its request, measurements, predictions and advice. Every report is a rendering of this record.
 
@@ -265,6 +266,11 @@ class Analysis:
     capture: Capture | None = None
     parent: Parent | None = None
     functions: tuple[FunctionUse, ...] = ()
+
+    def __repr__(self) -> str:
+        plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"
+        rate = "" if self.supply is None else f", supply {format_estimate(self.supply)}"
+        return in_a_line(f"Analysis {self.verdict}, {plan}{rate}, {self.created_at[:10]}")
 
     @property
     def cannot_run(self) -> str:

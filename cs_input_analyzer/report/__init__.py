@@ -25,7 +25,7 @@ from cs_input_analyzer.report.to_json import load
 from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
 
-__all__ = ["ENDINGS", "FORMATS", "NEWEST", "Format", "format_of", "load", "masked", "render", "render_tuning"]
+__all__ = ["ENDINGS", "FORMATS", "NEWEST", "Format", "card", "format_of", "load", "masked", "render", "render_tuning"]
 __all__ += ["secrets_of", "write_report", "write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
@@ -75,6 +75,11 @@ def render(
         return _to_launch(found, format)
     there_are = FORMATS if isinstance(found, Analysis) else ("console", "html", "md", "json")
     raise UsageError(gone_message("format", format) or f"no report format {format!r} here; there are {', '.join(there_are)}")
+
+
+def card(found: Found) -> str:
+    """Return the answer as HTML for a notebook: the first screen of the page, without its pictures."""
+    return to_html.to_card(_document_of(masked(found) if isinstance(found, Analysis) else found, None))
 
 
 def _to_launch(analysis: Analysis, format: Format) -> str:

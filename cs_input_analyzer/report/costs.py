@@ -65,15 +65,6 @@ def station_sentence(station: Station) -> str:
     return f"{station.kind}{op}{at}: at most {most} a worker, whatever its CPUs ({format_ratio(station.utilization_ratio)} used)"
 
 
-def costliest_brief(profile: Profile) -> str:
-    """Say which op has most of the CPU, and on which line; else which ops could not be told apart."""
-    costliest = costliest_op(profile)
-    if costliest is None:
-        return _not_told_apart(profile)
-    at = f" at {short_source(costliest.source)}" if costliest.source else ""
-    return f"{one_line(costliest.name)}{at} has {format_ratio(costliest.share_ratio)} of the CPU"
-
-
 def _share(op: OpCost) -> str:
     if op.share_ratio is None and op.merged_into is not None:
         return f"in {op.merged_into}"

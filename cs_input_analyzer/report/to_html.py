@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-PAGE = "report.html.j2"
+PAGE, CARD = "report.html.j2", "card.html.j2"
 _WORD = re.compile(r"\S+")
 # What each figure of the page means, shown on hover and focus, by the label beside it, where that does not say it itself.
 # Columns of tables bring their own meaning.
@@ -66,6 +66,11 @@ def to_html(document: Document) -> str:
             record=Markup(script_safe(to_json(document.record, indent=None).strip())),
         )
     )
+
+
+def to_card(document: Document) -> str:
+    """Return the first screen for a notebook: no script and no id, so that it may be shown twice. Raise as `to_html`."""
+    return _environment().get_template(CARD).render(document=document, meanings=MEANINGS)
 
 
 def templates_dir() -> Path:

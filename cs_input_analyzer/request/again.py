@@ -10,10 +10,10 @@ from typing import Any
 
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import Mistakes, UsageError, typed
-from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.masking import masked_options
 from cs_input_analyzer.model.params import filled
 from cs_input_analyzer.records import Analysis, Cluster, Host, Layout, Options
+from cs_input_analyzer.request.keywords import known_among
 from cs_input_analyzer.request.options import NO_LAUNCH, as_layouts, read_options
 from cs_input_analyzer.request.target import check_importable
 from cs_input_analyzer.tfdata import load
@@ -40,17 +40,17 @@ class Relaunch:
     rounds: int
 
 
-def read_relaunch(runs: Sequence[Analysis], known: Sequence[str], choices: Mapping[str, Any]) -> Relaunch:
+def read_relaunch(runs: Sequence[Analysis], group: Any, choices: Mapping[str, Any]) -> Relaunch:
     """Return saved runs with what they are launched again with.
 
     Args:
-        known: the names that there may be among the choices.
+        group: the keywords that there may be among the choices.
 
     Raises:
         UsageError, TargetError: all mistakes at once.
     """
     mistakes = Mistakes()
-    left = {"max_seconds": VALIDATE_SECONDS, "cpus": None, **known_among(choices, known, mistakes)}
+    left = {"max_seconds": VALIDATE_SECONDS, "cpus": None, **known_among(choices, group, mistakes)}
     layouts, rounds = left.pop("layouts", ()), left.pop("rounds", VALIDATE_ROUNDS)
     wanted: tuple[Layout, ...] = ()
     runs = _with_secrets(runs, left.pop("set", ()), mistakes)
@@ -71,17 +71,6 @@ def read_relaunch(runs: Sequence[Analysis], known: Sequence[str], choices: Mappi
     mistakes.raise_any()
     assert options is not None and place is not None  # noqa: PT018
     return Relaunch(runs=tuple(runs), options=options, host=place.host, cluster=place.cluster, layouts=wanted, rounds=rounds)
-
-
-def known_among(choices: Mapping[str, Any], names: Sequence[str], mistakes: Mistakes) -> dict[str, Any]:
-    """Return the choices of these names. Note the others."""
-    unknown = sorted(set(choices) - set(names))
-    gone = {name: message for name in unknown if (message := gone_message("option", name))}
-    for message in gone.values():
-        mistakes.note(message)
-    if unknown := [name for name in unknown if name not in gone]:
-        mistakes.note(f"unknown option {', '.join(unknown)}; there are: {', '.join(names)}")
-    return {name: choice for name, choice in choices.items() if name in names}
 
 
 def _with_secrets(runs: Sequence[Analysis], overrides: Any, mistakes: Mistakes) -> list[Analysis]:

@@ -16,20 +16,18 @@ from dataclasses import fields
 from typing import Any, get_type_hints
 
 from cs_input_analyzer.errors import Mistakes, UsageError, check_text, typed
-from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.host import cluster as clusters
 from cs_input_analyzer.host.cluster.file import LAUNCH_FIELDS
 from cs_input_analyzer.model.launch_lines import check_lines
 from cs_input_analyzer.model.node_list import expand_nodelist
 from cs_input_analyzer.records import Cluster, Layout, Options
 from cs_input_analyzer.request.checks import contradictions, problems
+from cs_input_analyzer.request.keywords import SHORT
 from cs_input_analyzer.rules import check_codes
-from cs_input_analyzer.units import parse_estimate, parse_per_s, parse_seconds
+from cs_input_analyzer.units import parse_bytes, parse_bytes_per_s, parse_estimate, parse_per_s, parse_seconds
 
 # What the vendor's launcher takes where its options say nothing.
 SITE_DEFAULTS = ("DEF_NODES", "DEF_TASKS", "DEF_CPUS")
-# Keywords that are not the name of a field, and the field that they fill.
-SHORT = {"demand": "demand_samples_per_s", "step_time": "step_time_s"}
 
 SLURM_SECONDS = 180.0
 """The time for measuring with Slurm: workers of full nodes take longer to start there."""
@@ -43,8 +41,8 @@ def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
 
     Args:
         mistakes: notes what is wrong. Whether options fit each other is asked only if each of them is valid.
-        choices: the fields of `Options`. Texts may stand for `demand` and `step_time` (`7k`, `160ms`), for `current`, and for lists
-            of layouts, codes and names (`1x1x1,1x2x1`).
+        choices: the fields of `Options`, `demand` and `step_time`. Texts may stand for numbers with a unit (`7k`, `160ms`,
+            `128GiB`), for `current`, and for lists of layouts, codes and names (`1x1x1,1x2x1`).
     """
     if choices.get("max_seconds") is None:
         choices["max_seconds"] = SLURM_SECONDS if choices.get("launcher") == "slurm" else Options().max_seconds
@@ -62,38 +60,30 @@ def read_options(mistakes: Mistakes, /, **choices: Any) -> Options | None:
 
 def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     """Return the fields that were given and could be read."""
-    known = {field.name for field in fields(Options)}
-    unknown = sorted(set(choices) - known - set(SHORT))
-    for message in filter(None, (gone_message("option", name) for name in unknown)):
-        mistakes.note(message)
-    unknown = [name for name in unknown if gone_message("option", name) is None]
-    with mistakes:
-        if unknown:
-            raise UsageError(f"unknown option {', '.join(unknown)}; there are: {', '.join(sorted({*SHORT, *known}))}")
-    readers: dict[str, Callable[[Any], Any]] = {
-        "demand_samples_per_s": lambda value: parse_per_s(value) if isinstance(value, str) else value,
-        "step_time_s": lambda value: parse_seconds(value) if isinstance(value, str) else value,
-        "node_speed_ratio": lambda value: parse_estimate(str(value)) if isinstance(value, str | numbers.Real) else value,
-        "select": as_codes,
-        "ignore": as_codes,
-        "mount_dirs": functools.partial(_parts, "mount_dirs"),
-        "stand_ins": _packages,
-        "exclude_nodes": as_node_names,
-        "current": _layout,
-        "probe_layouts": functools.partial(as_layouts, "probe_layouts"),
-    }
     read: dict[str, Any] = {}
     for keyword, value in choices.items():
         name = SHORT.get(keyword, keyword)
-        if name in known and not (value is None and name in read):
+        if not (value is None and name in read):
             with mistakes:
-                read[name] = typed(keyword, readers.get(name, lambda value: value)(value), _hints()[name])
+                read[name] = typed(keyword, _parsed(keyword, name, value), _hints()[name])
                 for part in read[name] if isinstance(read[name], tuple) else (read[name],):
                     check_text(keyword, part if isinstance(part, str) else "")
     if read.get("current") is None:
         with mistakes:
             read["current"] = current_from(os.environ)
     return read
+
+
+def _parsed(keyword: str, name: str, value: Any) -> Any:
+    """Return a value as its field holds it. Raise UsageError, which names the keyword, for a text that cannot be read."""
+    if name in _FROM_TEXT and isinstance(value, str):
+        try:
+            return _FROM_TEXT[name](value)
+        except UsageError as error:
+            raise UsageError(f"{keyword}={reprlib.repr(value)}: {error}") from None
+    if name == "node_speed_ratio" and isinstance(value, numbers.Real):
+        return parse_estimate(str(value))
+    return _FROM_ANY[name](value) if name in _FROM_ANY else value
 
 
 @functools.cache
@@ -162,6 +152,29 @@ def _iterable(name: str, value: Any) -> Iterable[Any]:
     if not isinstance(value, Iterable) or isinstance(value, (bytes, Mapping)):
         raise UsageError(f"{name}={reprlib.repr(value)}: a list is needed, or one text with commas")
     return value
+
+
+# How a number with a unit is read from its text, and what is no single number from whatever was given.
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    "demand_samples_per_s": parse_per_s,
+    "step_time_s": parse_seconds,
+    "max_seconds": parse_seconds,
+    "start_timeout_s": parse_seconds,
+    "queue_timeout_s": parse_seconds,
+    "memory_bytes_per_node": parse_bytes,
+    "worker_memory_bytes": parse_bytes,
+    "storage_bytes_per_s": parse_bytes_per_s,
+    "node_speed_ratio": parse_estimate,
+}
+_FROM_ANY: dict[str, Callable[[Any], Any]] = {
+    "select": as_codes,
+    "ignore": as_codes,
+    "mount_dirs": functools.partial(_parts, "mount_dirs"),
+    "stand_ins": _packages,
+    "exclude_nodes": as_node_names,
+    "current": _layout,
+    "probe_layouts": functools.partial(as_layouts, "probe_layouts"),
+}
 
 
 def current_from(environ: Mapping[str, str]) -> Layout | None:

@@ -40,7 +40,7 @@ from cs_input_analyzer.tfdata.lineage import deals_out_files
 from cs_input_analyzer.tfdata.op_kinds import THREADED, WRITERS
 from cs_input_analyzer.tfdata.op_traits import prefetches_by_itself
 from cs_input_analyzer.tfdata.samples import check_demand, element_sentence
-from cs_input_analyzer.units import counted, format_estimate, format_rate
+from cs_input_analyzer.units import counted, format_estimate, format_rate, in_a_line
 from cs_input_analyzer.worker.summary import measurement_of
 
 TARGET = "a dataset in this process"
@@ -53,7 +53,7 @@ GRACE_S = 10.0
 FEWEST_BATCHES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Recommendation:
     """The measurement of a dataset inside the process that uses it.
 
@@ -86,6 +86,10 @@ class Recommendation:
     def cpus(self) -> int:
         """Return the CPUs of the measurement."""
         return self.measurement.layout.cpus_per_task
+
+    def __repr__(self) -> str:
+        needed = "" if self.workers_needed is None else f", {counted(self.workers_needed, 'such worker')} needed"
+        return in_a_line(f"Recommendation {self.verdict}: {format_estimate(self.samples_per_s)} here{needed}")
 
     def __str__(self) -> str:
         samples = self.pipeline.samples_per_element

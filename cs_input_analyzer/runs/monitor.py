@@ -12,6 +12,7 @@ from typing import Any
 from cs_input_analyzer.runs.settings import settings_of
 from cs_input_analyzer.runs.verdict import Verdict
 from cs_input_analyzer.runs.watch import Watch
+from cs_input_analyzer.units import format_rate, in_a_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,11 @@ class Monitor:
         self._again = functools.partial(type(self), *arguments, **keywords, **options)
         # For a training that never says that it is over: at the latest when Python ends.
         self._at_the_end = weakref.finalize(self, self._watch.close)
+
+    def __repr__(self) -> str:
+        seen = self._watch.seen
+        rate = "no rate yet" if seen is None else format_rate(seen.rate_per_s)
+        return in_a_line(f"{type(self).__name__} step {self._watch.steps}: {rate}")
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return self._again, ()

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cs_input_analyzer.errors import Mistakes, UsageError
-from cs_input_analyzer.host import cluster
+from cs_input_analyzer.host import cluster as clusters
+from cs_input_analyzer.host.machine import utc_now
 from cs_input_analyzer.host.node_speed import with_speed_of_same_model
 from cs_input_analyzer.model import recommend
 from cs_input_analyzer.model.function_table import function_table
 from cs_input_analyzer.records import UNTRIED, Analysis, Cluster, Finding, Fixes, LaunchPlan, Options, Parent, Validation
 from cs_input_analyzer.request.checks import SOURCES, sources_of
 from cs_input_analyzer.request.demand import resolved
+from cs_input_analyzer.request.keywords import SHORT, ClusterKeywords, DemandKeywords, PlanKeywords, fields_of, known_among
+from cs_input_analyzer.request.options import NO_LAUNCH, as_cluster, read_options, with_cluster_file
 from cs_input_analyzer.request.request import Request, with_pipelines_batch
 from cs_input_analyzer.tfdata.samples import check_demand
 from cs_input_analyzer.workflows import prove
 from cs_input_analyzer.workflows.analyze import findings_of, plan_or_why, verdict_of, with_utilization
 from cs_input_analyzer.workflows.probing.results import Results
 
-OF_DEMAND = (
-    *SOURCES.values(),
-    *("batch_size", "system", "wafer_mode", "sequence_length"),
-)
-OF_CLUSTER = ("cluster", *cluster.FLAGS, "node_speed_ratio", "partition", "exclude_nodes")
-OF_LAUNCH = ("current", "fresh", "shared_nodes", "single_task_nodes", "cyclic", "feed", "headroom_ratio")
-OF_LINES = ("train_command", "srun_args", "sbatch_args", "container", "mount_dirs")
-CHOICES = (*OF_DEMAND, *OF_CLUSTER, *OF_LAUNCH, *OF_LINES)
+OF_DEMAND = fields_of(DemandKeywords)
+OF_CLUSTER = ("cluster", *fields_of(ClusterKeywords))
 NOT_TRIED = f"{UNTRIED}: this run was planned from a saved one"
 
 
@@ -46,6 +44,50 @@ def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | 
     if choices.get("cluster") is not None or declared is not None:
         kept |= {name: getattr(fresh, name) for name in OF_CLUSTER}
     return kept | dict(choices)
+
+
+def plan(
+    found: Analysis,
+    *,
+    path: str | None = None,
+    command: str,
+    cluster: Cluster | Mapping[str, Any] | str | Path | None = None,
+    mistakes: Mistakes | None = None,
+    **choices: Any,
+) -> Analysis:
+    """Return a saved run planned again for the choices; those that are None stay as they are in the run.
+
+    Args:
+        path: the file that the run was read from; None where there was none.
+        command: what was called or typed.
+        cluster: given as such or by its name.
+        mistakes: those that were found before.
+        choices: `PlanKeywords`.
+
+    Raises:
+        UsageError: all mistakes at once.
+    """
+    noted = Mistakes() if mistakes is None else mistakes
+    known = known_among(choices, PlanKeywords, noted)
+    declared, name = as_cluster(cluster, noted)
+    if name is not None or declared is not None:
+        known["cluster"] = name
+    wanted = {SHORT.get(name, name): choice for name, choice in known.items() if choice is not None}
+    wanted = with_cluster_file(wanted, declared)
+    merged = with_choices(found, wanted, declared)
+    options = read_options(noted, **merged | {"current": merged["current"] or NO_LAUNCH})
+    noted.raise_any()
+    assert options is not None
+    request = Request(
+        target=found.pipeline.target,
+        options=options if merged["current"] is not None else replace(options, current=None),
+        host=found.host,
+        cluster=found.cluster,
+        consumption=found.consumption,
+        command=command,
+        created_at=utc_now(),
+    )
+    return plan_again(found, request, tuple(wanted), declared=declared, path=path)
 
 
 def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, declared: Cluster | None, path: str | None) -> Analysis:
@@ -105,7 +147,7 @@ def _cluster(run: Analysis, options: Options, changed: Sequence[str], declared: 
         declared = run.cluster
         kept = [name for name in OF_CLUSTER if name not in changed]
         options = replace(options, **{name: getattr(Options(), name) for name in kept})
-    found = with_speed_of_same_model(cluster.resolve(options, run.host, declared=declared), run.host)
+    found = with_speed_of_same_model(clusters.resolve(options, run.host, declared=declared), run.host)
     if "storage_bytes_per_s" in changed:
         found = replace(found, measured_storage_bytes_per_s=None)
     recommend.check_single_task_nodes(found, options)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer import api
 from cs_input_analyzer.cli import main, original, rules, running, terminal
 from cs_input_analyzer.errors import InputFunctionError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate, Fixes, Layout, Patch
 from cs_input_analyzer.report import load, render
+from cs_input_analyzer.workflows import launched
 from tests.builders import make_analysis, make_host
 from tests.functional.running import ran
 from tests.report.hostile import HOSTILE
@@ -224,7 +224,7 @@ def test_a_patch_that_cannot_be_written_takes_nothing_along(
         folder.rmdir()  # there when it was asked for, gone a minute later
         return found
 
-    monkeypatch.setattr(api, "run", tunes)
+    monkeypatch.setattr(launched, "analyze", tunes)
     saved = tmp_path / "run.json"
     arguments = ["tune", f"{__file__}:f", "--write-patch", str(folder / "a.patch"), "--json", str(saved), *more]
     assert main(arguments) == UsageError.exit_code

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.records import Fixes, Layout, Patch
 from cs_input_analyzer.report.to_json import load, to_json
+from cs_input_analyzer.workflows import launched
 from tests.builders import make_analysis
 
 # A patch of more than is free.
@@ -62,7 +62,7 @@ def test_of_a_run_that_was_measured_what_has_room_is_written_and_the_report_is_p
     """Of the files that were asked for, and the patch, one has room."""
     fixes = Fixes(codes=("CSI101",), edits=(), measured_gain=None, layout=Layout.parse("1x1x1"), patch=PATCH)
     found, saved = make_analysis(fixes=fixes), tmp_path / "run.json"
-    monkeypatch.setattr(api, "run", lambda *_, **__: found)
+    monkeypatch.setattr(launched, "analyze", lambda *_, **__: found)
     before = entries(full)
     files = ("--json", str(saved), "--html", str(full / "run.html"), "--write-patch", str(full / "a.patch"))
     assert main(["tune", f"{__file__}:f", *files, *more]) == LaunchError.exit_code

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import cs_input_analyzer as csia
-from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.gone import GONE
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.report import render
+from cs_input_analyzer.workflows import replan
 from tests.builders import make_analysis
 
 
@@ -29,9 +29,9 @@ def test_a_keyword_that_is_gone_says_what_to_do(option: str) -> None:
     assert keyword not in Options.__dataclass_fields__
     with pytest.raises(UsageError, match="is gone: ") as raised:
         csia.analyze("nothing.py:f", **{keyword: 3})
-    assert "unknown option" not in str(raised.value)
+    assert "unknown keyword" not in str(raised.value)
     with pytest.raises(UsageError, match="is gone: "):
-        api.plan(make_analysis(), **{keyword: 3})
+        replan.plan(make_analysis(), command="", **{keyword: 3})
 
 
 @pytest.mark.parametrize("command", GONE["command"])

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import cs_input_analyzer as csia
-from cs_input_analyzer import api
 from cs_input_analyzer.cli import main, original
 from cs_input_analyzer.engines import selection
 from cs_input_analyzer.engines.collecting import temporary_scratch
 from cs_input_analyzer.errors import TargetError, UsageError
 from cs_input_analyzer.report.to_json import load, to_json
+from cs_input_analyzer.workflows import launched
 from tests.builders import make_analysis
 
 ODD = os.fsdecode(b"b\xff\xfe")
@@ -103,7 +103,7 @@ def test_files_of_such_names_are_read_and_written(
     odd: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(api, "run", lambda request, **_: seen.append(request.options.params_json) or make_analysis())
+    monkeypatch.setattr(launched, "analyze", lambda request, **_: seen.append(request.options.params_json) or make_analysis())
     names = {form: os.fsdecode(b"run\xff.%s" % form.encode()) for form in ("json", "html", "csv", "yaml")}
     Path(names["yaml"]).write_text("size: 3\n")
     files = ("--json", names["json"], "--html", names["html"], "--csv", names["csv"], "--params", names["yaml"])

@@ -46,7 +46,7 @@ def on_slurm(monkeypatch: pytest.MonkeyPatch) -> type[NodesOfSlurm]:
 
 
 def engine_of(options: Options, declared: Cluster | None = None) -> engine.Engine:
-    """Return the engine that is opened, as `api.run` opens it. Raise UsageError for what is refused before that."""
+    """Return the engine that is opened, as `launched.analyze` opens it. Raise UsageError for what is refused before that."""
     mistakes = Mistakes()
     place = engine.resolve(options, mistakes, declared=declared)
     mistakes.raise_any()

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from cs_input_analyzer.records import Analysis, Capture, Options, Parent
 from cs_input_analyzer.report import FORMATS, masked, render
 from cs_input_analyzer.report.to_json import from_json
 from cs_input_analyzer.request import request
+from cs_input_analyzer.workflows import launched
 
 SECRETS = ("PARAMSECRET1", "SETSECRET22", "ARGSECRET333", "URLSECRET4444")
 PARAMS = {
@@ -80,9 +81,9 @@ def test_no_comparison_holds_one() -> None:
 
 def test_the_run_in_memory_keeps_them_and_one_without_is_the_very_same() -> None:
     run = with_secrets()
-    before = repr(run)
+    before = repr(asdict(run))
     render(run, "json")
-    assert repr(run) == before
+    assert repr(asdict(run)) == before
     harmless = make_analysis(options=Options(params_json='{"tokenizer": "bert", "max_tokens": 512, "image_key": "JPEG"}'))
     assert masked(harmless) is harmless
 
@@ -142,7 +143,7 @@ def test_with_all_given_the_function_gets_the_real_values(saved: Path, monkeypat
         seen.append(json.loads(trial.run.options.params_json))
         raise InputFunctionError("bad PARAMSECRET1", "f('SETSECRET22')")
 
-    monkeypatch.setattr(api, "launch_and_compare", launches)
+    monkeypatch.setattr(launched, "launch_and_compare", launches)
     given = ("train_input.token=PARAMSECRET1", "api_key=SETSECRET22", "store=s3://ada:URLSECRET4444@host/x")
     with pytest.raises(InputFunctionError) as caught:
         csia.load_analysis(saved).validate(set=given)
@@ -174,7 +175,7 @@ def test_a_script_that_was_saved_without_its_secret_is_typed_again(saved: Path, 
         raise UsageError("seen")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(api, "validate", validates)
+        patched.setattr(launched, "validate", validates)
         assert main(["validate", str(saved), "--target", TRAIN]) == UsageError.exit_code
         assert main(["validate", str(saved), "--target", "python run.py --mode train"]) == UsageError.exit_code
     assert seen == [f"script:1:{TRAIN}"]

@@ -245,7 +245,7 @@ def test_what_recommend_for_counts_is_what_analyze_counts() -> None:
     with pytest.raises(csia.UsageError, match=r"batch size of 64 .* 50 samples"):
         csia.recommend_for(views, demand=10.0, batch_size=64, seconds=0.5)
     made = tf.data.Dataset.from_tensors((tf.zeros([16, 3]), tf.zeros([16]))).repeat()
-    with pytest.raises(csia.UsageError, match="samples-per-element"):
+    with pytest.raises(csia.UsageError, match="by samples_per_element=1 or"):
         csia.recommend_for(made, demand=10.0, seconds=0.5)
     unknown, told = csia.recommend_for(made, seconds=0.5), csia.recommend_for(made, samples_per_element=16, seconds=0.5)
     assert "samples per element unknown" in str(unknown)

@@ -17,6 +17,7 @@ from cs_input_analyzer.engines.launch import OnSampled
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
 from cs_input_analyzer.model import buffers, capacity
 from cs_input_analyzer.records import Analysis, Cluster, Layout, Options, SamplesPerElement, Tool
+from cs_input_analyzer.request.keywords import in_keywords
 from cs_input_analyzer.request.request import Request
 from cs_input_analyzer.units import format_rate
 from cs_input_analyzer.workflows.analyze import analyze
@@ -287,7 +288,11 @@ REQUEST, READING = "Error executing an HTTP request:", "\n\t when reading metada
         (("fault", "KeyError", "KeyError: 'x'", "meter.py"), AnalyzerError, "a fault of cs_input_analyzer, not of the input"),
         (("exit", "building the pipeline", "exited with status 7", ""), InputFunctionError, "status 7"),
         (("exit", "importing TensorFlow", "exited with status 1", "libfoo"), LaunchError, "libfoo"),
-        (("build", "KeyError", "'vocab_size'", ""), InputFunctionError, "KeyError: 'vocab_size'; where it is a key"),
+        (
+            ("build", "KeyError", "'vocab_size'", ""),
+            InputFunctionError,
+            "'vocab_size'; the input function was called",
+        ),
         (("build", "UnimplementedError", "File system scheme 's3' not implemented (file: 's3://b/x')", ""), UsageError, "fsspec"),
         (("first_batch", "PermissionDeniedError", f"{REQUEST} HTTP response code 403 {READING}", ""), UsageError, "GOOGLE_APPL"),
         (("build", "FailedPreconditionError", f"{REQUEST} libcurl code 6 meaning 'no host' {READING}", ""), UsageError, "reached"),
@@ -306,6 +311,15 @@ def test_params_are_advised_only_where_they_may_lack_a_key() -> None:
     for stage, kind, is_script in (("build", "ValueError", False), ("first_batch", "KeyError", False), ("build", "KeyError", True)):
         failure = WorkerFailure(stage=stage, kind=kind, message="'vocab_size'", details="")
         assert "--set" not in str(failure_of(failure, Options(), is_script=is_script))
+
+
+def test_a_missing_key_names_params_as_they_are_given() -> None:
+    failure = WorkerFailure(stage="build", kind="KeyError", message="'vocab_size'", details="")
+    for options, is_without in ((Options(), True), (Options(params_json="{}"), False)):
+        told = str(failure_of(failure, options))
+        assert ("was called without params" in told) is is_without
+        assert "give it by --params (" in told
+        assert "give it by params (" in in_keywords(told)
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=60), st.integers(1, 50), st.integers(1, 8), st.integers(0, 5))

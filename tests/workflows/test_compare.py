@@ -33,6 +33,7 @@ from builders import (
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import cs_input_analyzer as csia
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model.estimates import NORMAL_95
@@ -450,3 +451,9 @@ def test_files_are_written_or_it_ends_with_two(old: str, slow: str, tmp_path: Pa
         out, err = capsys.readouterr()
         assert out == ""
         assert message in err
+
+
+def test_what_only_launches_need_is_refused_without_them() -> None:
+    with pytest.raises(UsageError, match="rounds: these are for measure, which launches both again"):
+        csia.compare(make_analysis(), make_analysis(), rounds=2)
+    assert csia.compare(make_analysis(), make_analysis()).rounds == 0

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cs_input_analyzer import api, rules
+from cs_input_analyzer import rules
 from cs_input_analyzer.cli import cli
 from cs_input_analyzer.records import Analysis, Candidate, Edit, Finding, Fixes, Layout, Patch
 from cs_input_analyzer.report import render_tuning
 from cs_input_analyzer.trial.fixes import Outcome, Outcomes
+from cs_input_analyzer.workflows import launched
 from cs_input_analyzer.workflows.analyze import analyze
 from tests.builders import make_analysis, make_estimate, make_finding, make_graph, make_op
 from tests.fakes import FakeLauncher
@@ -162,7 +163,7 @@ PATCH = Patch(diff="--- ./x.py\n+++ ./x.py\n@@ -1 +1 @@\n-a\n+b\n", folder="/dat
 
 def run_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, patch: Patch | None, *more: str) -> tuple[int, str, str]:
     analysis = make_analysis(findings=(make_finding(edits=(EDIT,)),))
-    monkeypatch.setattr(api, "run", lambda *a, **k: replace(analysis, fixes=replace(FIXES, patch=patch)))
+    monkeypatch.setattr(launched, "analyze", lambda *a, **k: replace(analysis, fixes=replace(FIXES, patch=patch)))
     done = CliRunner().invoke(cli, ["tune", f"{__file__}:f", *more], standalone_mode=False, catch_exceptions=False)
     return done.return_value, done.stdout, done.stderr
 

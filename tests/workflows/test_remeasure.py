@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.launch import OnSampled
@@ -18,6 +17,7 @@ from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
 from cs_input_analyzer.records import Analysis, Comparison, Layout, Tool
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import to_json
+from cs_input_analyzer.workflows import launched
 from cs_input_analyzer.workflows.compare import compare
 from cs_input_analyzer.workflows.remeasure import measured_in_turns
 from tests.builders import make_analysis, make_graph, make_host, make_measurement
@@ -143,7 +143,7 @@ def test_code_that_a_file_names_is_not_run_without_a_word(
         Path(files[-1]).write_text(to_json(run))
     assert main(["compare", *files, "--measure"]) == 2
     assert "data.py:old" in capsys.readouterr().err
-    monkeypatch.setattr(api, "compare", lambda old, new, **_: compare(old, new, tool=TOOL, rounds=3))
+    monkeypatch.setattr(launched, "compare", lambda old, new, **_: compare(old, new, tool=TOOL, rounds=3))
     written = tmp_path / "compared.json"
     assert main(["compare", *files, "--measure", "--yes", "-q", "--json", str(written)]) == 0
     found = json.loads(written.read_text())

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cs_input_analyzer as csia
-from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model import recommend
 from cs_input_analyzer.records import Analysis, Fixes, Layout, SamplesPerElement, Validation, ValidationRow, others_ratio
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
+from cs_input_analyzer.workflows import replan
 from tests.builders import GIB, make_estimate, make_graph, make_storage
 from tests.fakes import FakeLauncher
 from tests.workflows.test_analysis import CLUSTER, analyzed, job, linear
@@ -47,8 +47,8 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(file)
 
 
-def again(run: Analysis = RUN, **choices: Any) -> api.Analysis:
-    return api.plan(run, **choices)
+def again(run: Analysis = RUN, **choices: Any) -> Analysis:
+    return replan.plan(run, command="plan", **choices)
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------------------
@@ -71,9 +71,7 @@ def test_nothing_new_is_the_same_plan(options: dict[str, Any]) -> None:
     assert (run.recommendation is None) is ("cluster" in options)
     for name in PLANNED:
         assert getattr(planned, name) == getattr(run, name), name
-    assert replace(planned, parent=None, created_at="", command="", tool=run.tool) == replace(
-        api._public(run), created_at="", command=""
-    )
+    assert replace(planned, parent=None, created_at="", command="", tool=run.tool) == replace(run, created_at="", command="")
 
 
 @given(st.floats(1, 1e6), st.integers(2, 20), st.sampled_from([1, 2, 8]), st.floats(0, 2))
@@ -219,7 +217,7 @@ def test_a_run_of_before_there_was_a_model_is_planned_on_what_it_measured() -> N
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nothing measured": ({"run": replace(RUN, measurements=())}, "measured no rate"),
-    "unknown": ({"max_seconds": 5}, "unknown option max_seconds; there are: demand"),
+    "unknown": ({"max_seconds": 5}, "unknown keyword max_seconds: there are: batch_size"),
     "cluster": ({"cluster": "none.yaml"}, "cannot read the cluster file none.yaml"),
     "too small": ({"nodes": 1, "cpus_per_node": 1}, "no launch fits one node of one CPU"),
     "too few to stream": ({"nodes": 2, "wafer_mode": "weight_streaming"}, "weight streaming needs 3 nodes"),
@@ -327,5 +325,5 @@ def test_a_pipeline_that_reads_cold_files_keeps_its_plan() -> None:
 
 
 def test_on_shared_nodes_the_launch_lines_do_not_ask_for_nodes_alone() -> None:
-    alone, shared = (api.plan(RUN, shared_nodes=is_shared).recommendation.launch for is_shared in (False, True))
+    alone, shared = (again(RUN, shared_nodes=is_shared).recommendation.launch for is_shared in (False, True))
     assert ("--exclusive" in alone.srun, "--exclusive" in shared.sbatch) == (True, False)

@@ -20,9 +20,11 @@ from cs_input_analyzer.worker.isolation import NOT_ISOLATED
 from cs_input_analyzer.worker.summary import IMPORTING
 
 _PARAMS = (
-    "; where it is a key of the params, give it by --set KEY=VALUE, or analyze the script that trains, "
-    "cs_input_analyzer python run.py ARGS: scripts add to the params before they use them"
+    "give it by --params (on the command line also by `--set KEY=VALUE`), or analyze the script that trains, "
+    "`cs_input_analyzer python run.py ARGS`: scripts add to the params before they use them"
 )
+_NO_PARAMS = f"; the input function was called without params. Where it is a key of them, {_PARAMS}"
+_LACKING_PARAMS = f"; where it is a key of the params, {_PARAMS}"
 # What TensorFlow 2.21 says of a store: the first of a scheme that its wheel has no file system for, the others of `gs://`.
 _NO_SCHEME = re.compile(r"File system scheme '([^']+)' not implemented(?: \(file: '([^']*)'\))?")
 _REFUSED = re.compile(r"HTTP response code 40[13]|Anonymous caller|does not have storage\.|PERMISSION_DENIED|UNAUTHENTICATED")
@@ -83,7 +85,8 @@ def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = Fa
             return LaunchError(f"a worker did not come up: {failure.message}\n{failure.details}".rstrip())
         return InputFunctionError(f"the worker was lost: {failure.message}", failure.details)
     lacks_key = failure.kind == "KeyError" and failure.stage == "build" and not is_script
-    advice = _PARAMS if lacks_key else missing_advice(failure.message)
+    of_params = _NO_PARAMS if options.params_json is None else _LACKING_PARAMS
+    advice = of_params if lacks_key else missing_advice(failure.message)
     return InputFunctionError(f"the input function failed: {failure.kind}: {failure.message}{advice}", failure.details)
 
 
