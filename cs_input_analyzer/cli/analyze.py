@@ -64,6 +64,7 @@ def demo(sample: str, **choices: Any) -> int:
     import sample_pipelines
     from cs_input_analyzer.files import cache_folder
     from cs_input_analyzer.host.machine import check_tensorflow
+    from cs_input_analyzer.request.options import as_layouts
 
     try:
         found = sample_pipelines.find(sample)
@@ -83,7 +84,7 @@ def demo(sample: str, **choices: Any) -> int:
     ):
         choices["cluster"] = DEMO_CLUSTER
         if sample in (DEMO_SAMPLE, HEALTHY_SAMPLE) and choices["current"] is None:
-            choices["current"] = parse_layouts(DEMO_LAUNCH)
+            choices["current"] = as_layouts("current", DEMO_LAUNCH)
     is_quiet = choices["quiet"]
     code = _analyze(found.target, str(params_file), (), choices, published)
     if sample == DEMO_SAMPLE and not is_quiet:
@@ -111,7 +112,9 @@ def public_demand(sample: str) -> Consumption | None:
     if fed_per_s is None:
         text = f"{what}, which did not wait for its input"
     else:
-        text = f"{what}: {fed_per_s:,.0f} images/s while it was fed, {run.samples_per_s:,.0f} on average, as it waited for its input"
+        text = (
+            f"{what}: {fed_per_s:,.0f} images/s while it was fed, {run.samples_per_s:,.0f} on average, as it waited for its input"
+        )
     rate = from_rate(fed_per_s or run.samples_per_s, mode=run.mode)
     limited_by = rate.limited_by if fed_per_s else run.bound
     return replace(rate, source="public run", system=run.system, limited_by=limited_by, notes=(text,))
