@@ -52,7 +52,7 @@ def test_the_list_names_every_module_with_an_input_function() -> None:
     }
     assert {sample.name for sample in SAMPLES} == written
     assert [find(sample.name) for sample in SAMPLES] == list(SAMPLES)
-    with pytest.raises(LookupError, match=r"'mnist'; there are fc_mnist, .*unet"):
+    with pytest.raises(LookupError, match=r"'mnist'; there are vit_slow, .*unet"):
         find("mnist")
 
 
