@@ -93,7 +93,7 @@ clean: ## Remove .venv, build results, caches, and what `make demo` wrote here
 
 $(TEST_STAMP): EXTRAS := test
 $(DEV_STAMP): EXTRAS := dev
-# The demo needs no GPU's libraries: where there is a package of TensorFlow without them, it takes that one, of a third of the size.
+# The demo needs no GPU's libraries: where there is a package of TensorFlow without them, it takes that one, with fewer files.
 # Both packages write the same files, so one goes before the other comes.
 $(RUN_STAMP): pyproject.toml $(VENV)/.made-for
 	@echo "1/3 Installing TensorFlow (some hundreds of MB), log in $(VENV)/install.log …"
@@ -101,7 +101,8 @@ $(RUN_STAMP): pyproject.toml $(VENV)/.made-for
 	if [ "$$(uname -sm)" = "Linux x86_64" ] && ! $(BIN)/python -m pip show --quiet tensorflow 2>/dev/null; then \
 	    wanted=". tensorflow-cpu"; \
 	fi; \
-	$(BIN)/python -m pip install --editable $$wanted >$(VENV)/install.log 2>&1 || { cat $(VENV)/install.log >&2; exit 1; }
+	{ $(BIN)/python -m pip install "pip>=22.3" && $(BIN)/python -m pip install --editable $$wanted; } \
+	    >$(VENV)/install.log 2>&1 || { cat $(VENV)/install.log >&2; exit 1; }
 	@touch $@
 
 $(TEST_STAMP) $(DEV_STAMP): pyproject.toml $(VENV)/.made-for
