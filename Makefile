@@ -43,7 +43,10 @@ help: ## List the targets
 
 .PHONY: demo
 demo: $(RUN_STAMP) ## Set up .venv, then analyze an embedded sample: make demo ARGS="--demand 5000"
-	$(BIN)/cs_input_analyzer demo $(ARGS)
+	@echo "2/3 Writing the pictures (once) …"
+	@echo "3/3 Measuring, about 60 s …"
+	@SECONDS=0; $(BIN)/cs_input_analyzer demo $(ARGS) || exit; \
+	echo "Took $$SECONDS s. Open the page: open demo_report.html, or $(BIN)/cs_input_analyzer report --view"
 
 # More processes than a small machine has CPUs: some of these tests wait, for a worker or for a time.
 .PHONY: test
@@ -95,12 +98,24 @@ clean: ## Remove .venv, build results, caches, and what `make demo` wrote here
 	rm -rf .venv build dist demo_run.json demo_report.html .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(RUN_STAMP): EXTRAS := tensorflow
 $(TEST_STAMP): EXTRAS := test
 $(DEV_STAMP): EXTRAS := dev
-$(RUN_STAMP) $(TEST_STAMP) $(DEV_STAMP): pyproject.toml $(VENV)/.made-for
+# The demo needs no GPU's libraries: where there is a package of TensorFlow without them, it takes that one, with fewer files.
+# Both packages write the same files, so one goes before the other comes.
+$(RUN_STAMP): pyproject.toml $(VENV)/.made-for
+	@echo "1/3 Installing TensorFlow (some hundreds of MB), log in $(VENV)/install.log …"
+	@wanted=".[tensorflow]"; \
+	if [ "$$(uname -sm)" = "Linux x86_64" ] && ! $(BIN)/python -m pip show --quiet tensorflow 2>/dev/null; then \
+	    wanted=". tensorflow-cpu"; \
+	fi; \
+	{ $(BIN)/python -m pip install "pip>=22.3" && $(BIN)/python -m pip install --editable $$wanted; } \
+	    >$(VENV)/install.log 2>&1 || { cat $(VENV)/install.log >&2; exit 1; }
+	@touch $@
+
+$(TEST_STAMP) $(DEV_STAMP): pyproject.toml $(VENV)/.made-for
 	@echo "Installing into $(VENV) (the first time this fetches TensorFlow, some hundreds of megabytes) …"
 	$(BIN)/python -m pip install --quiet "pip>=22.3"
+	@! $(BIN)/python -m pip show --quiet tensorflow-cpu 2>/dev/null || $(BIN)/python -m pip uninstall --quiet --yes tensorflow-cpu
 	$(BIN)/python -m pip install --editable ".[$(EXTRAS)]"
 	@touch $@
 

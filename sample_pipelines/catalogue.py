@@ -31,7 +31,7 @@ class Sample:
         return Path(__file__).with_name(f"{self.name}.yaml")
 
 
-SAMPLES: tuple[Sample, ...] = tuple(map(Sample, ("fc_mnist", "bert_pretrain", "gpt2", "resnet50", "unet")))
+SAMPLES: tuple[Sample, ...] = tuple(map(Sample, ("vit_slow", "vit", "fc_mnist", "bert_pretrain", "gpt2", "resnet50", "unet")))
 
 
 def find(name: str) -> Sample:

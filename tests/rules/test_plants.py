@@ -33,7 +33,7 @@ from tests.rules.lines import cost, measured, unmeasured, with_worker
 OURS = tuple(rule for rule in rules.RULES if rule.code < "CSI3")
 WORKERS = 4
 # Small, but a batch and more in every file.
-SCALE = {"fc_mnist": 0.02, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
+SCALE = {"fc_mnist": 0.02, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07, "vit": 0.3, "vit_slow": 0.3}
 
 pytestmark = pytest.mark.tf
 GraphOf = Callable[[str], PipelineGraph]
@@ -150,7 +150,31 @@ def test_what_is_planted_is_found_with_no_more_costs_than_it_takes(name: str, gr
     assert all(finding.source for finding in found if finding.op), "every op of these is the user's own"
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "vit_slow",
+            {
+                "CSI101": "dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE)",
+                "CSI202": "dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE).cache()",
+            },
+        ),
+        ("vit", {}),
+    ],
+)
+def test_the_slow_sample_raises_its_two_faults_and_the_repaired_one_none(
+    name: str, expected: dict[str, str], graph_of: GraphOf
+) -> None:
+    case = unmeasured(graph_of(name))
+    maps = [op.name for op in case.pipeline.ops if op.kind in ("Map", "ParallelMap")]
+    rows = (cost(op, 0.45, bytes_in_per_sample=24e3, bytes_out_per_sample=151e3) for op in maps)
+    findings = ours(measured(with_worker(case, bytes_read_per_sample=24e3), *rows))
+    assert {finding.code: (finding.after or "").strip() for finding in findings} == expected
+    assert all("vit_slow.py" in (finding.source or "") for finding in findings)
+
+
+@pytest.mark.parametrize("sample", [sample for sample in SAMPLES if sample.name != "vit_slow"], ids=lambda sample: sample.name)
 def test_a_clean_sample_raises_nothing(sample: Any, graph_of: GraphOf) -> None:
     assert ours(unmeasured(graph_of(sample.name))) == []
     assert [finding for finding in rules.sift(planned(graph_of(sample.name))).findings if finding.severity != "info"] == []

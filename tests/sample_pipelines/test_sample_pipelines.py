@@ -30,7 +30,7 @@ PACKAGE = Path(sample_pipelines.__file__).parent
 each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 
 # Smallest data that still has several batches of the size used below in every file.
-SCALE = {"fc_mnist": 0.01, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07}
+SCALE = {"fc_mnist": 0.01, "bert_pretrain": 0.01, "gpt2": 0.02, "resnet50": 0.05, "unet": 0.07, "vit": 0.1, "vit_slow": 0.1}
 BATCH = 4
 
 
@@ -52,7 +52,7 @@ def test_the_list_names_every_module_with_an_input_function() -> None:
     }
     assert {sample.name for sample in SAMPLES} == written
     assert [find(sample.name) for sample in SAMPLES] == list(SAMPLES)
-    with pytest.raises(LookupError, match=r"'mnist'; there are fc_mnist, .*unet"):
+    with pytest.raises(LookupError, match=r"'mnist'; there are vit_slow, .*unet"):
         find("mnist")
 
 
@@ -246,6 +246,8 @@ PROMISED: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {
     "gpt2": {"input_ids": ("int32", (1024,)), "input_mask": ("float16", (1024,)), "1": ("int32", (1024,))},
     "resnet50": {"0": ("float16", (224, 224, 3)), "1": ("int32", ())},
     "unet": {"0": ("float16", (256, 256, 1)), "1": ("float16", (256, 256, 1))},
+    "vit": {"0": ("float16", (224, 224, 3)), "1": ("int32", ())},
+    "vit_slow": {"0": ("float16", (224, 224, 3)), "1": ("int32", ())},
 }
 
 
@@ -296,12 +298,20 @@ def seen_of_resnet(images: Any, labels: Any) -> set[Any]:
     return set()
 
 
+def seen_of_vit(images: Any, labels: Any) -> set[Any]:
+    assert -3 < images.min() < images.max() < 3
+    assert 0 <= labels.min() <= labels.max() < 1000
+    return set()
+
+
 SEEN: dict[str, tuple[Any, set[Any]]] = {
     "fc_mnist": (seen_of_mnist, set(range(10))),
     "bert_pretrain": (seen_of_bert, {0, 1, "padding"}),
     "gpt2": (seen_of_gpt2, {"padding"}),
     "resnet50": (seen_of_resnet, set()),
     "unet": (lambda images, masks: set(), set()),  # below
+    "vit": (seen_of_vit, set()),
+    "vit_slow": (seen_of_vit, set()),
 }
 
 
@@ -323,9 +333,9 @@ def test_one_pass_ends_and_holds_what_it_should_and_training_never_ends(sample: 
 def test_workers_together_read_every_record_once(
     sample: Sample, shuffle: bool, written: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Augmentation changes images but not ResNet's labels; U-Net's can be switched off.
+    # Augmentation changes images but not labels; U-Net's can be switched off.
     params = small_params(written(sample.name), repeat=False, shuffle=shuffle, batch_size=1, train_batch_size=1, augment=False)
-    part = "1" if sample.name == "resnet50" else next(iter(PROMISED[sample.name]))
+    part = "1" if sample.name in ("resnet50", "vit", "vit_slow") else next(iter(PROMISED[sample.name]))
 
     def read() -> Counter[bytes]:
         return Counter(flat(element)[part].tobytes() for element in dataset_of(sample, params).as_numpy_iterator())

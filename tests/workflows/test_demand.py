@@ -136,13 +136,15 @@ def test_a_mode_is_one_word_however_it_is_written_and_none_where_nobody_says_one
 @pytest.mark.parametrize(
     ("arguments", "demand", "cluster"),
     [
-        ([], 7022.97, "alcf-cs2-01"),
+        ([], 3500.0, "alcf-cs2-01"),
+        (["--sample", "vit"], 3500.0, "alcf-cs2-01"),
+        (["--sample", "bert_pretrain"], 7022.97, "alcf-cs2-01"),
         (["--demand", "9"], 9.0, "alcf-cs2-01"),
         (["--wafer", "bert_large", "--batch-size", "1024"], None, "alcf-cs2-01"),
         (["--performance-json", "run.json"], None, "alcf-cs2-01"),
         (["--sample", "gpt2", "--cluster", "local"], None, "local"),
         (["--sample", "fc_mnist"], None, "alcf-cs2-01"),
-        (["--launcher", "slurm"], 7022.97, None),
+        (["--launcher", "slurm"], 3500.0, None),
     ],
 )
 def test_the_demo_has_a_demand_where_none_is_named(
@@ -155,10 +157,36 @@ def test_the_demo_has_a_demand_where_none_is_named(
     assert (asked[0]["demand"], asked[0]["cluster"]) == (demand, cluster)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "current"),
+    [
+        ([], "1x2x32"),
+        (["--sample", "vit"], "1x2x32"),
+        (["--current", "2x2x8"], "2x2x8"),
+        (["--sample", "gpt2"], None),
+        (["--cluster", "local"], None),
+    ],
+)
+def test_the_demo_judges_a_stated_launch_of_its_own_cluster_alone(
+    arguments: list[str], current: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(analyze, "_write_sample", lambda sample, folder, progress: tmp_path / "params.yaml")
+    monkeypatch.setattr(analyze, "_analyze", lambda target, params, overrides, choices, known: asked.append(choices) or 0)
+    assert main(["demo", *arguments]) == 0
+    launch = asked[0]["current"]
+    assert (None if launch is None else str(launch[0])) == current
+    assert ("demo --sample vit" in capsys.readouterr().err) is ("--sample" not in arguments)
+
+
 def test_the_demos_wafer_was_seen_to_take_that_much_when_it_was_fed() -> None:
-    """A run that waited for its input says what its input gave, not what the wafer takes."""
-    run = next(run for run in published_runs() if run.id == analyze.DEMO_RUN)
-    assert run.bound == "compute"
-    known = analyze._demo_run()
-    assert (known.samples_per_s.estimate, known.system, known.limited_by) == (run.samples_per_s, "CS-2", "compute")
-    assert analyze.DEMO_RUN in known.notes[0]
+    """A run that waited for its input says what its input gave: its rate while it was fed is stated beside it."""
+    runs = {run.id: run for run in published_runs()}
+    for sample, (name, fed_per_s) in analyze.PUBLIC_RUNS.items():
+        run, known = runs[name], analyze.public_demand(sample)
+        assert known is not None
+        assert (run.bound == "compute") is (fed_per_s is None)
+        assert fed_per_s is None or f"{fed_per_s:,.0f} in bursts" in run.source
+        assert (known.samples_per_s.estimate, known.system) == (fed_per_s or run.samples_per_s, run.system)
+        assert name in known.notes[0]
+    assert analyze.public_demand("gpt2") is None
