@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from cs_input_analyzer.model.steady_state import steady_window
 from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
-from cs_input_analyzer.tfdata.edits import FILLED, prefix_of, source_only
+from cs_input_analyzer.tfdata.edits import FILLED, counting, prefix_of, source_only
 from cs_input_analyzer.tfdata.folding import joint_of
 from cs_input_analyzer.tfdata.lineage import upstream
 from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message
@@ -41,6 +42,8 @@ LEAST_RATIO = 0.1
 MOST_PARTS = 8
 # Each part runs this many times, with a fresh iterator. The least of its costs counts: other work on the host only adds to them.
 TURNS = 2
+# Elements are counted for at most so long, if no snapshot did.
+COUNT_S = 1.0
 # The part of a turn that fills buffers, if the data do not end in it.
 WARM_RATIO = 0.3
 # Whole passes count where they end in a turn. Where the first element takes more of a turn than this, elements come in bursts: then
@@ -150,9 +153,29 @@ def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile:
     chosen = [op.name for op in parts_of(ops, profile)]
     for op in chosen:  # those without a cost in the end show that the look is not complete
         journal.event("part", op=op, cpu_s_per_element=None)
+    if chosen and all(row.bytes_out_per_sample is None for row in profile.ops):  # no snapshot counted elements
+        count = partial(_count_elements, dataset, chosen[-1], min(COUNT_S, seconds / 4))
+        for elements in _told(count, deadline_s):
+            journal.event("counted", elements=elements)
     harness_s = (profile.harness_us_per_batch or 0.0) * 1e-6
     for part in _told(lambda tell: _run_parts(dataset, chosen, deadline_s, harness_s, tell), deadline_s + LOOK_PATIENCE_S):
         journal.event("part", **part)
+
+
+def _count_elements(dataset: Any, op: str, seconds: float, tell: _Tell) -> None:
+    """Run the pipeline up to an op; tell how many elements each op gave after the first, and None at the end."""
+    until_s = time.monotonic() + seconds
+    try:
+        part, counts = counting(dataset, op)
+        iterator = iter(part)
+        next(iterator)
+        first = counts()
+        while time.monotonic() < until_s and next(iterator, None) is not None:
+            pass
+        tell({name: count - first.get(name, 0) for name, count in counts().items()})
+    except Exception:  # a part that cannot run alone is no failure of the user's pipeline, and says nothing
+        pass
+    tell(None)
 
 
 def _run_parts(dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: float, tell: _Tell) -> None:

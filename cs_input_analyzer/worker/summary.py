@@ -210,7 +210,9 @@ def _visits(
     last = next((counts for counts in seen.values() if counts.head == pipeline.ops[-1].name and counts.elements > 0), None)
     polled = last.elements * batch if last is not None else samples  # of many short passes, few are polled
     fair = well_seen(seen, visit_ratios(pipeline.ops, seen, 1 / batch, fill_ratio=fill_ratio), polled)
-    return fair, visit_ratios(pipeline.ops, fair, 1 / batch, fill_ratio=fill_ratio)
+    told = journal.last("counted")  # by a part of the pipeline that ran alone, if snapshots told nothing
+    counts = {name: OpCounts(name, elements=count) for name, count in told["elements"].items()} if told and not fair else fair
+    return fair, visit_ratios(pipeline.ops, counts, 1 / batch, fill_ratio=fill_ratio)
 
 
 def source_rate(journal: Journal, pipeline: PipelineGraph) -> Estimate | None:

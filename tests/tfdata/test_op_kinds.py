@@ -20,6 +20,7 @@ from cs_input_analyzer.tfdata.op_kinds import (
     kinds_with,
     method_of,
 )
+from tests.tf_versions import NOT_YET
 
 
 def registered() -> dict[str, Any]:
@@ -36,8 +37,8 @@ def test_the_ops_of_functions_are_named_as_tensorflow_names_them() -> None:
     ops = registered()
     for trait in TABLE:
         names, beginnings = names_of(trait)
-        assert names - ops.keys() == set()
-        assert [begin for begin in beginnings if not any(name.startswith(begin) for name in ops)] == []
+        assert names - ops.keys() <= NOT_YET
+        assert {begin for begin in beginnings if not any(name.startswith(begin) for name in ops)} <= NOT_YET
     twins = {*STATELESS_TWINS, *STATELESS_TWINS.values()}
     assert twins - ops.keys() == set()
 

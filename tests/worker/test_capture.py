@@ -22,6 +22,7 @@ from cs_input_analyzer.cli.original import _nodes
 from cs_input_analyzer.engines.bootstrap import environment
 from cs_input_analyzer.engines.script import find_captures, pick
 from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
+from cs_input_analyzer.model.tf_config import announced_addresses, of_worker
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.worker.capture import Script, from_command, is_script, parse_script
 from cs_input_analyzer.worker.capture.imports import is_shape_peek
@@ -77,8 +78,8 @@ for line in sys.stdin:
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 FirstBatch = Callable[..., str]
-# A strategy of many workers would wait for the other one.
-OF_TWO = json.dumps({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}, "task": {"type": "worker", "index": 1}})
+# As workers are told: a strategy of many would wait for the other one, and an Estimator wants a chief.
+OF_TWO = of_worker(announced_addresses(["127.0.0.1"], 2), 1)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from cs_input_analyzer.records import UNATTRIBUTED, Op
 from cs_input_analyzer.worker.parts import MOST_PARTS, marginal_costs, parts_of
 from tests.builders import make_op_cost, make_profile
-from tests.tf_versions import needs_costs
 from tests.worker.ops import CHAIN, SLICES, concatenated, op
 
 NAMES = [one.name for one in CHAIN]
@@ -107,8 +106,13 @@ def groups(dataset: Any) -> Any:
     return mapped.group_by_window(lambda n, _: n % 4, lambda _, window: window.batch(4), window_size=4)
 
 
+def dropped(dataset: Any) -> Any:
+    """Most of the work is dropped: only a count of elements tells that a sample takes eight of them."""
+    return dataset.range(4000).map(lambda n: (n, work(n))).repeat().filter(lambda n, _: n % 8 == 0).batch(4, drop_remainder=True)
+
+
 @pytest.mark.tf
-@pytest.mark.parametrize("build", [full_shuffle, slices, pytest.param(groups, marks=needs_costs)])
+@pytest.mark.parametrize("build", [full_shuffle, slices, groups, dropped])
 def test_work_that_is_over_between_two_batches_is_named(tmp_path: Path, build: Any) -> None:
     from tests.worker.looking import profile_in
 

@@ -12,12 +12,12 @@ from typing import Any
 from cs_input_analyzer.records import Edit, EditKind, Op
 from cs_input_analyzer.tfdata.edits import kinds, traits, vectorize
 from cs_input_analyzer.tfdata.edits.comparable import deterministic, timed
-from cs_input_analyzer.tfdata.edits.cuts import FILLED, prefix_of, source_only
+from cs_input_analyzer.tfdata.edits.cuts import FILLED, counting, prefix_of, source_only
 from cs_input_analyzer.tfdata.edits.graph_text import GraphText, dataset_of
 from cs_input_analyzer.tfdata.edits.work import EditError, Work
 from cs_input_analyzer.tfdata.graph import graph_def_of, reader_of
 
-__all__ = ["FILLED", "EditError", "apply", "deterministic", "prefix_of", "source_change", "source_only", "timed"]
+__all__ = ["FILLED", "EditError", "apply", "counting", "deterministic", "prefix_of", "source_change", "source_only", "timed"]
 
 # Kind -> its change of a graph, and of the statement of the named op.
 _Kind = tuple[Callable[[Work, Edit], None], Callable[[str, Op, Sequence[Op], Edit], str | None]]

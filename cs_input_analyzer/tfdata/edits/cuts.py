@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.tfdata.edits.graph_text import (
@@ -62,15 +62,63 @@ def prefix_of(dataset: Any, op: str) -> Any:
 
     Works as long as `dataset` lives. Raise KeyError for an op that is not at the top.
     """
+    text, node, _ = _ended_at(dataset, op)
+    return dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
+
+
+def counting(dataset: Any, op: str) -> tuple[Any, Callable[[], dict[str, int]]]:
+    """Return the same as `prefix_of`, and a function that tells how many elements each op at its top has given so far."""
+    import tensorflow as tf
+    from tensorflow.core.framework import summary_pb2
+    from tensorflow.python.data.ops import dataset_ops
+
+    text, node, names = _ended_at(dataset, op)
+    elements = elements_of(node)
+    for counted, name in names.items():
+        if counted in text.top.nodes:
+            _count(text, text.top.nodes[counted], name)
+    spec = spec_of(elements)
+    aggregator = tf.raw_ops.StatsAggregatorHandle(container="", shared_name="")
+    variant = tf.raw_ops.SetStatsAggregatorDataset(
+        input_dataset=dataset_of(text.written(), spec, dataset.options())._variant_tensor,
+        stats_aggregator=aggregator,
+        tag="",
+        counter_prefix="",
+        output_types=[one.dtype for one in elements],
+        output_shapes=[one.shape for one in elements],
+    )
+
+    def counts() -> dict[str, int]:
+        summary = summary_pb2.Summary.FromString(tf.raw_ops.StatsAggregatorSummary(iterator=aggregator).numpy())
+        found = {value.tag: int(value.histo.num) for value in summary.value}
+        return {name: found[_COUNTED + name] for name in names.values() if _COUNTED + name in found}
+
+    return dataset_ops._VariantDataset(variant, spec), counts
+
+
+# Before the name of an op: TensorFlow counts under names of its own, too.
+_COUNTED = "csia:"
+
+
+def _count(text: GraphText, node: Any, name: str) -> None:
+    """Let TensorFlow count the elements that an op at the top gives."""
+    stats = text.top.add("LatencyStatsDataset", ())
+    text.top.redirect(node.name, text.top.tensor(stats.name))
+    stats.input.extend([text.top.tensor(node.name), text.top.constant(_COUNTED + name, "string")])
+    set_elements(stats, elements_of(node))
+
+
+def _ended_at(dataset: Any, op: str) -> tuple[GraphText, Any, dict[str, str]]:
+    """Return the text of `prefix_of`, its last node, and the names of the ops at its top by node."""
     graph_def = graph_def_of(dataset)
-    text, place = GraphText.of(graph_def), reader_of(graph_def).places[op]
-    if place.function is not None:
+    text, places = GraphText.of(graph_def), reader_of(graph_def).places
+    if places[op].function is not None:
         raise KeyError(op)
-    node = text.top.nodes[place.node]
+    node = text.top.nodes[places[op].node]
     for filled in [one for one in text.top.nodes.values() if kind_of(one.op) in FILLED and one is not node]:
         text.top.redirect(filled.name, filled.input[0])
     text.top.end_at(text.top.tensor(node.name))
-    return dataset_of(text.written(), spec_of(elements_of(node)), dataset.options())
+    return text, node, {place.node: name for name, place in places.items() if place.function is None}
 
 
 def _cut(text: GraphText, body: Body, tensor: str) -> _Cut | None:
