@@ -34,7 +34,7 @@ CLUSTER = ("--demand", "7k", "--nodes", "8", "--cpus-per-node", "64", "--memory-
 
 
 def serial_pictures(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """JPEG pictures, decoded and scaled in maps that nobody made parallel."""
+    """JPEG pictures, decoded and scaled in serial maps."""
     section = params["train_input"]
     shape = [section["image_size"], section["image_size"]]
 

@@ -247,7 +247,7 @@ CLUSTER = grouped(
         help="Supply to spare, as a ratio of the demand; a plan reaches it at a probability of 0.9.",
     ),
 )
-CPUS = count("--cpus", help="Use at most so many CPUs of a host that measures.")
+CPUS = count("--cpus", help="Use at most N CPUs of this machine.")
 LAUNCHER = one_of("--launcher", "local", "slurm", help="Where workers run: on this host, or on nodes of Slurm.")
 MEASURE = grouped(
     "How to measure",
@@ -283,7 +283,7 @@ SLURM = grouped(
     "Measuring on Slurm",
     PARTITION,
     EXCLUDE_NODES,
-    count("--slurm-nodes", help="Measure on so many nodes; default: the allocation's, else up to 4."),
+    count("--slurm-nodes", help="Measure on N nodes; default: the allocation's, else up to 4."),
     value("--queue-timeout", "queue_timeout_s", read=SECONDS, default="600", metavar="S", help="Time to wait in the queue."),
     value("--shared-dir", metavar="FOLDER", help="A folder that all nodes see; default: the current one."),
 )

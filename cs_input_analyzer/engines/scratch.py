@@ -135,7 +135,7 @@ def _guard(folder: Path, job_name: str, stdin: int) -> subprocess.Popen[bytes]:
 def _locked(folder: Path) -> int | None:
     """Return a descriptor that locks the folder while this process lives; None if its file system has no locks.
 
-    The file gets its name after it is locked, so that nobody finds it without an owner.
+    The file gets its name after it is locked, so that it is never found without an owner.
     """
     made = os.open(folder / f"{OWNER}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

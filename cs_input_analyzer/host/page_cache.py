@@ -3,7 +3,7 @@
 Other files stay untouched, and nobody needs to be root.
 
 `mincore`, asked about a mapping of a file, answers only the owner of the file and those who may write it. Since Linux 5.2 it tells
-all others that every page is there, so that nobody learns what others read. So it is not asked about the files of others; None
+all others that every page is there, to hide the reads of others. So it is not asked about the files of others; None
 means "the kernel does not tell".
 
 `posix_fadvise` empties the cache of this host only. A file server keeps its own, which nothing here can reach.

@@ -22,7 +22,7 @@ class Block:
         names: its ops, in order. Several: TensorFlow cannot tell their times apart, or they are small and were joined.
         row: the row of the table of costs that holds its cost.
         source: the user's line.
-        share_ratio: of the CPU; None where it is not known.
+        share_ratio: of the CPU; None if it is unknown.
         wait_s: time that its threads waited, for one sample; `wait_ratio` is that over the CPU time of a sample.
         is_limit: it limits the pipeline, or takes most of the CPU.
         is_op: False for the CPU of TensorFlow's runtime.
@@ -41,7 +41,7 @@ class Block:
 
 
 def strip_of(analysis: Analysis) -> tuple[Block, ...]:
-    """Return the blocks of the strip in the order of the data; empty where no cost is known."""
+    """Return the blocks of the strip in the order of the data; empty if no cost is known."""
     profile = analysis.profile
     if profile is None:
         return ()

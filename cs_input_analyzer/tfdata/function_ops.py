@@ -64,7 +64,7 @@ TABLE: Mapping[str, str] = {
     # Gives a tensor of the same size, number by number.
     "same size": "Cast Mul Sub AddV2 RealDiv Div EnsureShape Maximum Minimum Identity",
 }
-# Random ops whose draws follow from attributes `seed` and `seed2`, both 0 where nobody chose a seed -> the same draw without state.
+# Random ops whose draws follow from attributes `seed` and `seed2`, both 0 without a chosen seed -> the same draw without state.
 STATELESS_TWINS: Mapping[str, str] = {
     "RandomUniform": "StatelessRandomUniform",
     "RandomUniformInt": "StatelessRandomUniformInt",

@@ -108,7 +108,7 @@ def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[i
     while i < len(nodes) and j < len(chain):
         taken, worth = _taken(nodes[i], methods, j)
         if taken and covered[i][j] == worth + covered[i + 1][j + taken]:
-            if matches and j > deepest + 1 and i == matches[-1][0] + 1:  # a node between that nobody knows may be theirs
+            if matches and j > deepest + 1 and i == matches[-1][0] + 1:  # an unknown node between them may be theirs
                 matches[-1] = matches[-1][0], _with_between(matches[-1][1], chain, deepest, j)
             covers = chain[j : j + taken]
             parts = _FUSED.get(_method(nodes[i]), ())

@@ -71,7 +71,7 @@ def samples_per_element_of(
 
 def with_samples(pipeline: PipelineGraph, found: SamplesPerElement) -> PipelineGraph:
     """Return the pipeline with this count."""
-    # Where each element is looked at, there is no one number; where nobody knows, an element counts as one.
+    # Where each element is looked at, there is no one number; if it is unknown, an element counts as one.
     return replace(pipeline, samples_per_element=found, batch_size=None if found.counted_in is not None else found.value or 1)
 
 

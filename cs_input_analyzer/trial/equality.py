@@ -2,7 +2,7 @@
 
 Order counts if the original promises one. If it does not, and the edit makes use of that, each element of a whole pass must come
 equally often from both. Such elements are compared where the two pipelines part, before batching. Fewer elements than a pass prove
-nothing if the order is moot, or if the two take turns between their files in different ways. Then a whole pass is compared: over
+nothing if any order will do, or if the two take turns between their files in different ways. Then a whole pass is compared: over
 all inputs or, if each input gives the same alone, over the first few.
 """
 

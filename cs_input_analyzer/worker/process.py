@@ -97,7 +97,7 @@ def end_forked_child(own_pid: int) -> None:
 
 
 def end_children() -> None:
-    """End all descendants of this process, and wait for that, so that nobody finds one after our end."""
+    """End all descendants of this process, and wait for that, so that none is left after our end."""
     import psutil
 
     try:

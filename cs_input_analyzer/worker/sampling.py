@@ -187,7 +187,7 @@ def leading_dimension(component: Any) -> Any:
 
 
 def shapes_of(element: Any) -> tuple[tuple[int | None, ...] | None, ...]:
-    """Return the shape of each component of an eager element, in flattening order; None where it has none."""
+    """Return the shape of each component of an eager element, in flattening order; None if it has none."""
     import tensorflow as tf
 
     found: list[tuple[int | None, ...] | None] = []

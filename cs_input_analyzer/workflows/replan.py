@@ -58,7 +58,7 @@ def plan(
     """Return a saved run planned again for the choices; those that are None stay as they are in the run.
 
     Args:
-        path: the file that the run was read from; None where there was none.
+        path: the file that the run was read from; None if there was none.
         command: what was called or typed.
         cluster: given as such or by its name.
         mistakes: those that were found before.

@@ -155,7 +155,7 @@ def has_one_order(pipeline: Pipeline) -> bool:
 
 
 def parting(original: Pipeline, edited: Pipeline) -> Parting | None:
-    """Return the nodes to compare where order is moot; None if the original promises an order at the first difference."""
+    """Return the nodes to compare where any order will do; None if the original promises an order at the first difference."""
     first, second = (_working(one, one.text.top.result()) for one in (original, edited))
     behind: tuple[Any, Any] | None = None
     passed: set[str] = set()

@@ -138,7 +138,7 @@ def set_buffer_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str |
 
 
 def interleave(work: Work, edit: Edit) -> None:
-    """Turn a `flat_map` into an `interleave`: it opens inputs ahead, and several at a time if their order is moot."""
+    """Turn a `flat_map` into an `interleave`: it opens inputs ahead, and several at a time if any order will do."""
     body, node = work.find(edit.op)
     if kind_of(node.op) != "FlatMap":
         raise EditError(f"{edit.op} is no flat_map")

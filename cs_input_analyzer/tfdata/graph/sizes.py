@@ -57,7 +57,7 @@ def _sizes(paths: Sequence[str], size_of: Callable[[str], int | None], most: int
 
 
 def _local_size(path: str) -> int | None:
-    """Return the bytes of a regular file; None if it is none, no path at all, or gone."""
+    """Return the bytes of a regular file; None if it is no regular file, no path at all, or gone."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -66,7 +66,7 @@ def _local_size(path: str) -> int | None:
 
 
 def _remote_size(path: str) -> int | None:
-    """Return the bytes of a file, or -1 if it is none; None if TensorFlow cannot ask: then reading fails with the reason."""
+    """Return the bytes of a file, or -1 if there is no such file; None if TensorFlow cannot ask: then reading fails with the reason."""
     import tensorflow as tf
 
     try:

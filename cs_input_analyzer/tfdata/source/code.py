@@ -168,7 +168,7 @@ class _Statement:
         return self.spliced(changed.bytes) if isinstance(changed, cst.Module) else None
 
     def spliced(self, source: bytes) -> str | None:
-        """Return another text as a statement; None if it is none."""
+        """Return another text as a statement; None if it is no statement."""
         return f"{self.indent}{source.decode()}" if _parse(source.decode()) is not None else None
 
 

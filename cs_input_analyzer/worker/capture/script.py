@@ -249,7 +249,7 @@ def _dataset_or_function(taken: Taken) -> Any:
     bound = functools.partial(taken.subject, **taken.arguments)
 
     class IteratorMade(BaseException):
-        """Stop the function after it made an iterator. This is no Exception, so that nobody catches it."""
+        """Stop the function after it made an iterator. This is no Exception, so that user code does not catch it."""
 
     def leave(why: str) -> NoReturn:
         raise IteratorMade

@@ -389,7 +389,7 @@ def private_folder(path: Path, folder: Path) -> Path:
 def remove_tree(folder: Path) -> None:
     """Remove a folder and its content. Leave mounts in it and the targets of links alone.
 
-    An overlay leaves folders that nobody may read, and user code may make others.
+    An overlay leaves folders that cannot be read, and user code may make others.
     """
     with suppress(OSError):
         real = os.path.realpath(folder)
