@@ -241,8 +241,9 @@ def _fixes(analysis: Analysis, cards: tuple[Card, ...]) -> tuple[Part, ...]:
         parts.append(Text(text=f"{counted(more, 'more finding')} below" if more else "", tone="note"))
     if shown or not analysis.measurements:
         return tuple(parts) if shown else ()
-    is_outside = bool(_limit(analysis)) and analysis.verdict != "accelerator_bound"
-    return (Text(text=f"no finding{'; what limits it lies outside of the input function' if is_outside else ''}"),)
+    if bool(_limit(analysis)) and analysis.verdict != "accelerator_bound":
+        return (Text(text="none: what limits it lies outside of the input function"),)
+    return (Text(text="none: no finding that makes it faster"),)
 
 
 def launch_title(analysis: Analysis) -> str:
@@ -250,6 +251,8 @@ def launch_title(analysis: Analysis) -> str:
     plan = analysis.recommendation
     if plan is None or plan.meets_demand is None:
         return "Launch"
+    if wrong_training(analysis.findings):
+        return "Launch, when the points below are settled"
     return "Launch, recommended" if plan.meets_demand else "Best launch: it does NOT feed the demand"
 
 

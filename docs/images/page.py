@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-SIZE = {"width": 1200, "height": 760}
+SIZE = {"width": 1280, "height": 800}
 MOST_BYTES = 150_000
 
 

@@ -5,7 +5,9 @@ In each, one screen says how far off the input is, why, on which line, and what 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from builders import (
@@ -26,6 +28,7 @@ from builders import (
 from page_runs import usual_run
 
 from cs_input_analyzer.records import Analysis, Edit, Fixes, LaunchLines, Options
+from cs_input_analyzer.report import render
 
 TODAY = make_layout("1x8x2")
 LINES = LaunchLines(
@@ -189,3 +192,11 @@ SCENES: dict[str, Callable[[], Analysis]] = {
     "lost worker": lost_worker,
     "busy host": busy_host,
 }
+
+
+if (
+    __name__ == "__main__"
+):  # python tests/report/scenes.py FOLDER: the page of each scene, to look at and for the pictures of the docs
+    for name, run in SCENES.items():
+        place = Path(sys.argv[1]) / f"{name.replace(' ', '_')}.html"
+        place.write_text(render(run(), "html", run_file="run.json"), encoding="utf-8")
