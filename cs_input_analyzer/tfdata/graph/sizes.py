@@ -66,7 +66,7 @@ def _local_size(path: str) -> int | None:
 
 
 def _remote_size(path: str) -> int | None:
-    """Return the bytes of a file, or -1 if there is no such file; None if TensorFlow cannot ask: then reading fails with the reason."""
+    """Return the bytes of a file, or -1 if there is no such file; None if TensorFlow cannot ask: then reading tells why."""
     import tensorflow as tf
 
     try:
