@@ -207,6 +207,7 @@ class Fixes:
         measured_gain: ratio of rates, fixed / original; None if no fix was kept.
         layout: the launch in whose worker it was measured.
         plan: the launch that feeds the accelerator with the fixes; None without a plan or a kept fix.
+        today: the launch in use today with the fixes; None without one whose tasks have the CPUs of the trial.
         elements: number of elements compared.
         pass_elements: number of elements in a pass; None if a pass has no end, or none was seen.
         most_gain: the largest ratio that the costs of the ops allow; None if the costs set no bound.
@@ -224,6 +225,7 @@ class Fixes:
     pass_elements: int | None = None
     most_gain: float | None = None
     none_because: str = ""
+    today: Alternative | None = None
 
     def says_of(self, plan: LaunchPlan) -> bool:
         """Return whether the gain applies to a plan: it was measured in workers at least as wide as the plan's."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from cs_input_analyzer.masking import MASK
 from cs_input_analyzer.records import BUSY_RATIO, Analysis, Estimate, Finding, LaunchPlan, Layout
@@ -33,6 +35,8 @@ WRONG_TRAINING = ("CSI301", "CSI302", "CSI303", "CSI304", "CSI310", "CSI311", "C
 UNSAVED = "RUN.json"
 # Commands that are given no file take the newest run that was kept.
 NEWEST = ""
+# Options of `analyze` that name a file to write.
+WRITTEN = ("--json", "--html", "--csv")
 # Columns of the strip of ops in a console of 80.
 STRIP_COLUMNS = 70
 # Findings with a fix, reasons to measure again, and findings of wrong training that fit on the screen.
@@ -68,12 +72,23 @@ def next_command(analysis: Analysis, file: str) -> str:
     if analysis.recommendation is None:
         return command("plan", file, "--nodes N --cpus-per-node N --memory-per-node SIZE")
     if any(finding.is_gain for finding in analysis.findings) and analysis.verdict != "accelerator_bound":
-        return f"cs_input_analyzer tune {shlex.quote(one_line(analysis.pipeline.target))} --write-patch faster.patch"
+        return command("tune", _target_and_options(analysis), "--write-patch faster.patch")
     if analysis.verdict == "input_bound" and analysis.recommendation.meets_demand is False:
         return command("plan", file, "--nodes N") if not _limit(analysis) else command("report", file, "--full")
     if analysis.validation is None:
         return command("validate", file)
     return command("report", file, "--format sbatch")
+
+
+def _target_and_options(analysis: Analysis) -> str:
+    """Return the target with the options of `analyze` that made this run, without files to write; the target alone if unknown."""
+    target = shlex.quote(one_line(analysis.pipeline.target))
+    with contextlib.suppress(ValueError):  # an open quote
+        words = shlex.split(analysis.command)
+        if words[:2] == ["cs_input_analyzer", "analyze"] and shlex.join(words) == analysis.command and MASK not in analysis.command:
+            kept = [word for before, word in pairwise(words[1:]) if not {before, word} & {*WRITTEN}]
+            return shlex.join(kept)
+    return target
 
 
 def command(*words: str) -> str:
@@ -148,9 +163,10 @@ def bars(analysis: Analysis) -> Bars:
     if plan is not None and is_today and plan.layout != layout:
         planned_rate = plan.predicted_samples_per_s
         rows.append(("plan", planned_rate, "plan", f"{plan.layout}{_within(planned_rate)}{_covers(planned_rate, wanted)}"))
-    if fixes is not None and fixes.plan is not None and fixes.codes:
-        then = fixes.plan.predicted_samples_per_s
-        rows.append(("fixed", then, "plan", f"{fixes.plan.layout}{_within(then)}{_covers(then, wanted)}"))
+    then = None if fixes is None or not fixes.codes else fixes.today if is_today else fixes.plan
+    if then is not None:
+        rate = then.predicted_samples_per_s
+        rows.append(("fixed", rate, "plan", f"{then.layout}{_within(rate)}{_covers(rate, wanted)}"))
     most = max((rate.estimate for _, rate, _, _ in rows if math.isfinite(rate.estimate)), default=0.0)
     return Bars(
         rows=tuple(
@@ -232,13 +248,11 @@ def _busiest(analysis: Analysis) -> tuple[str, ...]:
 def _fixes(analysis: Analysis, cards: tuple[Card, ...]) -> tuple[Part, ...]:
     """Return the fixes with the largest gains as changes of the code, and what they do together; else what to look at first."""
     others = tuple(card for card in cards if card.code not in (*WRONG_TRAINING, BUSY_HOST))
-    gains = tuple(card for card in others if card.gain)
-    shown = (gains or tuple(card for card in others if not card.is_folded) or others)[:FIXES_SHOWN]
+    shown = (tuple(card for card in others if card.gain or not card.is_folded) or others)[:FIXES_SHOWN]
     more = len(others) - len(shown)
     parts: list[Part] = [replace(card, is_brief=True) for card in shown]
     parts.append(Text(text=findings.together(analysis)))
-    if gains or more:
-        parts.append(Text(text=f"{counted(more, 'more finding')} below" if more else "", tone="note"))
+    parts.append(Text(text=f"{counted(more, 'more finding')}: see report --full" if more else "", tone="note"))
     if shown or not analysis.measurements:
         return tuple(parts) if shown else ()
     if bool(_limit(analysis)) and analysis.verdict != "accelerator_bound":

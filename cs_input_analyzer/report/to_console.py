@@ -32,9 +32,9 @@ LEAST_TEXT = 6
 # Lines of a short report, at this width or a wider one.
 MOST_LINES = 30
 # Columns of the margin with the words of a short report, and of the longest bar.
-MARGIN, BAR = 8, 22
-# Columns of the longest label and of the longest rate beside it, gaps included.
-LONGEST_LABEL, LONGEST_RATE = 10, 24
+MARGIN, BAR = 8, 20
+# Letters of the longest rate.
+LONGEST_RATE = 24
 # Eighths of a column.
 EIGHTHS = " ▏▎▍▌▋▊▉"
 # Lines of code that a fix on the first screen shows.
@@ -114,22 +114,27 @@ def _beside_label(console: Console, section: Section, most: int) -> None:
             label = ""
 
 
+def _cut_rate(rate: str) -> str:
+    return rate if len(rate) <= LONGEST_RATE else f"{rate[: LONGEST_RATE - 1]}…"
+
+
 def _bars(console: Console, bars: Bars, most: int | None) -> None:
     """Print a line for each rate: its label, itself, a bar if there is room for one, and where it comes from."""
     from rich.table import Table as Grid
     from rich.text import Text as Styled
 
-    has_room, rest = console.width >= DEFAULT_WIDTH, console.width - LONGEST_LABEL - LONGEST_RATE - BAR
+    has_room, rates = console.width >= DEFAULT_WIDTH, [_cut_rate(bar.rate) for bar in bars.rows]
+    beside = max(map(len, rates), default=0) + max((len(bar.label) for bar in bars.rows), default=0)
+    rest = console.width - beside - BAR - 3 * GAP - 2
     grid = Grid.grid(padding=(0, GAP, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True, justify="right")
     if has_room:
         grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for bar in bars.rows:
+    for bar, rate in zip(bars.rows, rates, strict=True):
         eighths = min(max(1, round(bar.ratio * BAR * 8)), BAR * 8)
         drawn = Styled(("█" * (eighths // 8) + EIGHTHS[eighths % 8]).rstrip(), style=TONES.get(bar.tone, ""))
-        rate = bar.rate if len(bar.rate) <= LONGEST_RATE else f"{bar.rate[: LONGEST_RATE - 1]}…"
         told = Styled(_shortened(bar.text, rest, None if most is None or not has_room else 1))
         grid.add_row(Styled(f"  {bar.label}"), Styled(rate), *((drawn,) if has_room else ()), told)
     console.print(grid)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.model.recommend.whatif import FIXES
+from cs_input_analyzer.model.recommend.whatif import FIXES, TODAY_FIXED
 from cs_input_analyzer.records import (
     LEAST_GAIN,
     UNTRIED,
@@ -115,7 +115,7 @@ def prove_fixes(
     if wants_patch and fixes.codes:
         fixes = replace(fixes, patch=_patch(filled, candidates, found, texts))
     anew = replan(fixes) if replan is not None and fixes.codes and (plan is None or fixes.says_of(plan)) else None
-    return Tried(findings=filled, fixes=replace(fixes, plan=effect(anew)), plan=anew, is_interrupted=found.is_interrupted)
+    return Tried(findings=filled, fixes=with_effect(fixes, anew), plan=anew, is_interrupted=found.is_interrupted)
 
 
 def _cpus_of_worker(plan: LaunchPlan | None, results: Results) -> int:
@@ -363,8 +363,9 @@ def _folder_of(paths: Sequence[Path]) -> Path:
     return Path(os.path.commonpath([path.parent for path in paths]))
 
 
-def effect(plan: LaunchPlan | None) -> Alternative | None:
-    """Return the launch that would feed the accelerator with all fixes, as the plan's what-if row has it."""
-    row = next((row for row in plan.what_if if row.name == FIXES), None) if plan is not None else None
-    # Caches and buffers of the fixes were not part of it.
-    return None if row is None else Alternative.of(row, memory_bytes_per_node=None)
+def with_effect(fixes: Fixes, plan: LaunchPlan | None) -> Fixes:
+    """Return the fixes with what they do to the plan and to today's launch, by the what-if rows of the plan."""
+    rows = {} if plan is None else {row.name: row for row in plan.what_if}
+    # Caches and buffers of the fixes were not part of the memory.
+    found = {name: Alternative.of(rows[name], memory_bytes_per_node=None) for name in (FIXES, TODAY_FIXED) if name in rows}
+    return replace(fixes, plan=found.get(FIXES), today=found.get(TODAY_FIXED))

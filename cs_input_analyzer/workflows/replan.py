@@ -134,7 +134,7 @@ def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, decla
         findings=found,
         functions=function_table(run.pipeline, found, is_sharded=results.is_sharded),
         ignored_count=sifted.ignored_count,
-        fixes=None if run.fixes is None else replace(run.fixes, plan=prove.effect(plan)),
+        fixes=None if run.fixes is None else prove.with_effect(run.fixes, plan),
         **judged._asdict(),
         validation=_validation(run.validation, plan),
         parent=Parent(path=path, created_at=run.created_at, command=run.command),

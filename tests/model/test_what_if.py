@@ -172,3 +172,19 @@ def test_one_more_node_may_be_one_that_the_cluster_does_not_have() -> None:
     assert larger.note.startswith("4 nodes -> 5, low end +")
     enough = row(plan(2000, cluster=a_cluster(nodes=plan(2000).nodes - 1)), whatif.NODE)
     assert enough.note.startswith("meets the demand")
+
+
+@given(st.floats(1.05, 8.0))
+def test_todays_launch_is_as_many_times_as_fast_as_its_workers(gain: float) -> None:
+    current = Layout.parse("2x2x4")
+    found = recommend.recommend(a_model(), make_consumption(1e4), a_cluster(), Options(current=current), gain=Estimate.exact(gain))
+    fixed, (today, *_) = row(found, whatif.TODAY_FIXED), found.alternatives
+    assert fixed.layout == today.layout == current
+    assert fixed.predicted_samples_per_s.estimate == pytest.approx(gain * today.predicted_samples_per_s.estimate)
+
+
+@pytest.mark.parametrize(("current", "cpus"), [(None, 1), ("2x2x1", 2), ("2x9x4", 1)], ids=["none", "narrower", "cannot run"])
+def test_todays_launch_has_no_row_if_the_gain_says_nothing_about_it(current: str | None, cpus: int) -> None:
+    options = Options(current=None if current is None else Layout.parse(current))
+    found = recommend.recommend(a_model(), make_consumption(1e4), a_cluster(), options, gain=Estimate.exact(2.0), gain_cpus=cpus)
+    assert whatif.TODAY_FIXED not in {what.name for what in found.what_if}

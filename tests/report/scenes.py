@@ -86,7 +86,9 @@ def starved(**given: Any) -> Analysis:
 def serial_map() -> Analysis:
     then = make_alternative("1x8x2", predicted_samples_per_s=make_estimate(7_900.0, spread=0.05), note="")
     gain = make_estimate(3.1, spread=0.05)
-    fixes = Fixes(codes=("CSI101",), edits=(EDIT,), measured_gain=gain, layout=make_layout("1x1x2"), plan=then, elements=64)
+    fixes = Fixes(
+        codes=("CSI101",), edits=(EDIT,), measured_gain=gain, layout=make_layout("1x1x2"), plan=then, today=then, elements=64
+    )
     at = make_station("serial op", op="map", source=f"{SOURCE}:23", samples_per_s=340.0, utilization_ratio=0.97)
     return starved(findings=(SERIAL,), fixes=fixes, stations=(at,))
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from cs_input_analyzer.model.estimates import product
 from cs_input_analyzer.model.recommend.launches import EQUAL_RATIO, Choice, choose, limit_on, on_nodes
-from cs_input_analyzer.model.recommend.problem import PlanningProblem
+from cs_input_analyzer.model.recommend.problem import PlanningProblem, predicted_launch
 from cs_input_analyzer.model.recommend.verdict import chance
-from cs_input_analyzer.records import Estimate, WhatIf
+from cs_input_analyzer.records import CapacityModel, Estimate, WhatIf
 from cs_input_analyzer.units import counted, format_count, format_ratio
 
 NODE = "one more node"
 FILES = "twice the files"
 MEMORY = "twice the memory per node"
-FIXES = "all fixes applied"
+FIXES, TODAY_FIXED = "all fixes applied", "today's launch, all fixes applied"
 
 
 def what_if(problem: PlanningProblem, choice: Choice, *, gain: Estimate | None, gain_cpus: int = 1) -> tuple[WhatIf, ...]:
@@ -32,6 +32,7 @@ def what_if(problem: PlanningProblem, choice: Choice, *, gain: Estimate | None, 
     found += [(name, choose(changed)) for name, changed in _changes(problem)]
     if gain is not None:
         found.append((FIXES, _with_fixes(problem, choice, gain, gain_cpus)))
+        found.append((TODAY_FIXED, _today_with_fixes(problem, gain, gain_cpus)))
     return tuple(_row(name, choice, other) for name, other in found if other is not None)
 
 
@@ -58,13 +59,29 @@ def _with_fixes(problem: PlanningProblem, choice: Choice, gain: Estimate, cpus: 
 
     If the plan's workers have fewer CPUs than `cpus`, return the better of the two launches.
     """
-    model, planned = problem.model, choice.best.layout.cpus_per_task
-    # The ratio for shards is where a factor on all workers goes.
-    lifted = tuple(limit.scaled(gain.estimate) for limit in model.ceilings)
-    faster = replace(model, shard_ratio=product(model.shard_ratio, gain), ceilings=lifted)
-    is_wider = cpus > planned
+    is_wider = cpus > choice.best.layout.cpus_per_task
+    faster = _faster(problem.model, gain)
     found = choose(replace(problem, model=faster, worker_rates={}, least_cpus=cpus if is_wider else 1))
     return max((found, choice), key=_merit) if found is not None and is_wider else found
+
+
+def _today_with_fixes(problem: PlanningProblem, gain: Estimate, cpus: int) -> Choice | None:
+    """Return the launch in use today with workers `gain` times as fast; None if its tasks have fewer CPUs, or it cannot run."""
+    today = problem.options.current
+    if today is None or today.cpus_per_task < cpus:
+        return None
+    wide_enough = replace(problem.cluster, nodes=max(problem.cluster.nodes, today.nodes))
+    found = predicted_launch(_faster(problem.model, gain), problem.consumption, wide_enough, problem.options, today)
+    if found.problem is not None:
+        return None
+    return Choice(found, None if problem.needed is None else chance(found.samples_per_s, problem.needed), found.limited_by)
+
+
+def _faster(model: CapacityModel, gain: Estimate) -> CapacityModel:
+    """Return the model of workers that are `gain` times as fast."""
+    # The ratio for shards is where a factor on all workers goes.
+    lifted = tuple(limit.scaled(gain.estimate) for limit in model.ceilings)
+    return replace(model, shard_ratio=product(model.shard_ratio, gain), ceilings=lifted)
 
 
 def _merit(choice: Choice) -> tuple[bool, int, float]:
