@@ -129,7 +129,7 @@ OF_THE_USER = (
 )
 WITHOUT_TENSORFLOW = {
     "--version": "cs_input_analyzer",
-    "report run.json": "Findings",
+    "report run.json": "Launch",
     "report run.json --format md": "# ",
     "report run.json -o page.html": "",
     "plan run.json --demand 1000": "Launch",

@@ -175,14 +175,14 @@ def on_own_files(request: Request, is_allowed: bool) -> Request:
 
 
 def one_layout(current: tuple[Layout, ...] | None, mistakes: Mistakes) -> Layout | None:
-    """What `--current` holds."""
+    """Return the launch of `--current`; note a mistake for several."""
     if current is not None and len(current) != 1:
         mistakes.note("--current takes one layout, for example 4x8x4")
     return current[0] if current else None
 
 
 def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], None]) -> Path:
-    """Writes the data in a process of its own, so that TensorFlow and its chatter stay out of this one. Gives the params file."""
+    """Write the data in another process, which keeps TensorFlow out of this one. Return the params file."""
     import subprocess
 
     root = str(Path(__file__).resolve().parent.parent.parent)

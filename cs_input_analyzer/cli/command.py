@@ -30,6 +30,7 @@ HELP_ALL = click.Option(
 
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    """Print the examples below the usage."""
     if examples:
         with formatter.section("Examples"):
             for line in examples:
@@ -59,10 +60,12 @@ class Command(click.Command):
             parameter.process_value = noting  # type: ignore[method-assign]
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the examples below the text."""
         super().format_help_text(ctx, formatter)
         write_examples(formatter, self._examples)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the options by group: the usual ones, or all with `--help-all`."""
         options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
         is_short = HELP_ALL in options and not ctx.meta.get(ALL)
         groups: dict[str, list[tuple[str, str]]] = {}
@@ -77,7 +80,7 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Reads the line without its unknown options, which are noted."""
+        """Read the line without its unknown options, and note these."""
         unknown: list[str] = []
         values: list[str] = []
         while True:
@@ -98,18 +101,19 @@ class Command(click.Command):
                 values = unknown
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Raises UsageError, unless the command does that by itself."""
+        """Raise UsageError for all mistakes, unless the command does that itself."""
         if not self._notes_more:
             mistakes().raise_any()
         return super().invoke(ctx)
 
 
 def mistakes() -> Mistakes:
-    """What is wrong with the command line, as far as it was read."""
+    """Return the mistakes of the command line so far."""
     return mistakes_of(click.get_current_context())
 
 
 def mistakes_of(context: click.Context) -> Mistakes:
+    """Return the mistakes that were noted in a context."""
     found: Mistakes = context.meta.setdefault(KEY, Mistakes())
     return found
 

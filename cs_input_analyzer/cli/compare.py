@@ -73,7 +73,7 @@ def compare(old_file: str | None, new_file: str | None, percent: float | None, m
 
 
 def _gate(found: Comparison, percent: float) -> int:
-    """The exit code of `--fail-if-slower`, with a line that says why."""
+    """Return the exit code of `--fail-if-slower`, and print the reason."""
     from cs_input_analyzer.workflows.compare import is_slower_by
 
     if is_slower_by(found, percent / 100):

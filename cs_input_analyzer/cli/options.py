@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """A callback that reads an option's text and blames the option when it cannot."""
+    """Return a callback that reads the text of an option. Its error names the option."""
 
     def convert(context: click.Context, option: click.Parameter, text: str | None) -> Any:
         try:
@@ -27,7 +27,7 @@ def parsed(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parame
 
 
 def chosen(reader: str, *names: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """A callback for a reader of `choices`, which is imported when the option is read: `--help` must be quick."""
+    """Return a callback for a reader of `choices`. Reading imports that module: `--help` must be quick."""
 
     def parse(text: str) -> Any:
         from cs_input_analyzer.request import options as choices
@@ -57,7 +57,7 @@ CODES = parsed(_codes)
 
 
 def count(*names: str, help: str) -> Callable[[Function], Function]:
-    """An option that takes a whole number."""
+    """Return an option that takes a whole number."""
     return click.option(*names, type=int, metavar="N", help=help)
 
 
@@ -67,14 +67,14 @@ def switch(name: str, *, help: str) -> Callable[[Function], Function]:
 
 
 def one_of(name: str, *values: str, help: str) -> Callable[[Function], Function]:
-    """An option that takes one of these words, the first by default."""
+    """Return an option that takes one of these words, the first by default."""
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
 def value(
     *names: str, help: str, metavar: str = "FILE", read: Callable[..., Any] | None = None, default: str | None = None
 ) -> Callable[[Function], Function]:
-    """An option with a text, or what it is read into; a default is shown in the help, unless it is empty."""
+    """Return an option that takes a text. The help shows its default, unless it is empty."""
     return click.option(*names, callback=read, metavar=metavar, default=default, show_default=bool(default), help=help)
 
 
@@ -122,6 +122,7 @@ BY_LAUNCHER = " [default: 60, with --launcher slurm 180]"
 
 
 def max_seconds(default: float | None) -> tuple[Callable[[Function], Function], ...]:
+    """Return the options about the time for measuring."""
     shown = None if default is None else f"{default:g}"
     waiting = "Seconds a worker may take to import TensorFlow and to build the pipeline; not part of --max-seconds."
     return (
@@ -334,6 +335,8 @@ OUTPUT = grouped(
 
 
 def with_options(*groups: tuple[Callable[[Function], Function], ...]) -> Callable[[Function], Function]:
+    """Return a decorator that adds groups of options to a command."""
+
     def decorate(function: Function) -> Function:
         for option in reversed([option for group in groups for option in group]):
             function = option(function)

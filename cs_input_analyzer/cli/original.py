@@ -36,14 +36,14 @@ class _Form(Command):
 
 
 def is_original(arguments: Sequence[str], commands: Collection[str]) -> bool:
-    """Whether these arguments are a script's command line, perhaps after options, and no command of ours."""
+    """Return whether these arguments are the command line of a script, perhaps after options, and no command of ours."""
     if not arguments or arguments[0] in commands or arguments[0] in ("-h", "--help", "-V", "--version"):
         return False
     return arguments[0].startswith("-") or is_python(arguments[0])
 
 
 def check_begins_with_python(words: Sequence[str]) -> None:
-    """Raises UsageError with what to type, for a script without its Python, or behind a launcher."""
+    """Raise UsageError with the line to type, for a script without its Python or behind a launcher."""
     try:
         meant = ["python", *words] if words[0].endswith(".py") else without_launcher(words, "")
     except UsageError:
@@ -124,7 +124,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
 
 
 def _places(script: Any, number: int | None, request: Request, progress: Any) -> tuple[Capture, float]:
-    """Where the script takes data, the place that is to be analyzed picked; and the seconds that it took."""
+    """Return the places where the script takes data, with the one to analyze picked, and the seconds that it took."""
     from cs_input_analyzer.engines.script import find_captures, pick
 
     options = request.options
@@ -142,7 +142,7 @@ def _places(script: Any, number: int | None, request: Request, progress: Any) ->
 
 
 def _captured(script: Any, number: int | None, request: Request, progress: Any, is_quiet: bool) -> Analysis:
-    """Finds what the script would train on, and analyzes it."""
+    """Find the input that the script would train on, and analyze it."""
     from cs_input_analyzer.workflows import launched
 
     found, spent_s = _places(script, number, request, progress)
@@ -173,7 +173,7 @@ def listed(found: Capture) -> list[str]:
 
 
 def _nodes(available_nodes: int | None, choices: dict[str, Any]) -> int | None:
-    """Of the option, else of DEF_NODES where nothing else says what the cluster is. Raises UsageError."""
+    """Return the nodes of the option, else of DEF_NODES if no other option names the cluster. Raise UsageError."""
     nodes: int | None = choices["nodes"]
     if available_nodes is not None:
         if nodes is not None and nodes != available_nodes:

@@ -1,4 +1,4 @@
-"""What the commands that measure do around it: files to write, signals, delivery of what was found."""
+"""The frame of commands that measure: files to write, signals, delivery of the result."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Interrupts:
-    """The first Ctrl-C, or Slurm's SIGTERM, or the SIGHUP of a lost connection, interrupts; while what was measured is reported
-    the others are ignored, but for the third Ctrl-C, which ends this process: its workers die with it, and a guard tidies up."""
+    """Interrupt at the first Ctrl-C, at Slurm's SIGTERM, or at the SIGHUP of a lost connection.
+
+    Later signals are ignored while the report is written. The third Ctrl-C ends this process: its workers end with it, and a
+    guard removes their files.
+    """
 
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -64,7 +67,7 @@ def ignore_late_signals() -> None:
 
 @dataclass(frozen=True)
 class Output:
-    """Where what a command finds goes: `files` by their formats, and the terminal, in full or in short, unless it is quiet."""
+    """The destinations of a result: `files` by their formats, and the terminal, in full or in short, unless it is quiet."""
 
     files: dict[Format, str]
     is_quiet: bool
@@ -161,6 +164,7 @@ class Output:
         reports.write_report(path, reports.render(found, form, run_file=self.files.get("json")), form)
 
     def exit_code(self, found: Analysis, *, is_interrupted: bool) -> int:
+        """Return the exit code of a run, and print the reason if it is not 0."""
         from cs_input_analyzer.rules import gone_among
 
         if said := gone_among(code for op in found.pipeline.ops for code in op.ignored):
@@ -175,7 +179,7 @@ class Output:
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """Whether code may run on the user's own files, where there can be no private copies; an answer is remembered.
+    """The user's answer whether code may run on their own files, if no private copies can be made. It is remembered.
 
     `target` names the code; `is_allowed`: whether `--on-own-files` says so.
     """
@@ -205,7 +209,7 @@ class OwnFiles:
 
 
 def typed_command(*more: str) -> str:
-    """The command line as it was typed, with `more` words."""
+    """Return the command line as it was typed, with `more` words."""
     return shlex.join(["cs_input_analyzer", *sys.argv[1:], *more])
 
 

@@ -45,7 +45,7 @@ class _Lasting:
 class Progress:
     """Progress on stderr: one live line on a terminal, one plain line per step elsewhere, nothing when quiet.
 
-    `max_seconds`: the time budget, of which `done_ratio` is spent; None where there is none.
+    `max_seconds`: the time budget, of which `done_ratio` is spent; None without one.
     """
 
     def __init__(self, is_quiet: bool, max_seconds: float | None = None, clock: Callable[[], float] | None = None) -> None:
@@ -79,6 +79,7 @@ class Progress:
             self._bar.stop()
 
     def __call__(self, what: str, done_ratio: float) -> None:
+        """Tell the running stage, and the time that is left."""
         left_s = self._max_seconds * (1 - done_ratio) if self._max_seconds and done_ratio > 0 else None
         if self._bar is not None:
             end_s = None if left_s is None else self._bar.get_time() + left_s
@@ -89,6 +90,7 @@ class Progress:
 
 
 def time_left(seconds: float) -> str:
+    """Return `up to 38 s left`."""
     return f"up to {format_seconds(max(0, round(seconds)))} left"
 
 
@@ -104,13 +106,15 @@ def complain(message: str, details: str = "") -> None:
 
 
 def is_tty(stream: TextIO | None) -> bool:
-    """Whether it leads to a terminal; one that was closed before we began is None."""
+    """Return whether a stream leads to a terminal; None stands for one that was closed before we began."""
     return stream is not None and stream.isatty()
 
 
 def print_on_stderr(text: str) -> None:
-    """Text on stderr, in which names and records of others cannot act on the terminal. What nobody can read is not worth a failure:
-    what was measured is delivered elsewhere."""
+    """Print text on stderr. Names and records of others cannot act on the terminal.
+
+    A closed stderr is no failure: the results are delivered elsewhere.
+    """
     try:
         click.echo(visible(text), err=True)
     except OSError:
@@ -122,12 +126,14 @@ class OutputError(Exception):
 
 
 class ReaderLeft(Exception):
-    """Standard output goes to a pipe that nobody reads any more. (Not an OSError: click makes exit code 1 of a broken pipe.)"""
+    """Standard output goes to a closed pipe. This is no OSError: click makes exit code 1 of a broken pipe."""
 
 
 def print_text(text: str, *, is_paged: bool = False) -> None:
-    """A report on standard output; `is_paged`: through the user's pager where it is a terminal too low for it. A terminal that has
-    gone away has nobody to read it: what was to be saved is saved elsewhere.
+    """Print a report on standard output. A terminal that has gone away is no failure: files are written elsewhere.
+
+    Args:
+        is_paged: use the user's pager if the terminal has too few lines.
 
     Raises:
         OutputError, ReaderLeft: it cannot be printed.
@@ -157,6 +163,7 @@ def hide(stream: TextIO) -> None:
 
 
 def is_terminal(stream: Any) -> bool:
+    """Return whether a stream is a terminal that wants colours."""
     return stream is not None and bool(stream.isatty()) and "NO_COLOR" not in os.environ
 
 

@@ -121,7 +121,7 @@ def _round_numbers(low: float, high: float, is_whole: bool) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Where a picture puts its marks. `rows`: rows of labels above the plot."""
+    """The plot of a picture: its axes and size. `rows`: rows of labels above the plot."""
 
     x: Scale
     y: Scale
@@ -130,12 +130,15 @@ class Frame:
 
     @property
     def top(self) -> int:
+        """Return the pixels above the plot: the axis title and the labels."""
         return ROW * (self.rows + 1)
 
     def across(self, value: float) -> str:
+        """Return the place of a value from the left."""
         return percent(self.x.at(value))
 
     def upwards(self, value: float) -> float:
+        """Return the place of a value from the top, in pixels."""
         return self.top + self.height * (1 - self.y.at(value))
 
     def path(self, points: Iterable[Point]) -> str:
@@ -144,6 +147,7 @@ class Frame:
 
 
 def curve(frame: Frame, points: Sequence[Point], look: str) -> str:
+    """Return a line through points."""
     return _stretched(frame, tag("path", {"class": f"curve {look}", "d": f"M{frame.path(points)}"}))
 
 
@@ -172,6 +176,7 @@ def dots(frame: Frame, points: Iterable[Told], look: str, radius: int = 3) -> st
 
 
 def diamond(frame: Frame, x: float, y: float, look: str, tip: str) -> str:
+    """Return a diamond at a point, with its hover text."""
     return _sign(frame.across(x), frame.upwards(y), "M0-8L8 0 0 8-8 0Z", f"dot {look}", tip)
 
 

@@ -51,6 +51,7 @@ NO_CHANGE = ("file", "made")
 
 
 def comparison_document(found: Comparison) -> Document:
+    """Return the report of two runs beside each other."""
     cards = tuple(card_of(item.finding, f"finding-{at}", item.change) for at, item in enumerate(found.findings))
     files = " ".join(shlex.quote(one_line(run.path)) for run in (found.old, found.new))
     differ = any(doubt.old != doubt.new for doubt in found.doubts)
@@ -83,6 +84,7 @@ def comparison_document(found: Comparison) -> Document:
 
 
 def headline(found: Comparison) -> str:
+    """Return the number of launches that are slower or faster, and the largest change."""
     slower, faster, count = len(found.slower), len(found.faster), len(found.rates)
     of = f"of {format_count(count)} launch{'' if count == 1 else 'es'} that both measured"
     if slower and faster:
@@ -103,6 +105,7 @@ SIDES = (
 
 
 def sides_table(found: Comparison) -> Table:
+    """Return the facts of both runs beside each other."""
     has_factor = any(is_another(run.idle_factor) for run in (found.old, found.new))
     both = zip(_side(found.old, has_factor), _side(found.new, has_factor), strict=True)
     rows = [Difference(name=name, old=old, new=new) for (name, old), (_, new) in both]
@@ -154,12 +157,12 @@ def rates_table(found: Comparison) -> Table:
     )
     least, seen = format_ratio(found.smallest_slowdown_ratio), format_ratio(found.spread_ratio)
     precision = (
-        f"Fresh launches alike differ by {seen} (standard deviation, as measured and assumed), so a slowdown of less than "
+        f"Equal fresh launches differ by {seen} (standard deviation, as measured and assumed), so a slowdown of less than "
         f"about {least} would not be seen here. The intervals of the ratios hold together with 90 % probability."
     )
     if found.rounds:
         precision = f"Both were launched again, in turns, in {counted(found.rounds, 'round')}. {precision}"
-    currency = f"All rates are {ON_IDLE_NODE}: without what others had of the CPUs."
+    currency = f"All rates are {ON_IDLE_NODE}: corrected for the CPUs that other programs used."
     remarks = (currency, precision, *(f"not compared: {one_line(said)}" for said in found.not_compared))
     return table_of("Rates", columns, found.rates, remarks=remarks, marks=_marks(found.rates))
 
@@ -181,6 +184,7 @@ def ops_table(found: Comparison) -> Table:
 
 
 def memory_table(found: Comparison) -> Table:
+    """Return the memory of the workers in both runs."""
     columns = (
         layout(),
         WORKERS,

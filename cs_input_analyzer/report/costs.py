@@ -104,6 +104,7 @@ def shown_profile(analysis: Analysis) -> Profile | None:
 
 
 def op_cost_table(profile: Profile) -> Table:
+    """Return the costs of the ops; the costliest one stands out."""
     costliest = costliest_op(profile)
     unseen = any(op.merged_into == UNATTRIBUTED for op in profile.ops)
     return table_of(
@@ -124,7 +125,7 @@ def cost_anchors(profile: Profile) -> tuple[str, ...]:
 def costliest_op(profile: Profile) -> OpCost | None:
     """Return the op with the largest share of the CPU. `runtime` and its like are none.
 
-    None where no share is known, or where more of the CPU is unattributed or belongs to no op: another op may be the costliest.
+    None if no share is known, or if more of the CPU is unattributed or belongs to no op: another op may be the costliest.
     """
     known = [row for row in profile.ops if row.share_ratio is not None]
     costliest = max((row for row in known if row.is_op), key=lambda row: row.share_ratio or 0.0, default=None)
@@ -133,10 +134,9 @@ def costliest_op(profile: Profile) -> OpCost | None:
 
 
 def costliest_in_short(profile: Profile) -> str:
-    """Return the share of the CPU of the costliest op, its name and its line; of all ops that could not be told apart, if they have
-    more. Empty if neither is known.
+    """Return `82 % of the CPU in map (data.py:23)`: the costliest op; empty if it is unknown.
 
-    It fits a line of progress: of each file there is its name alone.
+    If ops that could not be told apart have more, these are named. Of each file there is its name alone.
     """
     costliest = costliest_op(profile)
     rows = [costliest] if costliest is not None else [row for row in profile.ops if row.merged_into == UNATTRIBUTED]
@@ -165,7 +165,7 @@ def costliest_sentence(profile: Profile) -> str:
 
 
 def _not_told_apart(profile: Profile) -> str:
-    """Say what holds the CPU that is no op's: the ops that were not seen, with their lines; empty where nothing is known."""
+    """Say what holds the CPU that is no op's: the ops that were not seen, with their lines; empty if nothing is known."""
     runtime = next((row.share_ratio for row in profile.ops if row.name == RUNTIME), None)
     if runtime is not None and any(row.is_op and row.share_ratio is not None for row in profile.ops):
         return f"{format_ratio(runtime)} of the CPU belongs to no op: TensorFlow's runtime, and the loop that takes the batches"

@@ -1,4 +1,4 @@
-"""What a report says, built once from a record and rendered by every format: a headline, sections, and the parts of a section.
+"""The contents of a report, built once from a record and rendered by every format: a headline, sections, parts of a section.
 
 Parts hold text and no markup, but for the drawing of a picture. A renderer decides how a part is shown, never what it says or in
 which order the parts stand.
@@ -69,8 +69,13 @@ Getter = str | Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: what it shows `of` a record, in which `form`. `needs_width`: characters that a line must have for it; the page
-    always shows it."""
+    """A column of a table.
+
+    Attributes:
+        of: the attribute of a record that it shows.
+        form: makes text of the value.
+        needs_width: characters that a line must have for it; the page always shows it.
+    """
 
     name: str
     meaning: str
@@ -82,8 +87,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of texts. `strong`: the place of the row that stands out; `remarks`: sentences below it;
-    `marks`: what changes mean; `chart`: the picture that it is; `anchors`: addresses of the rows."""
+    """Rows of texts.
+
+    Attributes:
+        strong: the place of the row that stands out.
+        remarks: sentences below it.
+        marks: the meaning of each row's change.
+        chart: the picture that it stands for.
+        anchors: addresses of the rows.
+    """
 
     title: str
     columns: tuple[Column, ...]
@@ -97,7 +109,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What a look in a picture stands for. `href`: where it leads on the page; `more`: what else is to be said."""
+    """The meaning of a look in a picture. `href`: its link on the page; `more`: further words."""
 
     look: str
     text: str
@@ -107,8 +119,13 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A picture, as wide as its place. `name`: the `data-chart` of its element; `svg`: its drawing, as markup;
-    `table`: the same as text."""
+    """A picture, as wide as its place.
+
+    Attributes:
+        name: the `data-chart` of its element.
+        svg: its drawing, as markup.
+        table: the same as text.
+    """
 
     name: str
     title: str
@@ -162,8 +179,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A report. `kind`: what it is of, and the name of the `record` in the page; `name`: what was looked at; `mark`: the verdict;
-    `first`: the first screen; `closing`: a few words, then commands to type next; `about`: where and when it was made."""
+    """A report.
+
+    Attributes:
+        kind: the kind of its record, and the name of the `record` in the page.
+        name: the name of the input function, run or network.
+        mark: the verdict.
+        first: the first screen.
+        closing: a few words, then commands to type next.
+        about: where and when it was made.
+    """
 
     kind: str
     title: str
@@ -179,6 +204,7 @@ class Document:
     record: Any = None
 
     def shown(self, *, full: bool) -> tuple[Section, ...]:
+        """Return the sections of the long report, or of the short one."""
         other = "brief" if full else "full"
         return tuple(section for section in (*self.first, *self.sections) if section.level != other)
 
@@ -269,10 +295,12 @@ def value_of(record: Any, of: Getter) -> Any:
 
 
 def number(name: str, meaning: str, of: Getter, form: Callable[[Any], str] = format_count, needs_width: int = 0) -> Column:
+    """Return a column of numbers."""
     return Column(name=name, meaning=meaning, of=of, form=form, is_number=True, needs_width=needs_width)
 
 
 def text(name: str, meaning: str, of: Getter, **more: Any) -> Column:
+    """Return a column of texts."""
     return Column(name=name, meaning=meaning, of=of, **more)
 
 
@@ -287,6 +315,7 @@ def rates(name: str, meaning: str, of: str) -> tuple[Column, Column]:
 
 
 def bare_rate(value: float | None) -> str:
+    """Return a rate without its unit."""
     return format_rate(value, "").strip()
 
 
@@ -298,6 +327,7 @@ def source_text(op: Op | OpCost) -> str | None:
 
 
 def layout(meaning: str = "nodes x tasks per node x CPUs per task", of: Getter = "layout") -> Column:
+    """Return the column of the launch."""
     return text("layout", meaning, of)
 
 

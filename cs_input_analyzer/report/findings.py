@@ -117,7 +117,7 @@ def _standing(finding: Finding) -> str:
 def change_of(before: str | None, after: str | None) -> Pairs:
     """Return the lines that a fix changes, with one line of context.
 
-    Empty where the code is not known, does not change, or is longer than a statement is.
+    Empty if the code is unknown, does not change, or is longer than a statement.
     """
     if after is None or (before or "") == after or f"{before}{after}".count("\n") > LONGEST_STATEMENT:
         return ()
@@ -135,8 +135,11 @@ def ignored_sentence(analysis: Analysis) -> str:
 
 
 def tried_sentences(findings: Sequence[Finding], *, beside: bool = False) -> tuple[str, ...]:
-    """Say what became of the fixes that were not kept, those of one fate together; that nothing is to change, where that is so.
-    `beside`: others were kept."""
+    """Return a sentence for each fate of the fixes that were not kept; `nothing to change` if all gained nothing.
+
+    Args:
+        beside: other fixes were kept.
+    """
     by_fate = {fate: [one for one in findings if one.trial == fate] for fate in ("untried", "noisy", "no gain", "refused", "gain")}
     said = []
     if untried := by_fate["untried"]:
@@ -168,8 +171,7 @@ def _gains(findings: Sequence[Finding]) -> str:
 
 
 def fixes_facts(analysis: Analysis) -> Pairs:
-    """Say what the kept fixes gain together, and what that does to the plan; else what became of them. Empty where there is
-    none."""
+    """Return the gain of the kept fixes together and the plan with them; else the fate of the fixes. Empty without any."""
     fixes, plan = analysis.fixes, analysis.recommendation
     if fixes is None:
         has_any = any(one.trial != "advice" for one in analysis.findings)

@@ -41,9 +41,9 @@ WRITTEN = ("--json", "--html", "--csv")
 STRIP_COLUMNS = 70
 # Findings with a fix, reasons to measure again, and findings of wrong training that fit on the screen.
 FIXES_SHOWN, UNKNOWNS_SHOWN, WRONG_SHOWN = 2, 3, 3
-# The limit that the costs of the ops explain, and one that is told with its number.
+# The limit that the costs of the ops explain, and one that is shown with its number.
 WORKER_CPU, SHARED_STORAGE = "worker CPU", "shared storage"
-# A launch that supplies this many times the demand is told without digits behind the point.
+# A launch that supplies this many times the demand is shown without digits behind the point.
 WHOLE_TIMES = 10
 
 
@@ -324,7 +324,7 @@ def _surer(analysis: Analysis, file: str) -> Pairs:
     if busy is not None:
         others = one_line(busy.message)
         if analysis.others_ratio:
-            others = f"others had {format_ratio(analysis.others_ratio)} of its CPUs"
+            others = f"other programs used {format_ratio(analysis.others_ratio)} of the CPUs"
         longer = format_count(2 * analysis.options.max_seconds)
         found.insert(0, ("an idle host", f"{others}: repeat on an idle node, or with --max-seconds {longer}"))
     return pairs(found)[:UNKNOWNS_SHOWN]

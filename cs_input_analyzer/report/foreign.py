@@ -1,4 +1,4 @@
-"""What a run file says that is not taken at its word: a run may be a stranger's.
+"""Fields of a run file that are checked before they are believed: a run may be a stranger's.
 
 Decided once, when a run is read. Launch lines are text to paste, so they are made again of the options, the plan and the cluster.
 Ops that read their own elements, texts beyond any size and params that are no params are refused.

@@ -39,6 +39,7 @@ def inspection_document(found: RunInspection, *, charts: Mapping[str, Chart] | N
 
 
 def verdict_facts(found: RunInspection) -> Pairs:
+    """Return the reasons of the verdict, and the change that helps."""
     change, reasons = found.change, found.reasons or ("the files hold nothing that speaks for either side",)
     demand, source = change.demand_samples_per_s, f" ({change.demand_source})" if change.demand_source else ""
     return pairs(
@@ -78,6 +79,7 @@ def rate_facts(found: RunInspection) -> Pairs:
 
 
 def source_facts(found: RunInspection) -> Pairs:
+    """Return the files that were read."""
     newest = f"{format_count(found.runs_found)} in these files; this is the newest" if found.runs_found > 1 else None
     return pairs(
         (
@@ -89,6 +91,7 @@ def source_facts(found: RunInspection) -> Pairs:
 
 
 def timeline_table(found: RunInspection) -> Table:
+    """Return the phases of the run."""
     columns = (
         text("phase", "what the run did", "phase"),
         number("from", "time since the first line with a time stamp", "start_s", format_seconds),
@@ -101,17 +104,19 @@ def timeline_table(found: RunInspection) -> Table:
 
 
 def stalls_table(found: RunInspection) -> Table:
+    """Return the longest pauses."""
     columns = (
         number("after step", "the last step before it", "step"),
         number("at", "time since the first line with a time stamp", "start_s", format_seconds),
         number("took", "from one step line to the next", "duration_s", format_seconds),
-        number("lost", "beyond the usual time of so many steps", "lost_s", format_seconds),
+        number("lost", "beyond the usual time of these steps", "lost_s", format_seconds),
         text("cause", "what the run was seen to do meanwhile", "cause"),
     )
     return table_of("Pauses", columns, found.stalls)
 
 
 def workers_table(found: RunInspection) -> Table:
+    """Return the workers that logged the run."""
     columns = (
         text("worker", "its label, or its place", "name"),
         number("samples/s", "what it took itself", "samples_per_s", bare_rate),

@@ -1,4 +1,4 @@
-"""What a reader needs to trust the numbers, or not to: the tail, the memory, the storage, the window, the noise, the budget."""
+"""Facts by which a reader trusts the numbers or not: the tail, the memory, the storage, the window, the noise, the budget."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ CACHE_WORDS = {"warm": "cached", "cold": "cold", "as-is": "as found"}
 
 
 def pipeline_facts(analysis: Analysis) -> Pairs:
+    """Return the facts of the pipeline and its files."""
     pipeline, files, size = analysis.pipeline, analysis.pipeline.files, ""
     moved, missing = ", ".join(pipeline.redirected), ", ".join(pipeline.stand_ins)
-    if analysis.capture is not None:  # what is said of a script names them
+    if analysis.capture is not None:  # the facts of a script name them
         missing = ""
     if files is not None:
         each = f"{format_bytes(files.smallest_bytes)} to {format_bytes(files.largest_bytes)} each"
@@ -66,7 +67,7 @@ def pipeline_facts(analysis: Analysis) -> Pairs:
             ("files", size),
             ("redirected", moved and f"{moved}: moved to a private folder while measuring"),
             ("your files", pipeline.user_files and USER_FILES[pipeline.user_files]),
-            ("stood in for", missing and f"{missing}: not installed; nothing of the data comes from there"),
+            ("replaced by stubs", missing and f"{missing}: not installed; no data come from there"),
             ("notes", "; ".join(pipeline.notes)),
         )
     )
@@ -104,6 +105,7 @@ def storage_facts(storage: Storage | None) -> Pairs:
 
 
 def reads_table(storage: Storage) -> Table:
+    """Return the measured bandwidths of the storage."""
     columns = (
         number("streams", "readers at the same time of the pipeline's own files, without TensorFlow", "streams"),
         number("bandwidth", "of all streams together", "bytes_per_s", format_bytes_per_s),
@@ -146,6 +148,7 @@ def _whose(index: int, measurement: Measurement, why: str) -> str:
 
 
 def measuring_facts(analysis: Analysis) -> Pairs:
+    """Return how the run was measured: host, budget, noise."""
     host, parent, shown, budget = analysis.host, analysis.parent, shown_measurement(analysis), analysis.budget
     tensorflow = f"TensorFlow {host.tensorflow_version or 'unknown'}, Python {host.python_version}"
     cpus = f"{format_count(host.cpu_budget)} of {format_count(host.cpus)} CPUs ({host.cpu_budget_source})"
@@ -217,7 +220,7 @@ def _noise(noise: Noise) -> str:
     parts = {
         "threads waited for a CPU {} of the time they ran": noise.run_queue_wait_ratio,
         "the hypervisor took {}": noise.steal_ratio,
-        "others had {} of the worker's CPUs": noise.others_ratio,
+        "other programs used {} of the worker's CPUs": noise.others_ratio,
     }
     known = [sentence.format(format_ratio(ratio)) for sentence, ratio in parts.items() if ratio is not None]
     return "; ".join(known) or MISSING

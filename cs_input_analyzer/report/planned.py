@@ -134,6 +134,7 @@ def what_if_table(plan: LaunchPlan, currency: str = "") -> Table:
 
 
 def validation_table(validation: Validation) -> Table:
+    """Return predicted beside measured rates, and whether the plan holds."""
 
     def error(row: ValidationRow) -> float | None:  # nothing delivered is no base for one
         return row.error_ratio if row.measured_samples_per_s.estimate else None

@@ -29,7 +29,7 @@ from cs_input_analyzer.units import counted, format_ratio
 
 
 def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = None, run_file: str | None = None) -> Document:
-    """Return the report of a run. Rates are in elements per second if nobody knows how many samples an element holds.
+    """Return the report of a run. Rates are in elements per second if the samples of an element are unknown.
 
     Args:
         charts: pictures by their name, for a format that draws them.
@@ -81,13 +81,13 @@ def _about(analysis: Analysis) -> str:
 
 
 def _notices(analysis: Analysis) -> tuple[str, ...]:
-    """Return what a reader must know before the answer: an interruption, workers that did not end well."""
+    """Return what a reader must know before the answer: an interruption, workers that failed."""
     stopped = ("INTERRUPTED: this holds what was measured until then.",) if analysis.interrupted else ()
     bad = [worker for launch in analysis.measurements for worker in launch.workers if workers.ended_badly(worker)]
     if not bad or analysis.interrupted:
         return stopped
-    more = f" ({len(bad) - 1} more workers did not either)" if len(bad) > 1 else ""
-    return (f"A worker did not end well: {one_line(workers.troubles(analysis)[0])}{more}",)
+    more = f" ({len(bad) - 1} more failed)" if len(bad) > 1 else ""
+    return (f"A worker failed: {one_line(workers.troubles(analysis)[0])}{more}",)
 
 
 def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
@@ -192,5 +192,6 @@ def _command(text: str) -> tuple[Part, ...]:
 
 
 def validation_document(found: Validation) -> Document:
+    """Return the report of a validation alone."""
     table = planned.validation_table(found)
     return Document(kind="validation", title=table.title, first=present(section("validation", table.title, table)))

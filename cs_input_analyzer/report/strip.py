@@ -25,7 +25,7 @@ CAPTION = (
 
 
 def pipeline_strip(analysis: Analysis) -> Chart | None:
-    """Draw the ops as blocks that lead to their rows in the table of costs; None where no cost is known."""
+    """Draw the ops as blocks that lead to their rows in the table of costs; None if no cost is known."""
     blocks, profile = strip_of(analysis), shown_profile(analysis)
     if not blocks or profile is None:
         return None
@@ -122,7 +122,7 @@ LEAST_SHARE, SHORTENED, LEAST_BARS = 0.02, 10, 8
 
 
 def strip_line(analysis: Analysis, width: int) -> str:
-    """Return the strip as one line of at most `width` columns: `list▏parse ███████▏batch ██`; empty where no cost is known."""
+    """Return the strip as one line of at most `width` columns: `list▏parse ███████▏batch ██`; empty if no cost is known."""
     from rich.cells import cell_len, set_cell_size
 
     blocks = [block for block in strip_of(analysis) if block.is_op]

@@ -237,6 +237,7 @@ def line_on(console: Console, text: str, *, style: str = "", indent: str = "") -
 
 
 def facts_on(console: Console, facts: Pairs) -> None:
+    """Print labels with their texts in two columns."""
     from rich.table import Table as Grid
     from rich.text import Text as Styled
 
@@ -293,4 +294,5 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
 
 
 def cut(text: str, most: int = LONGEST_TEXT) -> str:
+    """Return a text, shortened if it is longer than a person reads."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters more in the JSON)"

@@ -1,5 +1,6 @@
-"""Document -> one self-contained HTML page, or a card for a notebook: no request leaves them, and `report RUN.html` reads back the
-record that the page holds.
+"""Render a document as one self-contained HTML page, or as a card for a notebook. No request leaves them.
+
+`report RUN.html` reads back the record that the page holds.
 
 The templates escape by default (autoescape) and refuse a misspelt name (StrictUndefined); control characters are made visible on
 the way out. Pictures are SVG, drawn here: the page asks for no library and looks the same in years.
@@ -28,7 +29,7 @@ _WORD = re.compile(r"\S+")
 MEANINGS = {
     # the verdict and the launch
     "supply": "samples per second that the input workers of the judged launch deliver together, predicted from what was measured",
-    "rates": "as measured: with what others did on the CPUs; on an idle node: on CPUs that nobody else uses",
+    "rates": "as measured: with other programs on the CPUs; on an idle node: with the CPUs to themselves",
     "demand": "samples per second that the accelerator takes when it never waits for input",
     "predicted": "samples per second that the launch will deliver, with its 90 % interval",
     "memory": "private: held by a worker alone; PSS: shared pages divided among their holders; peak RSS: the most it ever held",

@@ -170,7 +170,7 @@ def _parse(text: str, origin: str) -> dict[str, object]:
 
 
 def _unreadable_values(value: object, place: Place) -> Iterator[tuple[Place, str]]:
-    """Yield values that JSON readers disagree about. (`1e999` is legal JSON and infinite once read.)"""
+    """Yield values that JSON readers disagree about: `1e999` is legal JSON, and infinite once read."""
     if isinstance(value, float) and not math.isfinite(value):
         yield place, f"{_shown(value)} is not a number that can be reported; a missing number is written null"
     elif isinstance(value, int) and abs(value) > LARGEST_COUNT:
@@ -239,7 +239,7 @@ def searched_supply(run: Analysis) -> Estimate | None:
 
 
 def json_schema() -> str:
-    """The JSON Schema (draft 2020-12) of what `to_json` writes, as text ending in a newline."""
+    """Return the JSON Schema (draft 2020-12) of a run, as text ending in a newline."""
     _, definitions = msgspec.json.schema_components([Analysis], ref_template="#/$defs/{name}")
     schema: dict[str, Any] = {**definitions.pop("Analysis"), "$defs": definitions}
     for definition in (schema, *definitions.values()):

@@ -1,4 +1,4 @@
-"""What `wafer MODEL` prints: the prediction in a few lines, and a table of kernels or blocks with what limits each."""
+"""The report of `wafer MODEL`: the prediction in a few lines, and a table of kernels or blocks with the limit of each."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ _BLOCK = re.compile(r"(?<=block)\d+")
 
 
 def wafer_document(found: WaferPrediction) -> Document:
+    """Return the report of a prediction of the wafer model."""
     only = section("wafer", "", Facts(pairs=wafer_facts(found)), wafer_table(found))
     return Document(kind="wafer", title="Wafer model", name=found.network, first=present(only))
 
 
 def wafer_facts(found: WaferPrediction) -> Pairs:
+    """Return the predicted rate, its limit, and its basis."""
     basis = f"fitted to {'one measured point of yours' if found.calibrated else 'public runs'}"
     if found.beyond_fit:
         basis = f"extrapolated: {'; '.join(found.beyond_fit)}"

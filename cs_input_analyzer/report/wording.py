@@ -1,5 +1,7 @@
-"""Words that several sections of a report use, as plain text. Nothing is computed but the text: a number appears only if it is a
-field or a property of a record."""
+"""Words that several sections of a report use, as plain text.
+
+Only texts are made here: each number is a field or a property of a record.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ VERDICTS = {
     "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator.", "The input feeds the accelerator"),
     "unknown": ("NO VERDICT", "whether the accelerator starves cannot be said.", "No verdict could be reached"),
 }
-# The two currencies of rates: of the CPUs with the others on them, and of CPUs that nobody else uses.
+# The two currencies of rates: with other programs on the CPUs, and on idle CPUs.
 AS_MEASURED, ON_IDLE_NODE = "as measured", "on an idle node"
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
 
 
 def one_line(text: str) -> str:
-    """Return `visible` text, with newlines shown as `\\n`."""
+    """Return `visible` text on one line: each newline is shown as its escape sequence."""
     return visible(text).replace("\n", "\\n")
 
 
@@ -68,7 +70,7 @@ def titled(title: str, currency: str) -> str:
 
 
 def factor_sentence(analysis: Analysis) -> str:
-    """Return the factor between the two currencies with its reason; empty where there is one currency."""
+    """Return the factor between the two currencies with its reason; empty if there is one currency."""
     plan = analysis.recommendation
     if plan is None or not plan_currency(analysis):
         return ""
@@ -137,6 +139,7 @@ def no_verdict_because(analysis: Analysis) -> str:
 
 
 def demand_text(consumption: Consumption, options: Options) -> str:
+    """Return the demand with its interval, its source and its limit."""
     parts = [format_estimate(consumption.samples_per_s)]
     if consumption.source == "step_time" and options.step_time_s is not None:
         parts.append(f"from {format_seconds(options.step_time_s)} a step of {format_count(consumption.batch_size)} samples")
@@ -148,7 +151,7 @@ def demand_text(consumption: Consumption, options: Options) -> str:
 
 
 def confirming_measurement(analysis: Analysis) -> Measurement | None:
-    """Return the launch that measured with the planned worker count. (An edited file may point beside the list.)"""
+    """Return the launch that measured with the planned worker count; None if there is none in the list."""
     index = analysis.recommendation.confirmed_by if analysis.recommendation is not None else None
     return analysis.measurements[index] if index is not None and 0 <= index < len(analysis.measurements) else None
 

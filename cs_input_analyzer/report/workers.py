@@ -1,4 +1,4 @@
-"""What was measured, launch by launch, node by node, worker by worker; of thousands, those that a reader must see."""
+"""The measurements, launch by launch, node by node, worker by worker; of thousands, those that a reader must see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cs_input_analyzer.report.wording import AS_MEASURED, Pairs, one_line, title
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_seconds, several
 
 MOST_WORKERS = 60
-# Workers of a launch that did not end well and have a line of their own; more are counted.
+# Failed workers of a launch that each have a line; more are counted.
 NAMED = 5
 # On a page, a number of a trace is 20 bytes: these make a megabyte.
 MOST_NUMBERS = 60_000
@@ -55,7 +55,7 @@ def _words(status: WorkerStatus) -> str:
 
 
 def troubles(analysis: Analysis) -> tuple[str, ...]:
-    """Return a line for each worker that did not end well, with its message."""
+    """Return a line for each worker that failed, with its message."""
     lines: list[str] = []
     for launch in analysis.measurements:
         bad = [worker for worker in launch.workers if ended_badly(worker)]
@@ -63,7 +63,7 @@ def troubles(analysis: Analysis) -> tuple[str, ...]:
             said = f": {worker.message.strip()}" if worker.message.strip() else ""
             lines.append(f"{launch.layout}, worker {worker.index} on {one_line(worker.node)}: {_words(worker.status)}{said}")
         if len(bad) > NAMED:
-            lines.append(f"{launch.layout}: {format_count(len(bad) - NAMED)} more workers did not end well")
+            lines.append(f"{launch.layout}: {format_count(len(bad) - NAMED)} more workers failed")
     return tuple(lines)
 
 
@@ -144,6 +144,7 @@ def node_facts(analysis: Analysis) -> Pairs:
 
 
 def straggler_text(launch: Measurement) -> str:
+    """Return the workers that are clearly slower than the others, by node."""
     slow = Counter(worker.node for worker in launch.stragglers)
     if not slow:
         return "none: no worker lies clearly below the others"
