@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -85,7 +86,8 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
         (tmp_path / name).write_text(code, encoding="utf-8")
     commands = "".join(re.findall(r"^```bash\n(.*?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL))
     assert commands.count(f"{PROGRAM} ") >= 8
-    done = ran(["bash", "-euc", f'{PROGRAM}() {{ python -m {PROGRAM} "$@"; }}\n{commands}'], tmp_path, 800)
+    ours = f'python() {{ {shlex.quote(sys.executable)} "$@"; }}\n{PROGRAM}() {{ python -m {PROGRAM} "$@"; }}'
+    done = ran(["bash", "-euc", f"{ours}\n{commands}"], tmp_path, 800)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     analysis = import_module(PROGRAM)
     slow, fast = (analysis.load_analysis(tmp_path / name) for name in ("slow.json", "fast.json"))
