@@ -213,7 +213,10 @@ def _to_know(analysis: Analysis) -> Pairs:
 
 def why(analysis: Analysis) -> tuple[Text, ...]:
     """Draw the ops in one line, and say which resource limits the judged launch, and which op at which line holds the worker."""
-    said = [_limit(analysis), *_busiest(analysis)]
+    limit, busiest = _limit(analysis), _busiest(analysis)
+    at = analysis.stations[0] if analysis.stations else None
+    is_said = at is not None and at.op is not None and busiest and limit == f"limited by {at.kind} {at.op}"
+    said = busiest if is_said else (limit, *busiest)
     strip = Text(text=strip_line(analysis, STRIP_COLUMNS), tone="strip")
     return tuple(part for part in (strip, *(Text(text=text) for text in said)) if part.text)
 
