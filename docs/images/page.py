@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 SIZE = {"width": 1280, "height": 800}
-MOST_BYTES = 160_000
+MOST_BYTES = 200_000
 
 
 def main(page: Path, picture: Path) -> None:
