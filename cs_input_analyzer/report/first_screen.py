@@ -141,7 +141,7 @@ def first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[st
     """
     return present(
         section("verdict", "Supply and demand", bars(analysis), Facts(pairs=_to_know(analysis)), level="both"),
-        section("why", "Why", charts.get("pipeline"), *why(analysis), label="Why", level="both"),
+        section("why", "Why", *why(analysis), charts.get("pipeline"), label="Why", level="both"),
         section("fix", "Fix", *_fixes(analysis, cards), label="Fix", level="both"),
         section("launch", launch_title(analysis), *brief_launch(analysis), label="Launch", level="both"),
         section("before", "Before you launch", *_before(analysis), level="both"),
