@@ -145,7 +145,7 @@ def _truth(hours: Sequence[Hour]) -> dict[Layout, list[float]]:
 
 
 def _predicted(model: CapacityModel, cpus: int, layout: Layout) -> Estimate:
-    """Return the predicted rate of a launch on an idle host like the one that measured."""
+    """Return the predicted rate of a launch on the measuring host, if that is idle."""
     idle = replace(NODES, nodes=1, cpus_per_node=cpus)
     return capacity.predict(model, idle, layout, single_task_nodes=0, feed="first-come", has_chief=False).samples_per_s
 

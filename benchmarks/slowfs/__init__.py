@@ -55,7 +55,7 @@ def mounted(
 ) -> Iterator[Path]:
     """Mount a mirror of the folder `source` in a private place, yield that place, and unmount it in any case.
 
-    Each open and each read request waits for its latency (128 KiB unless the kernel is told otherwise), and latencies overlap;
+    Each open and each read request waits for its latency. The kernel reads 128 KiB by default. Latencies overlap;
     `bytes_per_s` is shared by all readers. `subtype` is the name for the kernel: `nfs4` shows up as `fuse.nfs4`. `uncached` reads
     bypass the page cache, like reads of several nodes. The file system ends with the thread that mounted it.
 

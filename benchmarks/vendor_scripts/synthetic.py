@@ -184,7 +184,7 @@ def _steel(train: Section, folder: Path, model_folder: Path) -> Section:
 
 
 def _image_records(train: Section, folder: Path, model_folder: Path) -> Section:
-    """Return a few images, their file under so many names that they fill a batch."""
+    """Return a few images. One file stands under enough names to fill a batch."""
     height, width, channels = train["image_shape"]
     lengths = dict.fromkeys(("image", "mask"), height * width * channels)
     _write(folder / "train", "train", (_example(lengths, ("image", "mask")) for _ in range(2 * FILES)))

@@ -286,13 +286,12 @@ class Analysis:
             return plan.predicted_samples_per_s
         return self.supply
 
-    @property
-    def covered_ratio(self) -> float | None:
-        """Return the supply of the judged launch over the demand; None if one of them is not known."""
-        supply, demand = self.judged_samples_per_s, self.consumption
-        if supply is None or demand is None or demand.samples_per_s.estimate <= 0:
+    def covered_by(self, rate: Estimate | None) -> Estimate | None:
+        """Return a rate over the demand, with the errors of both; None if one of them is not known."""
+        demand = None if self.consumption is None else self.consumption.samples_per_s
+        if rate is None or demand is None or demand.low <= 0:
             return None
-        return supply.estimate / demand.samples_per_s.estimate
+        return Estimate(estimate=rate.estimate / demand.estimate, low=rate.low / demand.high, high=rate.high / demand.low)
 
     @property
     def is_planned_as_measured(self) -> bool:

@@ -62,7 +62,8 @@ def station_sentence(station: Station) -> str:
     op = f" {one_line(station.op)}" if station.op else ""
     at = f" at {short_source(station.source)}" if station.source else ""
     most = format_rate(station.samples_per_s)
-    return f"{station.kind}{op}{at}: at most {most} a worker, whatever its CPUs ({format_ratio(station.utilization_ratio)} used)"
+    reached = format_ratio(station.utilization_ratio)
+    return f"{station.kind}{op}{at}: at most {most} per worker on any number of CPUs ({reached} of it reached)"
 
 
 def _share(op: OpCost) -> str:

@@ -197,12 +197,17 @@ def fixes_facts(analysis: Analysis) -> Pairs:
     return pairs(facts)
 
 
+def _ends(value: Estimate) -> tuple[float, float, float]:
+    return value.estimate, value.low, value.high
+
+
 def together(analysis: Analysis) -> str:
     """Say what the kept fixes gain together, and the plan with them; else what became of those that were tried."""
     fixes, plan = analysis.fixes, analysis.recommendation
     if fixes is None or not fixes.codes or fixes.measured_gain is None:
         return ""
-    gain = f"together ×{format_rate(fixes.measured_gain.estimate, '').strip()}"
+    times, low, high = (format_rate(value, "").strip() for value in _ends(fixes.measured_gain))
+    gain = f"together ×{times} ({low} to {high})"
     if fixes.plan is None:
         return gain
     then = fixes.plan.layout.nodes

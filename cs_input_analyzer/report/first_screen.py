@@ -10,12 +10,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 from cs_input_analyzer.masking import MASK
-from cs_input_analyzer.records import BUSY_RATIO, Analysis, Estimate, Finding, LaunchPlan, Layout
+from cs_input_analyzer.records import BUSY_RATIO, Analysis, Estimate, Finding, LaunchPlan, Layout, Station
 from cs_input_analyzer.report import costs, findings, planned
 from cs_input_analyzer.report.document import Bar, Bars, Card, Chart, Copyable, Facts, Part, Section, Text, present, section
 from cs_input_analyzer.report.strip import strip_line
 from cs_input_analyzer.report.wording import (
-    BUSY_HOST,
     GIVE_A_DEMAND,
     VERDICTS,
     Pairs,
@@ -25,6 +24,7 @@ from cs_input_analyzer.report.wording import (
     pairs,
     short_source,
     tasks_sentence,
+    tells_busy_host,
 )
 from cs_input_analyzer.units import counted, format_bytes_per_s, format_count, format_rate, format_ratio
 
@@ -37,6 +37,7 @@ UNSAVED = "RUN.json"
 NEWEST = ""
 # Options of `analyze` that name a file to write.
 WRITTEN = ("--json", "--html", "--csv")
+PATCH = "--write-patch faster.patch"
 # Columns of the strip of ops in a console of 80.
 STRIP_COLUMNS = 70
 # Findings with a fix, reasons to measure again, and findings of wrong training that fit on the screen.
@@ -69,10 +70,13 @@ def next_command(analysis: Analysis, file: str) -> str:
     """Return the most helpful command: for a demand, for nodes, for a fix, for a trial of the launch, or for the launch itself."""
     if analysis.consumption is None:
         return command("plan", file, "--demand SAMPLES_PER_S")
+    if analysis.cannot_run:
+        return command("plan", file, "--current NxTxC")
     if analysis.recommendation is None:
         return command("plan", file, "--nodes N --cpus-per-node N --memory-per-node SIZE")
-    if any(finding.is_gain for finding in analysis.findings) and analysis.verdict != "accelerator_bound":
-        return command("tune", _target_and_options(analysis), "--write-patch faster.patch")
+    tune = _tune_as_typed(analysis)
+    if tune and any(finding.is_gain for finding in analysis.findings) and analysis.verdict != "accelerator_bound":
+        return tune
     if analysis.verdict == "input_bound" and analysis.recommendation.meets_demand is False:
         return command("plan", file, "--nodes N") if not _limit(analysis) else command("report", file, "--full")
     if analysis.validation is None:
@@ -80,15 +84,18 @@ def next_command(analysis: Analysis, file: str) -> str:
     return command("report", file, "--format sbatch")
 
 
-def _target_and_options(analysis: Analysis) -> str:
-    """Return the target with the options of `analyze` that made this run, without files to write; the target alone if unknown."""
-    target = shlex.quote(one_line(analysis.pipeline.target))
+def _tune_as_typed(analysis: Analysis) -> str:
+    """Return `tune` with the target and options of `analyze` that made this run, without files to write.
+
+    Return the target alone for a run without params, and nothing for params whose file is not known.
+    """
     with contextlib.suppress(ValueError):  # an open quote
         words = shlex.split(analysis.command)
         if words[:2] == ["cs_input_analyzer", "analyze"] and shlex.join(words) == analysis.command and MASK not in analysis.command:
             kept = [word for before, word in pairwise(words[1:]) if not {before, word} & {*WRITTEN}]
-            return shlex.join(kept)
-    return target
+            return command("tune", shlex.join(kept), PATCH)
+    target = shlex.quote(one_line(analysis.pipeline.target))
+    return "" if analysis.options.params_json not in (None, "{}") else command("tune", target, PATCH)
 
 
 def command(*words: str) -> str:
@@ -103,15 +110,14 @@ def headline(analysis: Analysis) -> str:
     wrong = wrong_training(analysis.findings)
     if wrong and analysis.verdict != "input_bound":
         return f"DO NOT LAUNCH YET: the training would go wrong ({', '.join(dict.fromkeys(one.code for one in wrong))})"
-    covered, word = analysis.covered_ratio, VERDICTS[analysis.verdict][0]
+    supply, layout = judged(analysis)
+    covered, word = analysis.covered_by(supply), VERDICTS[analysis.verdict][0]
     if analysis.verdict == "input_bound":
-        waits = "" if covered is None else f" {format_ratio(max(0.0, 1 - covered))} of the time"
-        return f"{word}: the accelerator waits for its input{waits}"
+        return f"{word}: the accelerator waits{_waiting(covered) or ' for its input'}"
     if analysis.verdict == "accelerator_bound":
         return f"{word}: the input delivers {_times(covered)} the demand"
     if analysis.verdict == "balanced":
         return f"{word}: the input delivers {_times(covered)} the demand, less than the headroom asked for"
-    supply, layout = judged(analysis)
     if analysis.consumption is None and supply is not None and layout is not None:
         return f"{format_rate(supply.estimate)} from {layout}; give the demand for a verdict"
     if analysis.recommendation is None and analysis.no_plan is not None and supply is None:
@@ -119,11 +125,23 @@ def headline(analysis: Analysis) -> str:
     return f"NO VERDICT: {no_verdict_because(analysis)}"
 
 
-def _times(ratio: float | None) -> str:
-    """Return `22 times`, `1.3 times`."""
-    if ratio is None or not math.isfinite(ratio):
+def _waiting(covered: Estimate | None) -> str:
+    """Return ` 63 % (61 to 65 %) of the time`; empty if it is not known."""
+    if covered is None:
+        return ""
+    ends = (1 - covered.estimate, 1 - covered.high, 1 - covered.low)
+    waits, low, high = (format_ratio(min(max(end, 0.0), 1.0)) for end in ends)
+    between = "" if low == high else f" ({low.removesuffix(' %')} to {high})"
+    return f" {waits}{between} of the time"
+
+
+def _times(covered: Estimate | None) -> str:
+    """Return `22 times (20 to 24)`, `1.3 times (1.2 to 1.4)`; `at least` if it is not known."""
+    if covered is None or not math.isfinite(covered.high):
         return "at least"
-    return f"{ratio:,.0f} times" if ratio >= WHOLE_TIMES else f"{ratio:.2g} times"
+    ends = (covered.estimate, covered.low, covered.high)
+    times, low, high = (f"{end:,.0f}" if end >= WHOLE_TIMES else f"{end:.2g}" for end in ends)
+    return f"{times} times{'' if low == high else f' ({low} to {high})'}"
 
 
 def judged(analysis: Analysis) -> tuple[Estimate | None, Layout | None]:
@@ -155,18 +173,17 @@ def bars(analysis: Analysis) -> Bars:
     supply, layout = judged(analysis)
     is_today = layout is not None and layout == analysis.options.current
     rows: list[tuple[str, Estimate, str, str]] = []
-    wanted = None if demand is None else demand.samples_per_s.estimate
     if demand is not None:
         rows.append(("demand", demand.samples_per_s, "demand", _source_of_demand(analysis)))
     if supply is not None and layout is not None and not analysis.cannot_run:
-        rows.append(("today" if is_today else "supply", supply, "supply", f"{layout}{_within(supply)}{_covers(supply, wanted)}"))
+        rows.append(("today" if is_today else "supply", supply, "supply", _told(analysis, layout, supply)))
     if plan is not None and is_today and plan.layout != layout:
-        planned_rate = plan.predicted_samples_per_s
-        rows.append(("plan", planned_rate, "plan", f"{plan.layout}{_within(planned_rate)}{_covers(planned_rate, wanted)}"))
+        rate = plan.predicted_samples_per_s
+        rows.append(("plan", rate, "plan", _told(analysis, plan.layout, rate)))
     then = None if fixes is None or not fixes.codes else fixes.today if is_today else fixes.plan
     if then is not None:
         rate = then.predicted_samples_per_s
-        rows.append(("fixed", rate, "plan", f"{then.layout}{_within(rate)}{_covers(rate, wanted)}"))
+        rows.append(("fixed", rate, "plan", _told(analysis, then.layout, rate)))
     most = max((rate.estimate for _, rate, _, _ in rows if math.isfinite(rate.estimate)), default=0.0)
     return Bars(
         rows=tuple(
@@ -182,14 +199,12 @@ def bars(analysis: Analysis) -> Bars:
     )
 
 
-def _within(rate: Estimate) -> str:
-    """Return the half-width of the 90 % interval, as a share of the rate: ` ±8 %`."""
-    return "" if rate.low == rate.high else f" ±{format_ratio(rate.relative_half_width_ratio)}"
-
-
-def _covers(rate: Estimate, demand: float | None) -> str:
-    """Return `, covers 37 %` for a rate below the demand."""
-    return f", covers {format_ratio(rate.estimate / demand)}" if demand and rate.estimate < demand else ""
+def _told(analysis: Analysis, layout: Layout, rate: Estimate) -> str:
+    """Return `1x8x2 ±6 %, covers 37 %`: a launch, the half-width of its interval, and its share of the demand below 1."""
+    within = "" if rate.low == rate.high else f" ±{format_ratio(rate.relative_half_width_ratio)}"
+    covered = analysis.covered_by(rate)
+    share = f", covers {format_ratio(covered.estimate)}" if covered is not None and covered.estimate < 1 else ""
+    return f"{layout}{within}{share}"
 
 
 def _source_of_demand(analysis: Analysis) -> str:
@@ -214,9 +229,8 @@ def _to_know(analysis: Analysis) -> Pairs:
 def why(analysis: Analysis) -> tuple[Text, ...]:
     """Draw the ops in one line, and say which resource limits the judged launch, and which op at which line holds the worker."""
     limit, busiest = _limit(analysis), _busiest(analysis)
-    at = analysis.stations[0] if analysis.stations else None
-    is_said = at is not None and at.op is not None and busiest and limit == f"limited by {at.kind} {at.op}"
-    said = busiest if is_said else (limit, *busiest)
+    at = _bottleneck(analysis)
+    said = busiest if at is not None and limit == f"limited by {at.kind} {at.op}" else (limit, *busiest)
     strip = Text(text=strip_line(analysis, STRIP_COLUMNS), tone="strip")
     return tuple(part for part in (strip, *(Text(text=text) for text in said)) if part.text)
 
@@ -237,8 +251,7 @@ def _limit(analysis: Analysis) -> str:
 
 def _busiest(analysis: Analysis) -> tuple[str, ...]:
     """Say which station of a worker is at its limit, then where the CPU goes if that names another op."""
-    stations, profile = analysis.stations, costs.shown_profile(analysis)
-    first = stations[0] if stations and stations[0].utilization_ratio >= BUSY_RATIO else None
+    first, profile = _bottleneck(analysis), costs.shown_profile(analysis)
     costliest = None if profile is None else costs.costliest_op(profile)
     said = []
     if first is not None:
@@ -248,9 +261,15 @@ def _busiest(analysis: Analysis) -> tuple[str, ...]:
     return tuple(said)
 
 
+def _bottleneck(analysis: Analysis) -> Station | None:
+    """Return the station of a worker that is at its limit; None if none is."""
+    first = analysis.stations[0] if analysis.stations else None
+    return first if first is not None and first.utilization_ratio >= BUSY_RATIO else None
+
+
 def _fixes(analysis: Analysis, cards: tuple[Card, ...]) -> tuple[Part, ...]:
     """Return the fixes with the largest gains as changes of the code, and what they do together; else what to look at first."""
-    others = tuple(card for card in cards if card.code not in (*WRONG_TRAINING, BUSY_HOST))
+    others = tuple(card for card in cards if card.code not in WRONG_TRAINING and not tells_busy_host(card))
     shown = (tuple(card for card in others if card.gain or not card.is_folded) or others)[:FIXES_SHOWN]
     more = len(others) - len(shown)
     parts: list[Part] = [replace(card, is_brief=True) for card in shown]
@@ -322,12 +341,9 @@ def _before(analysis: Analysis) -> tuple[Text, ...]:
 
 def _surer(analysis: Analysis, file: str) -> Pairs:
     """Return what would make the answer surer: a quieter host first, then options with the interval that they give."""
-    busy = next((one for one in analysis.findings if one.code == BUSY_HOST), None)
+    busy = next((one for one in analysis.findings if tells_busy_host(one)), None)
     found = list(planned.unknowns(analysis, file))
     if busy is not None:
-        others = one_line(busy.message)
-        if analysis.others_ratio:
-            others = f"other programs used {format_ratio(analysis.others_ratio)} of the CPUs"
         longer = format_count(2 * analysis.options.max_seconds)
-        found.insert(0, ("an idle host", f"{others}: repeat on an idle node, or with --max-seconds {longer}"))
+        found.insert(0, ("an idle host", f"{one_line(busy.message)}; repeat on an idle node, or with --max-seconds {longer}"))
     return pairs(found)[:UNKNOWNS_SHOWN]

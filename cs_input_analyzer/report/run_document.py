@@ -75,7 +75,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
 def _about(analysis: Analysis) -> str:
     """Return where, when and with what the run was made."""
     host = f"{counted(analysis.host.cpus, 'CPU')}, {analysis.host.cpu_model}" if analysis.host.cpu_model else ""
-    busy = f"others used {format_ratio(analysis.others_ratio)} of the CPUs" if analysis.others_ratio else ""
+    busy = f"other programs used {format_ratio(analysis.others_ratio)} of the CPUs" if analysis.others_ratio else ""
     made = f"{analysis.created_at[:16].replace('T', ' ')}, {analysis.tool.name} {analysis.tool.version}"
     return " · ".join(one_line(part) for part in (host, busy, made) if part)
 

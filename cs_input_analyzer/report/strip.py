@@ -37,7 +37,7 @@ def pipeline_strip(analysis: Analysis) -> Chart | None:
         title="Pipeline",
         caption=CAPTION,
         svg=_svg(blocks, links),
-        keys=tuple(_key(block, link) for block, link in zip(blocks, links, strict=True)),
+        keys=tuple(_key(block, link) for block, link in zip(blocks, links, strict=True) if _is_named(block, blocks)),
         table=shown("Pipeline", rows, "ops", "CPU", "wait per sample", "source"),
     )
 
@@ -119,6 +119,8 @@ def _linked(block: Block, link: str, at: float, width: float) -> str:
 
 
 LEAST_SHARE, SHORTENED, LEAST_BARS = 0.02, 10, 8
+# So few blocks are all named below the strip.
+FEW_BLOCKS = 6
 
 
 def strip_line(analysis: Analysis, width: int) -> str:
@@ -142,6 +144,11 @@ def strip_line(analysis: Analysis, width: int) -> str:
     room = max(0, width - sum(cell_len(name) + 2 for name, _ in parts))
     line = "▏".join(f"{name} {'█' * int(room * share)}".rstrip() for name, share in parts)
     return line if cell_len(line) <= width else set_cell_size(line, max(0, width - 1)).rstrip() + "…"
+
+
+def _is_named(block: Block, blocks: Sequence[Block]) -> bool:
+    """Return whether a block has a line below the strip; the table has all of them."""
+    return len(blocks) <= FEW_BLOCKS or block.is_limit or (block.share_ratio or 0.0) >= LEAST_SHARE
 
 
 def _is_large(block: Block, total: float) -> bool:

@@ -10,6 +10,7 @@ import io
 import re
 import textwrap
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Section, Table, Text
@@ -190,8 +191,15 @@ def _card(console: Console, card: Card, most: int | None) -> None:
 
 
 def _change(console: Console, lines: Sequence[tuple[str, str]], width: int, indent: str = "  ") -> None:
+    """Print lines of code. Of a line that is too long, the part that changes is shown."""
+    letters = zip(*(text for _, text in lines), strict=False)
+    alike = sum(1 for _ in takewhile(lambda at: len({*at}) == 1, letters)) if len(lines) > 1 else 0
     for mark, text in lines:
-        line = f"{mark} {text}"
+        line, room = f"{mark} {text}", width - 2
+        if len(text) > room and alike > room // 2:
+            begin = max(0, min(alike - room // 2, len(text) - room + 1))
+            text = f"…{text[begin:]}"
+            line = f"{mark} {text}"
         line_on(console, line if len(line) <= width else f"{line[: width - 1]}…", style=CHANGE_STYLES[mark], indent=indent)
 
 

@@ -6,27 +6,44 @@ Only texts are made here: each number is a field or a property of a record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from cs_input_analyzer.records import Analysis, Consumption, Layout, Measurement, Options, Scalar
+from cs_input_analyzer.records import Analysis, Consumption, Layout, Measurement, Options, Scalar, Severity
 from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_ratio, format_seconds, visible
 
 Pairs = tuple[tuple[str, str], ...]
 
-# The finding that stands beside the verdict: it is about the measurement, not about the pipeline.
-BUSY_HOST = "CSI506"
+# The rule about CPUs that others need, too. As a warning it is about a launch that does not fit its nodes.
+OVERSUBSCRIBED = "CSI506"
 
-# The word, its meaning, and the same in five words.
+# The word, and its meaning.
 VERDICTS = {
-    "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input.", "The accelerator waits for input"),
-    "balanced": ("BALANCED", "supply lies between demand and demand with headroom.", "Supply is near the demand"),
-    "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator.", "The input feeds the accelerator"),
-    "unknown": ("NO VERDICT", "whether the accelerator starves cannot be said.", "No verdict could be reached"),
+    "input_bound": ("INPUT-BOUND", "the accelerator starves: it waits for input."),
+    "balanced": ("BALANCED", "supply lies between demand and demand with headroom."),
+    "accelerator_bound": ("ACCELERATOR-BOUND", "the input keeps up with the accelerator."),
+    "unknown": ("NO VERDICT", "whether the accelerator starves cannot be said."),
 }
 # The two currencies of rates: with other programs on the CPUs, and on idle CPUs.
 AS_MEASURED, ON_IDLE_NODE = "as measured", "on an idle node"
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
+
+
+class Found(Protocol):
+    """A finding, or its card."""
+
+    @property
+    def code(self) -> str:
+        """Return the code of its rule."""
+
+    @property
+    def severity(self) -> Severity:
+        """Return how serious it is."""
+
+
+def tells_busy_host(found: Found) -> bool:
+    """Return whether a finding is about the measurement, not about the pipeline: the host was busy with something else."""
+    return found.code == OVERSUBSCRIBED and found.severity == "info"
 
 
 def one_line(text: str) -> str:
@@ -41,7 +58,7 @@ def pairs(facts: Iterable[tuple[str, str | None]]) -> Pairs:
 
 def verdict_sentence(verdict: str) -> str:
     """Return whether the accelerator starves. How sure that is stays in the JSON."""
-    return ": ".join(VERDICTS[verdict][:2])
+    return ": ".join(VERDICTS[verdict])
 
 
 def is_another(idle_factor: float) -> bool:
@@ -74,7 +91,7 @@ def factor_sentence(analysis: Analysis) -> str:
     plan = analysis.recommendation
     if plan is None or not plan_currency(analysis):
         return ""
-    said = f"{factor_text(analysis.idle_factor)}, as others used {format_ratio(analysis.others_ratio)} of the CPUs"
+    said = f"{factor_text(analysis.idle_factor)}, as other programs used {format_ratio(analysis.others_ratio)} of the CPUs"
     idle = plan.quiet_samples_per_s if analysis.is_planned_as_measured else None
     return said if idle is None else f"{said}: {format_estimate(idle)} for {plan.layout}"
 

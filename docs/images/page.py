@@ -11,8 +11,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-SIZE = {"width": 1280, "height": 800}
-MOST_BYTES = 200_000
+SIZE = {"width": 1200, "height": 680}
+MOST_BYTES = 150_000
 
 
 def main(page: Path, picture: Path) -> None:

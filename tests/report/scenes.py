@@ -48,6 +48,7 @@ SERIAL = make_finding(
     measured_gain=make_estimate(2.9, spread=0.04),
     verified_elements=64,
 )
+ADVICE: dict[str, Any] = {"measured_gain": None, "proven": False}
 NONE: dict[str, Any] = {"findings": (), "fixes": None, "validation": None}
 
 
@@ -106,8 +107,7 @@ def python_lock() -> Analysis:
         message="numpy_function runs Python for each sample (93 % of the CPU time); only one thread can run Python",
         op="map",
         fix="use TensorFlow ops, or do it when the dataset is written; until then launch more tasks with 1 CPU each",
-        measured_gain=None,
-        proven=False,
+        **ADVICE,
     )
     at = make_station("Python (GIL)", op="map", source=f"{SOURCE}:23", samples_per_s=410.0, utilization_ratio=0.99)
     return starved(findings=(found,), stations=(at,), recommendation=plan("1x48x1", 8_900.0))
@@ -121,8 +121,7 @@ def heavy_shard() -> Analysis:
         op="list_files",
         source=f"{SOURCE}:21",
         fix="write files of equal size, or launch with --feed first-come",
-        measured_gain=None,
-        proven=False,
+        **ADVICE,
     )
     best = plan("2x8x2", 2_600.0, limited_by="round-robin feed", meets_demand=False, probability=0.02)
     at = make_station("slowest shard", source=f"{SOURCE}:21", samples_per_s=325.0, utilization_ratio=1.0)
@@ -138,8 +137,7 @@ def trains_wrongly() -> Analysis:
         op="list_files",
         source=f"{SOURCE}:21",
         fix="add ds.shard(workers, index) behind list_files",
-        measured_gain=None,
-        proven=False,
+        **ADVICE,
     )
     return fed(findings=(found,))
 
@@ -172,12 +170,12 @@ def busy_host() -> Analysis:
     busy = make_finding(
         "CSI506",
         rule="oversubscribed-cpus",
+        severity="info",
         message="other programs used half of the CPUs while we measured",
         op=None,
         source=None,
         fix="measure on an idle node",
-        measured_gain=None,
-        proven=False,
+        **ADVICE,
     )
     return starved(findings=(busy,), profile=make_profile(ops=(make_op_cost("map"), make_runtime_cost())))
 

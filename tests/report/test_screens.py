@@ -95,7 +95,7 @@ def test_a_screen_of_two_currencies_shows_both_labels_and_the_factor_once(given:
     for name, text in screens(usual_run(**given)).items():
         assert AS_MEASURED in text, name
         assert ON_IDLE_NODE in text, name
-        assert text.count(f"on an idle node {factor} times as measured, as others used 30 % of the CPUs") == 1, name
+        assert text.count(f"on an idle node {factor} times as measured, as other programs used 30 % of the CPUs") == 1, name
         assert text.count("times as measured") == 1, name
 
 

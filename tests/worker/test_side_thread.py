@@ -175,7 +175,11 @@ def test_an_iterator_is_let_go_only_when_no_snapshot_of_it_is_under_way(tmp_path
     monkeypatch.setattr(side_thread, "FIRST_POLL_S", 0.001)
     monkeypatch.setattr(side_thread, "POLL_RATIO", 1.0)
     monkeypatch.setattr(side_thread.SideThread, "begin_pass", begin_pass)
-    sampled(tmp_path, lambda dataset: dataset.range(20).map(lambda x: x + 1))
-    assert len(polled) > 2  # more on a quiet host
-    assert len(made) > 2
+    for turn in range(30):  # a busy host polls seldom
+        (tmp_path / str(turn)).mkdir()
+        sampled(tmp_path / str(turn), lambda dataset: dataset.range(20).map(lambda x: x + 1))
+        if len(polled) > 10 and len(made) > 10:
+            break
+    assert len(polled) > 10
+    assert len(made) > 10
     assert not any(made)
