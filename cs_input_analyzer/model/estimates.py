@@ -163,13 +163,6 @@ def draws(estimate: Estimate, seed: int | Sequence[int] | np.random.Generator, c
     return np.concatenate([[estimate.estimate], values])
 
 
-def estimate_of_draws(values: Vector, count: int | None = None) -> Estimate:
-    """Return a vector's estimate with the middle 90 % of its draws; never without the estimate itself."""
-    middle = float(values[0])
-    low, high = middle_90(values[1:])
-    return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=count)
-
-
 def middle_90(values: Vector) -> tuple[float, float]:
     """Return the ends of the middle 90 %, which are draws themselves: so those of logarithms are the logarithms of those."""
     low, high = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2

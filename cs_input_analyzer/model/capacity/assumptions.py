@@ -77,6 +77,3 @@ element counts, or a second of reading alone."""
 
 UNEVEN_RATIO = 0.9
 """A slowest worker below this share of the mean is a separate limit; above, it is part of the rate of a worker."""
-
-MOST_CONTENTION_TASKS = 4
-"""Each worker costs seconds of import and half a GiB; four show how they share a host."""
