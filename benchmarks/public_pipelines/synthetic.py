@@ -241,7 +241,7 @@ def _keras_text(folder: Path, draw: random.Random) -> None:
         file.write_text("\n".join(_sentence(draw) for _ in range(20)))
 
 
-# --- of `drawn.py` ---------------------------------------------------------------------------------------------------------------
+# --- drawn by the rule ------------------------------------------------------------------------------------------------------------
 
 
 def _siamese(folder: Path, draw: random.Random) -> None:

@@ -186,7 +186,7 @@ def keras_text(params: Params) -> Any:
     return keras.utils.text_dataset_from_directory(params["data"], batch_size=32, max_length=2000, seed=1, verbose=False)
 
 
-# --- of `drawn.py` ---------------------------------------------------------------------------------------------------------------
+# --- drawn by the rule ------------------------------------------------------------------------------------------------------------
 
 
 def siamese(params: Params) -> Any:

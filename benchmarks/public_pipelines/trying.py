@@ -43,7 +43,7 @@ class Place:
 
 
 def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
-    """Take the Python files of the listed commit out of the clone, and writes the data. Raise FailedError."""
+    """Take the Python files of the listed commit out of the clone, and write the data. Raise FailedError."""
     missing = [name for name in listed.packages if importlib.util.find_spec(name) is None]
     if missing:
         raise FailedError(f"not installed: {', '.join(missing)}; put them into a folder, and that on PYTHONPATH")
