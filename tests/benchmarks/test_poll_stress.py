@@ -13,8 +13,8 @@ PRINTS_A_ROW = 'print("{\\"polls\\": 3, \\"failures\\": {}}", flush=True)'
 
 
 def row(**values: Any) -> dict[str, Any]:
-    usual = {"tensorflow": "2.21.0", "iterators": 20, "polls": 9, "inside": 8, "most_nodes": 5, "failures": {}}
-    return {**usual, "wall_ms": {"median": 1.0, "max": 3.0}, "cpu_us": 200.0, "ended": "ok", **values}
+    usual = {"tensorflow": "2.21.0", "iterators": 20, "polls": 9, "median_ms": 1.0, "max_ms": 3.0, "failures": {}}
+    return {**usual, "ended": "ok", **values}
 
 
 def child(code: str, deadline_s: float = 60.0) -> dict[str, Any]:
@@ -49,37 +49,21 @@ def test_a_child_that_hangs_is_a_row() -> None:
     assert not poll_stress.is_good(found)
 
 
-# --- what is good, and the tables ----------------------------------------------------------------------------------------------
+# --- what is good, and the table -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", [{"failures": {"NotFoundError": 1}}, {"polls": 0}, {"ended": "SIGSEGV"}])
+@pytest.mark.parametrize("values", [{"failures": {"NotFoundError: no": 1}}, {"polls": 0}, {"ended": "SIGSEGV"}])
 def test_a_failed_poll_a_case_without_polls_and_a_crash_are_not_good(values: dict[str, Any]) -> None:
     assert poll_stress.is_good(row())
     assert not poll_stress.is_good(row(**values))
-
-
-def test_what_went_wrong_is_counted_and_named() -> None:
-    failed = row(failures={"NotFoundError: no": 2})
-    text = poll_stress.verdict({"passes": row(), "flat_map": {"ended": "hung, 5 s"}, "raising": failed})
-    assert "1 of 3 cases" in text
-    assert "flat_map: hung, 5 s" in text
-    assert "NotFoundError: no" in text
-
-
-def test_a_run_without_faults_names_none() -> None:
-    assert poll_stress.verdict({"passes": row()}) == "1 of 1 cases without a failure, a crash or a hang"
-
-
-def test_all_rows_have_a_cell_for_each_column() -> None:
-    for one in (row(), {"ended": "SIGSEGV"}):
+    for one in (row(**values), {"ended": "SIGSEGV"}):
         assert len(poll_stress.cells("passes", one)) == len(poll_stress.COLUMNS)
 
 
 @pytest.mark.long
 @pytest.mark.tf
 def test_a_small_run_polls_while_iterators_end() -> None:
-    names = ("passes, not joined", "flat_map")
+    names = ("passes", "flat_map")
     found = poll_stress.measured(names, iterators=200, per_s=500.0, deadline_s=100.0)
     assert {name: poll_stress.is_good(one) for name, one in found.items()} == dict.fromkeys(names, True)
-    assert all(one["most_nodes"] > 1 for one in found.values())
     assert [one["iterators"] for one in found.values()] == [50, 200]
