@@ -4,9 +4,6 @@ Real files of each kind (console logs, packed ones, journals, event files, perfo
 them, networks, clusters, params) are mutated: bytes change, pieces are cut, repeated, moved or taken from another file, and numbers
 and tokens that readers stumble over are put in. Each input goes through the reader of its kind, each tenth through the command. An
 input has failed where that takes more than five seconds, more than 500 MB, or ends in anything but an answer or one line of ours.
-
-`hostile_texts` also changes one text of a saved run at a time. These files can be read, so every renderer meets the text. Each file
-goes through one format, `plan` or `compare`.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ import os
 import random
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -43,18 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOKENS = [
     *(b"9" * 400, b"1e999", b"-1", b"nan", b"Infinity", b"0x", b"1_", b"1:" * 500, b"null", b"true", b'""'),
     *(b"[" * 400, b"{" * 400, b'{"a":' * 300, b"]}", b"- " * 200, b"&a [*a]", b"*a", b"<<: ", b"!!int x", b"!!python/none", b"? "),
-    *(
-        b"\x1b]0;t\x07",
-        b"\xc2\x9b31m",
-        "\u202e".encode(),
-        b"\x00",
-        b"\xff\xfe",
-        b"\r",
-        b"\n",
-        b"\r\n",
-        b"\xed\xa0\x80",
-        b" " * 3000,
-    ),
+    *(b"\x1b]0;t\x07", b"\xc2\x9b31m", "\u202e".encode(), b"\x00", b"\xff\xfe", b"\r", b"\n", b"\xed\xa0\x80", b" " * 3000),
     *(b"<script id=run", b"<script ", b"</script>", b"<!--", b"Rate=", b"GlobalRate=1,", b"1" * 3000, b"." * 3000, b"2024-13-45 "),
     *(b"| Train Device=", b"global step ", b'"event": "start"', b'"schema_version": 1', b"base: gpt2_small", b"repeat: 99999"),
 ]
@@ -76,8 +63,7 @@ PERFORMANCE = WORKER | {
 class Sort:
     """A kind of file: its name, real ones, its reader, and the command that reads it (`{}` is the file).
 
-    `wrapped`: what is done to a mutated content, so that it gets past the first check of its reader. `changed`: how it is mutated,
-    where that is not by its bytes.
+    `wrapped`: what is done to a mutated content, so that it gets past the first check of its reader.
     """
 
     name: str
@@ -86,7 +72,6 @@ class Sort:
     read: Callable[[Path], object]
     line: tuple[str, ...]
     wrapped: Callable[[bytes], bytes] = bytes
-    changed: Callable[[random.Random, bytes, tuple[bytes, ...]], bytes] | None = None
 
 
 @dataclass(slots=True)
@@ -151,7 +136,8 @@ def sorts() -> tuple[Sort, ...]:
         return ask.ask(str(path), batch_size=8)
 
     def planned(path: Path) -> object:
-        return hostile_texts.shown(path, run_file)
+        form = hostile_texts.FORMS[zlib.crc32(path.read_bytes()) % len(hostile_texts.FORMS)]
+        return hostile_texts.made(path, form, run_file)
 
     def given(path: Path) -> object:
         return load_params(str(path), ())
@@ -174,14 +160,6 @@ def sorts() -> tuple[Sort, ...]:
             (page[:2000] + page[run : page.index(b"</script>", run) + 20],),
             planned,
             ("report", "{}", "--format", "json"),
-        ),
-        Sort(
-            "texts of a run",
-            "run.json",
-            tuple(report.render(run, "json").encode() for run in hostile_texts.runs(saved)),
-            planned,
-            ("report", "{}", "--full"),
-            changed=hostile_texts.mutated,
         ),
         Sort("network", "net.yaml", (NETWORK, NETWORK + BLOCK), predicted, wafer),
         Sort("cluster", "c.yaml", (CLUSTER,), lambda path: read_file(path), ("plan", str(run_file), "--cluster", "{}")),
@@ -262,7 +240,7 @@ def batch(place: int, seed: int, count: int) -> tuple[int, Outcome]:
             tried(
                 sort,
                 Path(folder) / sort.file,
-                sort.wrapped((sort.changed or mutated)(draw, draw.choice(sort.real), others)),
+                sort.wrapped(mutated(draw, draw.choice(sort.real), others)),
                 number % 10 == 0,
                 outcome,
             )
