@@ -14,7 +14,7 @@ import click
 
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
+from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import Progress, print_on_stderr
 from cs_input_analyzer.errors import LaunchError, Mistakes, UsageError
 
@@ -133,7 +133,7 @@ def _analyze(
     found = output.measured(
         request.options.max_seconds,
         lambda progress, is_allowed: launched.analyze(on_own_files(request, is_allowed), progress=progress),
-        OwnFiles(target, request.options.on_own_files),
+        request.options.on_own_files,
     )
     if known is not None:
         found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))

@@ -11,7 +11,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.kept import given_or_newest
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, OwnFiles, check_trusted
+from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, check_trusted
 from cs_input_analyzer.cli.terminal import complain
 from cs_input_analyzer.errors import UsageError
 
@@ -57,13 +57,13 @@ def compare(old_file: str | None, new_file: str | None, percent: float | None, m
         for file, run in ((old_path, old), (new_path, new)):
             check_trusted("compare --measure", file, run.pipeline.target, None, yes)
         choices["layouts"] = choices["layouts"] or ()
-        own_files = OwnFiles(f"{old.pipeline.target} and {new.pipeline.target}", choices.pop("on_own_files"))
+        on_own_files = choices.pop("on_own_files")
         found = output.measured(
             choices["max_seconds"],
             lambda progress, is_allowed: launched.compare(
                 old, new, measure=True, progress=progress, on_own_files=is_allowed, **choices
             ),
-            own_files,
+            on_own_files,
         )
         found = replace(found, old=replace(found.old, path=old_path), new=replace(found.new, path=new_path))
     else:

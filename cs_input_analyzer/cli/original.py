@@ -16,7 +16,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import on_own_files, request_of
 from cs_input_analyzer.cli.command import ALL, Command, mistakes
-from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
+from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.masking import masked_command
@@ -105,19 +105,18 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     assert script is not None
     if not output.is_quiet and (other := capture.other_python(words[0])) is not None:
         complain(f"the script runs in {sys.executable}, where cs_input_analyzer is installed, and not in {other}")
-    own_files = OwnFiles(script.command, request.options.on_own_files)
     if list_captures:
         places, _ = output.measured(
             request.options.max_seconds,
             lambda progress, is_allowed: _places(script, number, on_own_files(request, is_allowed), progress),
-            own_files,
+            request.options.on_own_files,
         )
         print_text("\n".join(listed(places)))
         return 0
     found = output.measured(
         request.options.max_seconds,
         lambda progress, is_allowed: _captured(script, number, on_own_files(request, is_allowed), progress, output.is_quiet),
-        own_files,
+        request.options.on_own_files,
     )
     output.deliver(found, keeps=True)
     return output.exit_code(found, is_interrupted=found.interrupted)

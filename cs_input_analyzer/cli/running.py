@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import signal
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,8 +27,6 @@ Found = TypeVar("Found")
 
 EXIT_TRIPPED = 1
 EXIT_INTERRUPTED = 130
-# Targets that may run on the user's own files.
-MOST_REMEMBERED = 1000
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -89,21 +85,21 @@ class Output:
         return cls(files, bool(taken["quiet"]), bool(taken["verbose"]), bool(taken["full"]), taken["fail_on"])
 
     def measured(
-        self, max_seconds: float, measure: Callable[[Callable[[str, float], None], bool], Found], own_files: OwnFiles
+        self, max_seconds: float, measure: Callable[[Callable[[str, float], None], bool], Found], on_own_files: bool
     ) -> Found:
         """Return what `measure` found in a budget of `max_seconds`; a signal may stop it.
 
         Args:
             measure: is given what shows progress, and whether code may run on the user's own files.
-            own_files: what the user says of that.
+            on_own_files: whether it may without a question, as `--on-own-files` says.
         """
         _Interrupts()
         try:
             try:
                 with Progress(self.is_quiet, max_seconds) as progress:
-                    return measure(progress, own_files.is_allowed)
+                    return measure(progress, on_own_files)
             except NotIsolatedError as error:
-                own_files.ask(error)
+                ask_for_own_files(error)
             with Progress(self.is_quiet, max_seconds) as progress:
                 return measure(progress, True)
         except AnalyzerError:
@@ -177,35 +173,11 @@ class Output:
         return EXIT_TRIPPED if is_tripped else 0
 
 
-@dataclass(frozen=True)
-class OwnFiles:
-    """The user's answer whether code may run on their own files, if no private copies can be made. It is remembered.
-
-    `target` names the code; `is_allowed`: whether `--on-own-files` says so.
-    """
-
-    target: str
-    is_allowed: bool
-
-    def ask(self, error: NotIsolatedError) -> None:
-        """Ask on a terminal, once for a target in a folder. Raise `error` unless the user says yes."""
-        from cs_input_analyzer.files import cache_folder, write_text_atomically
-
-        key = f"{os.getcwd()}: {self.target}"
-        remembered = cache_folder() / "on_own_files.json"
-        known: Any = []
-        with suppress(OSError, ValueError):
-            known = json.loads(remembered.read_text(encoding="utf-8"))
-        known = known if isinstance(known, list) else []
-        if key in known:
-            complain(f"it runs on your own files, as you have allowed for {self.target}")
-            return
-        print_on_stderr(f"{error}")
-        if not (is_tty(sys.stdin) and is_tty(sys.stderr) and click.confirm("Run it on your own files?", err=True)):
-            raise error
-
-        with suppress(OSError):
-            write_text_atomically(str(remembered), json.dumps([*known, key][-MOST_REMEMBERED:]))
+def ask_for_own_files(error: NotIsolatedError) -> None:
+    """Ask on a terminal whether code may run on the user's own files. Raise `error` unless the user says yes."""
+    print_on_stderr(f"{error}")
+    if not (is_tty(sys.stdin) and is_tty(sys.stderr) and click.confirm("Run it on your own files?", err=True)):
+        raise error
 
 
 def typed_command(*more: str) -> str:

@@ -13,7 +13,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.analyze import on_own_files, request_of
 from cs_input_analyzer.cli.command import Command, mistakes
-from cs_input_analyzer.cli.running import Output, OwnFiles, typed_command
+from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import complain
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     found = output.measured(
         request.options.max_seconds,
         lambda progress, is_allowed: launched.analyze(on_own_files(request, is_allowed), progress=progress),
-        OwnFiles(target, request.options.on_own_files),
+        request.options.on_own_files,
     )
     write_patch = None if patch_file is None else partial(_write_patch, found, patch_file)
     output.deliver(found, partial(reports.render_tuning, found), write_patch, keeps=True)

@@ -11,7 +11,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.kept import given_or_newest
-from cs_input_analyzer.cli.running import Output, OwnFiles, check_trusted
+from cs_input_analyzer.cli.running import Output, check_trusted
 from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def validate(run_file: str | None, layouts: tuple[Layout, ...] | None, target: s
     run = replace(run, pipeline=replace(run.pipeline, target=named))
     output = Output.taken(choices)
     mistakes().raise_any()
-    own_files = OwnFiles(run.pipeline.target, choices.pop("on_own_files"))
+    on_own_files = choices.pop("on_own_files")
     found = output.measured(
         choices["max_seconds"],
         lambda progress, is_allowed: launched.validate(
             run, layouts=layouts or (), progress=progress, on_own_files=is_allowed, **choices
         ),
-        own_files,
+        on_own_files,
     )
     tried = found.validation
     assert tried is not None

@@ -1,62 +1,38 @@
-"""The question whether code may run on the user's own files: asked on a terminal alone, and once for a target in a folder."""
+"""The question whether code may run on the user's own files: asked on a terminal alone, each time."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from cs_input_analyzer.cli import running
-from cs_input_analyzer.cli.running import OwnFiles
 from cs_input_analyzer.errors import NotIsolatedError
 
 REFUSED = NotIsolatedError("nothing was run")
 
 
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[bool]:
-    """Answers to come; there is no terminal where there are none."""
-    left: list[bool] = []
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(running, "is_tty", lambda stream: bool(left))
-    monkeypatch.setattr(running.click, "confirm", lambda *_, **__: left.pop(0))
-    return left
-
-
-def test_without_a_terminal_nothing_is_asked(answers: list[bool]) -> None:
-    with pytest.raises(NotIsolatedError):
-        OwnFiles("data.py:input_fn", False).ask(REFUSED)
-
-
-def test_a_no_is_a_no_and_is_not_remembered(answers: list[bool]) -> None:
-    answers += [False, False]
-    for _ in range(2):
+@pytest.mark.parametrize(("is_terminal", "answer"), [(False, True), (True, False), (True, True)])
+def test_only_a_yes_on_a_terminal_is_one(is_terminal: bool, answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "is_tty", lambda stream: is_terminal)
+    monkeypatch.setattr(running.click, "confirm", lambda *_, **__: answer)
+    if is_terminal and answer:
+        running.ask_for_own_files(REFUSED)
+    else:
         with pytest.raises(NotIsolatedError):
-            OwnFiles("data.py:input_fn", False).ask(REFUSED)
-    assert answers == []
+            running.ask_for_own_files(REFUSED)
 
 
-def test_a_yes_is_remembered_for_that_target_in_that_folder(
-    answers: list[bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_the_question_comes_where_there_can_be_no_copies_and_the_command_begins_again(
+    is_allowed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers.append(True)
-    for _ in range(2):
-        OwnFiles("data.py:input_fn", False).ask(REFUSED)
-    with pytest.raises(NotIsolatedError):
-        OwnFiles("data.py:other", False).ask(REFUSED)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    with pytest.raises(NotIsolatedError):
-        OwnFiles("data.py:input_fn", False).ask(REFUSED)
+    asked: list[NotIsolatedError] = []
+    monkeypatch.setattr(running, "_Interrupts", object)
+    monkeypatch.setattr(running, "ask_for_own_files", asked.append)
 
+    def measure(progress: object, on_own_files: bool) -> str:
+        if not on_own_files:
+            raise REFUSED
+        return "found"
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", "no JSON", '["\\ud800"]'])
-def test_a_broken_memory_is_none(answers: list[bool], tmp_path: Path, text: str) -> None:
-    memory = tmp_path / "cache" / "cs_input_analyzer" / "on_own_files.json"
-    memory.parent.mkdir(parents=True)
-    memory.write_text(text)
-    answers.append(True)
-    OwnFiles("data.py:input_fn", False).ask(REFUSED)
-    OwnFiles("data.py:input_fn", False).ask(REFUSED)
-    assert answers == []
+    assert running.Output({}, is_quiet=True).measured(60.0, measure, is_allowed) == "found"
+    assert asked == ([] if is_allowed else [REFUSED])
