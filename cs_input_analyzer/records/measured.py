@@ -362,25 +362,6 @@ class Station:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """The seconds that each part of this run took. A part that did not fit is named in `not_measured`, never guessed.
-
-    Attributes:
-        import_s: time until the workers of the first launch had imported TensorFlow and built their pipelines. For a script it
-            includes the search for the places where it takes data. It is no part of `--max-seconds`.
-        total_s: time of the whole run, `import_s` included.
-    """
-
-    import_s: float = 0.0
-    transient_s: float = 0.0
-    probes_s: float = 0.0
-    storage_s: float = 0.0
-    fixes_s: float = 0.0
-    total_s: float = 0.0
-    not_measured: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPoint:
     """The combined rates of launches of one shape over `nodes` nodes.
 

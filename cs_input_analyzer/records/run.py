@@ -10,7 +10,6 @@ from typing import Literal
 from cs_input_analyzer.records.findings import Finding, Fixes, FunctionUse, Mode
 from cs_input_analyzer.records.machine import THIS_HOST, Cluster, Host, Launcher, Layout
 from cs_input_analyzer.records.measured import (
-    Budget,
     CacheChoice,
     Measurement,
     Profile,
@@ -156,6 +155,25 @@ class Options:
     slurm_nodes: int | None = None
     queue_timeout_s: float = 600.0
     shared_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The seconds that each part of this run took. A part that did not fit is named in `not_measured`, never guessed.
+
+    Attributes:
+        import_s: time until the workers of the first launch had imported TensorFlow and built their pipelines. For a script it
+            includes the search for the places where it takes data. It is no part of `--max-seconds`.
+        total_s: time of the whole run, `import_s` included.
+    """
+
+    import_s: float = 0.0
+    transient_s: float = 0.0
+    probes_s: float = 0.0
+    storage_s: float = 0.0
+    fixes_s: float = 0.0
+    total_s: float = 0.0
+    not_measured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
