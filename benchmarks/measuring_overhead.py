@@ -1,10 +1,6 @@
-"""The slowdown of a pipeline by measuring: each part of it, and the whole against a bare loop.
+"""The slowdown of a pipeline by measuring with everything on, against a bare loop.
 
-The parts are counted on the threads' own clocks: the side thread (counters, snapshots of the model, journal),
-and the stamp of each batch (the sampling loop against the bare loop, in turns, on a dataset that only hands out ready elements).
-The loop of the worker makes no pause: it stays inside TensorFlow until a pass or the window ends.
-
-The pairs are the check: both loops read the same running iterator, alternately, in an order that is turned every time. Before each
+Both loops read the same running iterator, alternately, in an order that is turned every time. Before each
 half, batches are drained that the buffers gathered in the pause. Both halves count the same number of batches: whole passes if
 a pass is short. A window of a fixed time would end in a long gap more often than a window of fixed batches. The slowdown is the
 ratio of seconds per batch, of the clock and of the CPU (which a neighbour on the host disturbs less), with its one-sided upper 90 %
@@ -18,13 +14,10 @@ import os
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -32,10 +25,7 @@ import yaml
 
 from benchmarks.in_process import bare_loop, built, sampled
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.records import SamplesPerElement
-from cs_input_analyzer.worker.sampling import SamplingLoop
-from cs_input_analyzer.worker.side_thread import SideThread
 from sample_pipelines import find, write_sample
 
 TARGETS = {"wall time": 3.0, "CPU time": 1.0}
@@ -105,59 +95,6 @@ def bare(loop: Any, batches: int) -> tuple[float, float]:
     return (time.perf_counter() - began_s) / batches, (time.process_time() - began_cpu_s) / batches
 
 
-def parts_of(dataset: Any, iterator: Any, ops: Any, seconds: float) -> dict[str, dict[str, float]]:
-    """Return each part of measuring, in percent of the clock and of the process's CPU time, in one run of the worker's sampling."""
-    spent_s = {"side thread": 0.0}
-    watch = SideThread._watch
-
-    def watched(self: Any) -> None:
-        watch(self)
-        spent_s["side thread"] = time.thread_time()
-
-    with mock.patch.object(SideThread, "_watch", watched):
-        wall_s, cpu_s = measured(dataset, iterator, ops, seconds)
-    batches = seconds / wall_s
-    costs = {"stamps": (stamp_s() / wall_s, stamp_s() / cpu_s)}
-    costs |= {part: (0.0, one_s / batches / cpu_s) for part, one_s in spent_s.items()}  # beside the pipeline
-    costs["sum"] = sum(wall for wall, _ in costs.values()), sum(cpu for _, cpu in costs.values())
-    return {name: {"wall": 100 * wall, "cpu": 100 * cpu} for name, (wall, cpu) in costs.items()}
-
-
-def stamp_s(rounds: int = 15, batches: int = 5000) -> float:
-    """Return the seconds that a stamp adds to a batch: the median of interleaved rounds on a dataset of ready elements."""
-    iterator = iter(tf.data.Dataset.from_tensors((tf.constant(0), tf.constant(0))).repeat())
-    without, stamped, added = bare_loop(iterator), SamplingLoop(), []
-    for turn in range(rounds + 1):
-        began_s = time.perf_counter()
-        without(tf.constant(batches))
-        between_s = time.perf_counter()
-        stamped(iterator, batches)
-        if turn:  # the first one traces
-            added.append(((time.perf_counter() - between_s) - (between_s - began_s)) / batches)
-    return max(0.0, median(added))
-
-
-def reading_us(threads: int, readings: int = 200) -> tuple[float, float]:
-    """Return CPU µs of reading the counters beside `threads` waiting threads: with times of single threads, and without."""
-    ended = threading.Event()
-    waiting = [threading.Thread(target=ended.wait) for _ in range(threads)]
-    for thread in waiting:
-        thread.start()
-    reader = CounterReader()
-    spent_us = []
-    for with_threads in (True, False):
-        reader.read(threads=with_threads)
-        began_s = time.thread_time()
-        for _ in range(readings):
-            reader.read(threads=with_threads)
-        spent_us.append((time.thread_time() - began_s) / readings * 1e6)
-    ended.set()
-    for thread in waiting:
-        thread.join()
-    reader.close()
-    return spent_us[0], spent_us[1]
-
-
 def main() -> None:
     options = arguments(
         __doc__,
@@ -165,7 +102,7 @@ def main() -> None:
         seconds=(float, 1.5, "seconds of each half"),
         samples=(str, "fc_mnist,resnet50,generator,py_function,slices", "sample pipelines, or those made here"),
     )
-    rows, result, part_rows = [], dict[str, object](), []
+    rows, result = [], dict[str, object]()
     for name in options.samples.split(","):
         with tempfile.TemporaryDirectory() as folder:
             dataset, ops = pipeline_of(name, folder)
@@ -173,8 +110,6 @@ def main() -> None:
             loop = bare_loop(iterator)
             loop(tf.constant(20))
             per_batch_s, _ = measured(dataset, iterator, ops, 2.0)  # warm-up, and how many batches fill a half
-            result[f"{name}, parts"] = parts = parts_of(dataset, iterator, ops, 4 * options.seconds)
-            part_rows += [(f"{name}, {part}", f"{share['wall']:.2f}", f"{share['cpu']:.2f}") for part, share in parts.items()]
             of_pass = PASSES.get(name, 1)
             batches = max(2, of_pass * -(-int(options.seconds / per_batch_s) // of_pass))
             pairs: list[list[tuple[float, float]]] = [[], []]
@@ -194,11 +129,6 @@ def main() -> None:
             interval = f"{percent['low']:+.2f} to {percent['high']:+.2f}"
             rows.append((f"{name}, {unit}", f"{percent['ratio']:+.2f}", interval, f"{percent['upper_bound']:+.2f}", verdict))
             result[f"{name}, {unit}"] = bounds
-    readings = {threads: reading_us(threads) for threads in (0, 30, 200)}
-    result["reading, µs"] = readings
-    rows_of_readings = [(str(threads), f"{whole:.0f}", f"{rest:.0f}") for threads, (whole, rest) in readings.items()]
-    show("A reading of the counters, CPU µs", ("threads", "once a second", "else"), rows_of_readings)
-    show("Parts of measuring, percent of the pipeline's time", ("part", "clock", "CPU time"), part_rows)
     show("Slowdown by measuring, percent", ("pipeline", "mean", "90 % interval", "upper 90 % bound", "target"), rows)
     save(options.json, result)
 
