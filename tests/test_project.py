@@ -58,17 +58,22 @@ OF_A_HELP = {"click", "cs_input_analyzer", "wafer_model", "sample_pipelines"}
 LOADED = "import sys; print({name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names - {'__main__'})"
 
 
+@pytest.fixture(scope="module")
+def bare() -> set[str]:
+    """What a site puts into every Python: editable installations, coverage."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
+    return set(ast.literal_eval(done.stdout))
+
+
 @pytest.mark.parametrize("words", ["", "--help", "--version", "analyze --help", "demo --help", "report --help"])
-def test_importing_and_asking_for_help_load_what_is_listed(words: str) -> None:
+def test_importing_and_asking_for_help_load_what_is_listed(words: str, bare: set[str]) -> None:
     arguments, allowed = words.split(), OF_A_HELP if words else {"cs_input_analyzer"}
     call = "import cs_input_analyzer"
     if arguments:
         call = f"import sys; from cs_input_analyzer.cli import main; sys.argv[1:] = {arguments!r}; main()"
     done = subprocess.run([sys.executable, "-c", f"{call}\n{LOADED}"], capture_output=True, text=True, check=True, timeout=60)
     loaded = ast.literal_eval(done.stdout.splitlines()[-1])
-    # What a site puts into every Python (editable installations, coverage) is no doing of ours.
-    bare = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60)
-    assert loaded - ast.literal_eval(bare.stdout) - allowed == set()
+    assert loaded - bare - allowed == set()
 
 
 def test_import_and_watching_a_list_load_nothing_heavy() -> None:

@@ -17,9 +17,8 @@ from tests.builders import make_analysis
 
 
 @pytest.mark.parametrize("option", GONE["option"])
-@pytest.mark.parametrize("command", ["analyze", "report"])
-def test_an_option_that_is_gone_says_what_to_do(option: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "nothing.py:f", option, "3"]) == 2
+def test_an_option_that_is_gone_says_what_to_do(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyze", "nothing.py:f", option, "3"]) == 2
     assert f"`{option}` is gone: {GONE['option'][option]}" in " ".join(capsys.readouterr().err.split())
 
 

@@ -54,6 +54,19 @@ def interrupted_with_numbers(outcome: Outcome) -> None:
     assert "interrupted" in outcome.err
 
 
+def of_a_store(outcome: Outcome) -> None:
+    """With stock TensorFlow the files of an object store are listed, sized and read."""
+    done(outcome)
+    sizes = [400 * number * (500 + 16) for number in range(1, 5)]  # a record's frame has 16 bytes
+    files = outcome.run["pipeline"]["files"]
+    assert (files["count"], files["bytes"], files["directory"]) == (4, sum(sizes), "ram://bucket/train")
+    assert (files["largest_bytes"], files["smallest_bytes"]) == (max(sizes), min(sizes))
+    assert outcome.run["storage"]["file_system"] == "ram"
+    assert outcome.run["storage"]["reads"] == []
+    assert any("ram://bucket/train is in an object store" in what for what in outcome.run["budget"]["not_measured"])
+    assert not any("was there when the pipeline was built" in line for line in outcome.out.splitlines())
+
+
 # What a killed training left behind.
 HALF_A_CACHE = ("cache/store_0.lockfile", "Created at: 1700000000")
 
@@ -80,6 +93,7 @@ CASES = (
     bad("ends", "ends", 0, holds=dataset_ends),
     bad("gives one once", "gives_one_once", 3, "ended after too few elements for a rate", holds=nothing_written),
     bad("corrupt half-way", "reads_records", 0, arguments=DATA, prepare=records(400, corrupt=300), holds=corrupt_half_way),
+    bad("in a store", "reads_records_of_a_store", 0, arguments=("--set", "folder=ram://bucket/train"), holds=of_a_store),
     bad("corrupt at once", "reads_records", 3, "corrupted record", arguments=DATA, prepare=records(10, corrupt=0)),
     # the function
     bad("raises", "raises", 3, "the crop is larger than the picture", holds=own_frames_only),
@@ -105,7 +119,7 @@ CASES = (
 )
 
 
-IN_MAKE_TEST = ("import fails", "corrupt half-way", "raises", "Ctrl-C")
+IN_MAKE_TEST = ("import fails", "corrupt half-way", "in a store", "raises", "Ctrl-C")
 
 
 @pytest.fixture(scope="module")

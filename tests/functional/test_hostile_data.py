@@ -139,13 +139,12 @@ def test_hostile_data(case: Case, outcomes: dict[str, Outcome]) -> None:
 # --- without measuring -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", ["console", "json"])
-def test_a_full_disk_behind_standard_output(format: str, tmp_path: Path) -> None:
+def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     path.write_text(to_json(make_analysis()))
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "cs_input_analyzer", "report", str(path), "--format", format],
+            [sys.executable, "-m", "cs_input_analyzer", "report", str(path)],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
