@@ -16,10 +16,10 @@ from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import Progress, print_on_stderr
-from cs_input_analyzer.errors import LaunchError, Mistakes, UsageError
+from cs_input_analyzer.errors import LaunchError, UsageError
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.records import Consumption, Layout
+    from cs_input_analyzer.records import Consumption
     from cs_input_analyzer.request.request import Request
 
 # The demo plans for the nodes of a public site, and judges a launch of one worker with half a node: neither is fitted to this host.
@@ -64,7 +64,7 @@ def demo(sample: str, **choices: Any) -> int:
     import sample_pipelines
     from cs_input_analyzer.files import cache_folder
     from cs_input_analyzer.host.machine import check_tensorflow
-    from cs_input_analyzer.request.options import as_layouts
+    from cs_input_analyzer.request.options import as_layout
 
     try:
         found = sample_pipelines.find(sample)
@@ -84,7 +84,7 @@ def demo(sample: str, **choices: Any) -> int:
     ):
         choices["cluster"] = DEMO_CLUSTER
         if sample in (DEMO_SAMPLE, HEALTHY_SAMPLE) and choices["current"] is None:
-            choices["current"] = as_layouts("current", DEMO_LAUNCH)
+            choices["current"] = as_layout(DEMO_LAUNCH)
     is_quiet = choices["quiet"]
     code = _analyze(found.target, str(params_file), (), choices, published)
     if sample == DEMO_SAMPLE and not is_quiet:
@@ -155,15 +155,14 @@ def request_of(
     from cs_input_analyzer.tfdata import load
 
     found_wrong, params_json = mistakes(), None
-    current = one_layout(choices.pop("current", None), found_wrong)
     with found_wrong:
         params = load.load_params(params_file, overrides)
         params_json = None if params is None else params_to_json(params, default=str)
     request = None
     if target is None:
-        read_options(found_wrong, current=current, **with_cluster_file(choices))
+        read_options(found_wrong, **with_cluster_file(choices))
     else:
-        request = read_request(found_wrong, target, params_json=params_json, command=command, current=current, **choices)
+        request = read_request(found_wrong, target, params_json=params_json, command=command, **choices)
     found_wrong.raise_any()
     assert request is not None
     return request
@@ -172,13 +171,6 @@ def request_of(
 def on_own_files(request: Request, is_allowed: bool) -> Request:
     """Return the request with the user's word about running code on their own files."""
     return replace(request, options=replace(request.options, on_own_files=is_allowed))
-
-
-def one_layout(current: tuple[Layout, ...] | None, mistakes: Mistakes) -> Layout | None:
-    """Return the launch of `--current`; note a mistake for several."""
-    if current is not None and len(current) != 1:
-        mistakes.note("--current takes one layout, for example 4x8x4")
-    return current[0] if current else None
 
 
 def _write_sample(sample: str, folder: Path, progress: Callable[[str, float], None]) -> Path:

@@ -40,6 +40,7 @@ def chosen(reader: str, *names: str) -> Callable[[click.Context, click.Parameter
 SIZE, RATE, ESTIMATE = parsed(units.parse_bytes), parsed(units.parse_bytes_per_s), parsed(units.parse_estimate)
 PER_S, SECONDS = parsed(units.parse_per_s), parsed(units.parse_seconds)
 LAYOUTS, NODES = chosen("as_layouts", "layouts"), chosen("as_node_names")
+LAYOUT = chosen("as_layout")
 
 
 def _codes(text: str) -> tuple[str, ...]:
@@ -218,7 +219,7 @@ CLUSTER = grouped(
     ),
     value(
         "--current",
-        read=LAYOUTS,
+        read=LAYOUT,
         metavar="NxTxC",
         help="The launch in use today, to be judged; by default DEF_NODES, DEF_TASKS and DEF_CPUS, if set.",
     ),

@@ -8,7 +8,6 @@ import click
 from click.core import ParameterSource
 
 from cs_input_analyzer.cli import options as shared
-from cs_input_analyzer.cli.analyze import one_layout
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.kept import given_or_newest
 from cs_input_analyzer.cli.running import Output, typed_command
@@ -28,7 +27,6 @@ def plan(run_file: str | None, **choices: Any) -> int:
 
     found_wrong = mistakes()
     output = Output.taken(choices)
-    choices["current"] = one_layout(choices["current"], found_wrong)
     source_of = click.get_current_context().get_parameter_source
     typed = {name: choice for name, choice in choices.items() if source_of(name) is ParameterSource.COMMANDLINE}
     run = None

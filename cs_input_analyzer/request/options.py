@@ -109,12 +109,17 @@ def as_cluster(cluster: Any, mistakes: Mistakes) -> tuple[Cluster | None, str | 
     return None, None
 
 
+def as_layout(layout: Any) -> Layout | None:
+    """Return a layout, given as a record or a text. Raise UsageError, also for a record that cannot be written."""
+    return None if layout is None else Layout.parse(str(layout))
+
+
 def as_layouts(name: str, layouts: Any) -> tuple[Layout, ...]:
     """Layouts as records or texts, or as one text with commas. Raise UsageError, also for a record that cannot be written."""
     if isinstance(layouts, Layout):
         layouts = (layouts,)
     parts: Iterable[Any] = layouts.split(",") if isinstance(layouts, str) else _iterable(name, layouts)
-    return tuple(layout for part in parts if str(part).strip() and (layout := _layout(part)))
+    return tuple(layout for part in parts if str(part).strip() and (layout := as_layout(part)))
 
 
 def as_codes(codes: Any) -> tuple[str, ...]:
@@ -126,10 +131,6 @@ def as_node_names(nodes: Any) -> tuple[str, ...]:
     """Return names of nodes, from node lists or as `n[1-3],n7`. Raise UsageError for other values."""
     lists = [nodes] if isinstance(nodes, str) else _parts("exclude_nodes", nodes)
     return tuple(name for text in lists if text.strip() for name in expand_nodelist(text))
-
-
-def _layout(layout: Any) -> Layout | None:
-    return None if layout is None else Layout.parse(str(layout))
 
 
 def _packages(names: Any) -> tuple[str, ...]:
@@ -172,7 +173,7 @@ _FROM_ANY: dict[str, Callable[[Any], Any]] = {
     "mount_dirs": functools.partial(_parts, "mount_dirs"),
     "stand_ins": _packages,
     "exclude_nodes": as_node_names,
-    "current": _layout,
+    "current": as_layout,
     "probe_layouts": functools.partial(as_layouts, "probe_layouts"),
 }
 

@@ -127,7 +127,7 @@ LINES: dict[tuple[str, ...], str] = {
     (*ANALYZE, "--performance-json", "a_file"): "a_file",
     (*ANALYZE, "--cluster", "bare.yaml"): "128 without a unit is that many bytes; write for example 128GiB",
     (*ANALYZE, "--current", "2x8"): "NODESxTASKSxCPUS",
-    (*ANALYZE, "--current", "1x1x1,2x2x2"): "--current takes one layout",
+    (*ANALYZE, "--current", "1x1x1,2x2x2"): "a layout is written NODESxTASKSxCPUS",
     (*ANALYZE, "--node-speed", "1.2"): "--node-speed sets nodes apart from this host",
     (*ANALYZE, "--probe-layouts", "2x1x1"): "this host is one node",
     (*ANALYZE, "--cpus", "0"): "--cpus 0",

@@ -175,7 +175,7 @@ def test_the_demo_judges_a_stated_launch_of_its_own_cluster_alone(
     monkeypatch.setattr(analyze, "_analyze", lambda target, params, overrides, choices, known: asked.append(choices) or 0)
     assert main(["demo", *arguments]) == 0
     launch = asked[0]["current"]
-    assert (None if launch is None else str(launch[0])) == current
+    assert (None if launch is None else str(launch)) == current
     assert ("demo --sample vit" in capsys.readouterr().err) is ("--sample" not in arguments)
 
 
