@@ -8,7 +8,6 @@ import os
 import shutil
 import stat
 import sys
-import textwrap
 from collections.abc import Callable
 from typing import Any, TextIO, cast
 
@@ -95,14 +94,10 @@ def time_left(seconds: float) -> str:
 
 
 def complain(message: str, details: str = "") -> None:
-    """One line of ours on stderr, after the details; on a terminal folded between words."""
+    """Print one line of ours on stderr, after the details."""
     if details:
         print_on_stderr(details.rstrip())
-    line = f"cs_input_analyzer: {message}"
-    if is_tty(sys.stderr):
-        parts = (textwrap.wrap(part, width(), break_long_words=False, break_on_hyphens=False) for part in line.split("\n"))
-        line = "\n".join("\n".join(part) for part in parts)
-    print_on_stderr(line)
+    print_on_stderr(f"cs_input_analyzer: {message}")
 
 
 def is_tty(stream: TextIO | None) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from cs_input_analyzer import api
-from cs_input_analyzer.cli.terminal import Progress, complain
+from cs_input_analyzer.cli.terminal import Progress
 
 STEPS = (("importing TensorFlow", 0.0), ("measuring 1x1x1", 0.1), ("measuring 1x1x1", 0.2), ("measuring 1x1x2", 0.45))
 
@@ -49,20 +49,6 @@ def test_a_terminal_has_one_line_that_counts_down_between_steps(width: int, monk
     assert all("measuring 1x" in line and len(line) <= width for line in shown)
     assert [re.findall(r"up to \d+ s left, ", line) for line in shown] == [[f"up to {left} s left, "] for left in (30, 23, 0)]
     assert ("1,042 samples/s" in shown[0]) == (width > 100)
-
-
-def test_a_note_is_folded_on_a_terminal_and_one_line_elsewhere(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    note = "a note about --some-option " * 5
-    complain(note.strip())
-    assert capsys.readouterr().err == f"cs_input_analyzer: {note.strip()}\n"
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    complain(note)
-    lines = capsys.readouterr().err.splitlines()
-    assert max(map(len, lines)) <= 60
-    assert " ".join(lines).split() == f"cs_input_analyzer: {note}".split()
 
 
 def test_a_notebook_shows_a_bar_until_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
