@@ -24,9 +24,9 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from benchmarks import hostile_texts, run_logs
+from benchmarks import run_logs
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.cli import main as command
 from cs_input_analyzer.errors import AnalyzerError
@@ -36,6 +36,8 @@ from wafer_model import WaferModelError
 LONGEST_S, MOST_BYTES = 5.0, 500e6
 BATCH = 1000
 EXITS = (0, 1, 2, 3, 4)
+# What is made of a run file.
+FORMS = ("console", "full", "html", "md", "json", "csv", "sbatch", "env", "plan", "compare")
 LONGEST_INPUT = 1 << 17
 ROOT = Path(__file__).resolve().parent.parent
 TOKENS = [
@@ -111,6 +113,21 @@ def _journal(folder: Path) -> bytes:
     return (folder / "steps.jsonl").read_bytes()
 
 
+def made(path: Path, form: str, other: Path) -> object:
+    """Return one use of a run file: a format, another plan, or a comparison with the other run."""
+    from cs_input_analyzer import api, report
+    from cs_input_analyzer.workflows import replan
+
+    found = report.load(path)
+    if form == "plan":
+        return report.render(replan.plan(found, command="plan", demand="9k"), "console", full=True)
+    if form == "compare":
+        return report.render(api.compare(other, found), "console", full=True)
+    if form == "full":
+        return report.render(found, "console", full=True)
+    return report.render(found, cast(Any, form))
+
+
 def sorts() -> tuple[Sort, ...]:
     """All kinds, with real files of each."""
     from cs_input_analyzer import report
@@ -136,8 +153,7 @@ def sorts() -> tuple[Sort, ...]:
         return ask.ask(str(path), batch_size=8)
 
     def planned(path: Path) -> object:
-        form = hostile_texts.FORMS[zlib.crc32(path.read_bytes()) % len(hostile_texts.FORMS)]
-        return hostile_texts.made(path, form, run_file)
+        return made(path, FORMS[zlib.crc32(path.read_bytes()) % len(FORMS)], run_file)
 
     def given(path: Path) -> object:
         return load_params(str(path), ())

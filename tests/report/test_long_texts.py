@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
-import json
+import dataclasses
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hostile import hostile
+from page_runs import usual_run
 
-from benchmarks import hostile_texts
+from benchmarks.hostile_inputs import FORMS, made
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Analysis, Patch
 from cs_input_analyzer.report import render
-from cs_input_analyzer.report.to_json import load
 
 SAVED = Path(__file__).with_name("run_0.1.0.json")
-LONG = ("x" * 100_000, "a/" * 50_000, "ab " * 33_333, "`" * 100_000, "a@" * 50_000)
+LONG = "".join(("x" * 20_000, "a/" * 10_000, "ab " * 6_667, "`" * 20_000, "a@" * 10_000))
+PATCH = Patch(diff="--- ./x.py\n", folder="/data", codes=("CSI101",), by_hand=("by hand",), proven=True)
+
+
+def full_run() -> Analysis:
+    """Return the usual run with a patch, notes, and the options that name something."""
+    run = usual_run()
+    assert run.fixes is not None
+    given = {"train_command": "python", "srun_args": "--label", "sbatch_args": "--account=a", "container": "a.sif"}
+    options = dataclasses.replace(run.options, **given, mount_dirs=("/data",))
+    pipeline = dataclasses.replace(run.pipeline, notes=("a note",))
+    return dataclasses.replace(run, options=options, pipeline=pipeline, fixes=dataclasses.replace(run.fixes, patch=PATCH))
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_letters_in_every_text_end_in_every_format(tmp_path: Path) -> None:
-    """The fullest run with long texts at each place that a stranger can fill, of another kind from place to place."""
-    real = render(hostile_texts.runs(load(SAVED))[1], "json").encode()
-    free = hostile_texts.free_places(real)
-    named = {place[-1] for place in free}
-    assert {"target", "command", "code", "csrun_wse", "sbatch", "train_command", "diff", "hostname", "message", "why"} <= named
-    run = json.loads(real)
-    for place, text in zip(free, itertools.cycle(LONG), strict=False):
-        hostile_texts.with_text(run, place, text)
-    for number, op in enumerate(run["pipeline"]["ops"]):
-        op.update(name=f"{op['name']}{number}", inputs=[], within=None)
-    run["options"]["params_json"] = json.dumps({"a": LONG[2]})
+@pytest.mark.parametrize("form", FORMS)
+def test_a_hundred_thousand_letters_in_every_text_end_in_every_format(form: str, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    file.write_text(json.dumps(run))
-    for form in hostile_texts.FORMS:
-        with suppress(UsageError):  # a text may be no plan, and no batch file
-            hostile_texts.made(file, form, SAVED)
+    file.write_text(render(hostile(full_run(), LONG), "json"))
+    with suppress(UsageError):  # a text may be no plan, and no batch file
+        made(file, form, SAVED)
