@@ -10,14 +10,9 @@ import pytest
 
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.records import Fixes, Layout, Patch
-from cs_input_analyzer.report.to_json import load, to_json
-from cs_input_analyzer.workflows import launched
+from cs_input_analyzer.report.to_json import to_json
 from tests.builders import make_analysis
 
-# A patch of more than is free.
-LONG = "".join(f"-old line {number}\n+new line {number}\n" for number in range(1, 1000))
-PATCH = Patch(diff=f"--- ./x.py\n+++ ./x.py\n@@ -1,999 +1,999 @@\n{LONG}", folder="/data", codes=("CSI101",), proven=True)
 NAMES = ("run.json", "run.html", "run.md", "run.csv", "run.sbatch", "run.env", "run.txt")
 
 
@@ -30,7 +25,7 @@ def full(tmp_path: Path) -> Iterator[Path]:
     if mounted.returncode:
         pytest.skip(f"no disk can be filled here: {mounted.stderr.strip()}")
     try:
-        for name in (*NAMES, "a.patch"):
+        for name in NAMES:
             (folder / name).write_text("old")
         with pytest.raises(OSError, match="No space"):
             (folder / "data").write_bytes(b"x" * 2**17)
@@ -53,22 +48,3 @@ def test_a_saved_run_cannot_be_rendered_there(name: str, full: Path, tmp_path: P
         assert f"cannot write {words[1]}: no space left on device" in said
         assert "nothing was replaced" in said
     assert entries(full) == before
-
-
-@pytest.mark.parametrize("more", [(), ("--quiet",)])
-def test_of_a_run_that_was_measured_what_has_room_is_written_and_the_report_is_printed(
-    more: tuple[str, ...], full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of the files that were asked for, and the patch, one has room."""
-    fixes = Fixes(codes=("CSI101",), edits=(), measured_gain=None, layout=Layout.parse("1x1x1"), patch=PATCH)
-    found, saved = make_analysis(fixes=fixes), tmp_path / "run.json"
-    monkeypatch.setattr(launched, "analyze", lambda *_, **__: found)
-    before = entries(full)
-    files = ("--json", str(saved), "--html", str(full / "run.html"), "--write-patch", str(full / "a.patch"))
-    assert main(["tune", f"{__file__}:f", *files, *more]) == LaunchError.exit_code
-    told = capsys.readouterr()
-    assert entries(full) == before
-    assert load(str(saved)).fixes == fixes
-    assert "+new line 7" in told.out
-    for name in ("run.html", "a.patch"):
-        assert f"cannot write {full / name}: no space left on device" in told.err

@@ -78,7 +78,7 @@ def test_a_real_pipeline_is_measured_and_understood(first: tuple[Outcome, Path])
     assert json.loads(run["options"]["params_json"])["train_input"]["batch_size"] == 128
 
 
-def test_reports_are_rendered_without_tensorflow_from_the_page_too(first: tuple[Outcome, Path], tmp_path: Path) -> None:
+def test_reports_are_rendered_without_tensorflow(first: tuple[Outcome, Path], tmp_path: Path) -> None:
     outcome, run = first
     code = (
         "import sys\nfrom cs_input_analyzer.cli import main\n"
