@@ -175,8 +175,10 @@ class Output:
 
 def ask_for_own_files(error: NotIsolatedError) -> None:
     """Ask on a terminal whether code may run on the user's own files. Raise `error` unless the user says yes."""
+    if not (is_tty(sys.stdin) and is_tty(sys.stderr)):
+        raise error
     print_on_stderr(f"{error}")
-    if not (is_tty(sys.stdin) and is_tty(sys.stderr) and click.confirm("Run it on your own files?", err=True)):
+    if not click.confirm("Run it on your own files?", err=True):
         raise error
 
 
