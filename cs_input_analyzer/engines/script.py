@@ -15,7 +15,6 @@ from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memo
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, NotIsolatedError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.tfdata.graph import is_users_own
-from cs_input_analyzer.units import several
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION
 from cs_input_analyzer.worker.isolation import NOT_ISOLATED, Wanted
@@ -140,18 +139,13 @@ def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
 
 
 def _on_its_files(journal: Journal) -> tuple[str, ...]:
-    """Return notes on changes of the user's files. Return none for private copies."""
-    wrote = journal.last("wrote")
+    """Return a note on a run on the user's files. Return none for private copies."""
     if journal.last("own_files") is None:
         return ()
-    notes = [
+    return (
         "it ran on your own files, because of --on-own-files: it ended at its first place, and --capture 2 continues to the next; "
-        "its writes until then are real"
-    ]
-    paths = [str(path) for path in wrote["paths"]] if wrote is not None else []
-    if paths:
-        notes.append(f"before that it wrote or removed, as far as Python can tell: {several(paths)}")
-    return tuple(notes)
+        "its writes until then are real",
+    )
 
 
 def _nothing_found(

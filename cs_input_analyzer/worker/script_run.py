@@ -1,7 +1,7 @@
 """Run a user's script once, in its own process, to find every place where it would take data.
 
-It runs on private copies of all files. It reports through a journal: `own_files`, `candidate`, `stand_in`, `refused`, `wrote`, and
-in the end `ended` or `failed`.
+It runs on private copies of all files. It reports through a journal: `own_files`, `candidate`, `stand_in`, `refused`, and in the
+end `ended` or `failed`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,6 @@ def _run(
     tf.get_logger().setLevel("ERROR")
 
     def on_candidate(candidate: Any) -> None:
-        if not is_isolated:
-            journal.event("wrote", paths=list(interceptor.written))
         journal.event("candidate", **asdict(candidate))
 
     def end(why: str, error: BaseException | None = None) -> NoReturn:

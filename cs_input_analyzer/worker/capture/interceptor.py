@@ -8,11 +8,8 @@ process or open a connection: such an attempt ends it, without its exit handlers
 from __future__ import annotations
 
 import dis
-import functools
 import os
 import sys
-import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,25 +28,6 @@ _ASKING = ("FOR_ITER", "SEND", "YIELD_FROM")
 _PROCESS_EVENTS = frozenset(
     ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "socket.connect")
 )
-# Events that change files, with the positions of the changed paths among their arguments. Beside each is the position of the
-# descriptor of the folder that a relative path starts in. `open` has none: see `_telling_of_folders`.
-_FILE_EVENTS: dict[str, tuple[tuple[int, int | None], ...]] = {
-    "open": ((0, None),),
-    "os.chmod": ((0, 2),),
-    "os.chown": ((0, 3),),
-    "os.link": ((1, 3),),
-    "os.mkdir": ((0, 2),),
-    "os.remove": ((0, 1),),
-    "os.removexattr": ((0, None),),
-    "os.rename": ((0, 2), (1, 3)),
-    "os.rmdir": ((0, 1),),
-    "os.setxattr": ((0, None),),
-    "os.symlink": ((1, 2),),
-    "os.truncate": ((0, None),),
-    "os.utime": ((0, 3),),
-    "shutil.rmtree": ((0, 1),),
-}
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +60,6 @@ class Interceptor:
         self.why = ""
         self.is_over = False
         self.on_estimator: Callable[[Any, str, Any, Mode], None] | None = None
-        self.written: dict[str, None] = {}  # in the order of their first change, if not isolated
         self._wanted = wanted
         self._on_candidate = on_candidate
         self._is_isolated = is_isolated
@@ -129,8 +106,7 @@ class Interceptor:
         """Intercept while the script runs."""
         _running.append(self)
         try:
-            with _telling_of_folders():
-                yield
+            yield
         finally:
             self.is_over = True
             _running.remove(self)
@@ -187,83 +163,16 @@ def report_estimator(estimator: Any, call: str, input_fn: Any, mode: Mode) -> No
 
 
 _has_hook = False
-# The folder for temporary files, where AutoGraph keeps generated code. Asking for it inside the hook could block for ever.
-_free = ""
 
 
 def audit() -> None:
-    """Let interceptors see changes of processes, connections and, as far as Python reports it, files from now on."""
-    global _has_hook, _free
+    """Let interceptors see changes of processes and connections from now on."""
+    global _has_hook
     if not _has_hook:
-        _has_hook, _free = True, tempfile.gettempdir() + os.sep
+        _has_hook = True
         sys.addaudithook(_on_audit_event)
 
 
 def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _running:
-        return
-    if event in _PROCESS_EVENTS:
+    if _running and event in _PROCESS_EVENTS:
         _running[-1].guard("start a process or open a connection")
-    elif event in _FILE_EVENTS and (event != "open" or (isinstance(arguments[2], int) and arguments[2] & _WRITES)):
-        for place, of_folder in _FILE_EVENTS[event]:
-            folder = _opening.folder if event == "open" else None
-            if of_folder is not None and len(arguments) > of_folder:
-                folder = arguments[of_folder]
-            _note_change(arguments[place], folder)
-
-
-def _note_change(named: Any, folder: Any) -> None:
-    """Note a changed file for the running script. Never raise: an error in a hook would be the script's."""
-    try:
-        path = _path_of(named, folder)
-    except (OSError, TypeError, ValueError):  # a closed descriptor: the script's call will fail too
-        return
-    written = _running[-1].written
-    _opening.added = ""
-    if path != os.devnull and not f"{path}{os.sep}".startswith(_free) and path not in written:
-        written[path] = None
-        _opening.added = path
-
-
-def _path_of(named: Any, folder: Any) -> str:
-    """Return the path of a file, which may be named by its descriptor; `folder`: that of the folder where it begins."""
-    if isinstance(named, int):
-        return os.readlink(f"/proc/self/fd/{named}")
-    name = os.fsdecode(named)
-    if isinstance(folder, int) and folder >= 0 and not os.path.isabs(name):
-        name = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
-    return os.path.abspath(name)
-
-
-class _Opening(threading.local):
-    """Hold, for each thread, the folder descriptor of the file being opened, and the path that the last event added."""
-
-    folder: int | None = None
-    added: str = ""
-
-
-_opening = _Opening()
-
-
-@contextmanager
-def _telling_of_folders() -> Iterator[None]:
-    """Pass the `dir_fd` of `os.open` to the audit hook while open. Python's event does not hold it."""
-    real = os.open
-
-    @functools.wraps(real)
-    def telling(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if dir_fd is not None and _running and _opening.added and _opening.added == os.path.abspath(os.fsdecode(path)):
-            _running[-1].written.pop(_opening.added, None)  # `open` called this by its opener, and noted another file
-        _opening.folder = dir_fd
-        try:
-            return real(path, flags, mode, dir_fd=dir_fd)
-        finally:
-            _opening.folder = None
-
-    os.open = telling
-    os.supports_dir_fd.add(telling)
-    try:
-        yield
-    finally:
-        os.open = real
-        os.supports_dir_fd.discard(telling)
