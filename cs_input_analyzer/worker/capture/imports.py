@@ -82,7 +82,7 @@ def missing_advice(message: str) -> str:
     if missing is None:
         return ""
     package = missing.group(1).partition(".")[0]
-    alone = ", and the script runs as rank 0 of 1" if known_of(missing.group(1)) or known_of(package) else ""
+    alone = ", and the script runs as rank 0 of 1" if known_of(package) else ""
     return f"; install it, or where the data need nothing of it, give --stand-in {package}{alone}"
 
 
@@ -122,7 +122,7 @@ class _StandInFinder(MetaPathFinder, Loader):
         )
 
     def create_module(self, spec: Any) -> ModuleType:
-        """Return a stand-in that knows the names of Estimators and launchers."""
+        """Return a stand-in that knows the names of Estimators and of Horovod."""
         return StandIn(spec.name, {**KNOWN, **known_of(spec.name)}, self._on_stub)
 
     def exec_module(self, module: ModuleType) -> None:
