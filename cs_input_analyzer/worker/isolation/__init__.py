@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from cs_input_analyzer.worker.isolation import holder, kernel
-from cs_input_analyzer.worker.isolation.holder import AWAY, OWN_FILES, Isolation, Wanted, private_folder, remove_tree
+from cs_input_analyzer.worker.isolation.folders import AWAY, private_folder, remove_tree
+from cs_input_analyzer.worker.isolation.holder import OWN_FILES, Isolation, Wanted
 
 __all__ = [
     "AWAY",

@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import selectors
 import signal
 import socket
-import stat
 import struct
 import tempfile
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,11 +27,10 @@ import psutil
 from cs_input_analyzer.host.mounts import is_below
 from cs_input_analyzer.records import UserFiles
 from cs_input_analyzer.worker.isolation import kernel
+from cs_input_analyzer.worker.isolation.folders import private_folder, remove_tree
 from cs_input_analyzer.worker.isolation.tree import Tree
 
 MESSAGE_BYTES = 1 << 16
-# Names of private folders on other file systems than the worker's, and of the links to them.
-AWAY = ".cs_input_analyzer-away-"
 # The tree takes a tenth of a second; a worker that waits longer than this for the first one goes on as that one would.
 PATIENCE_S = 30.0
 RETRY_S = 0.02
@@ -160,36 +157,30 @@ def _start(wanted: Wanted, place: Path) -> None:
         return
     best, why_not_best = TRIED[0][0], ""
     for level, has_own_processes, is_users in TRIED:
-        why = why_not_best if level != best else ""
-        given = _Given(level=level, why=why, has_own_processes=has_own_processes, is_users=is_users)
-        failed = _try(listener, wanted, place, given)
+        tried = Isolation(
+            level=level,
+            why=why_not_best if level != best else "",
+            has_own_processes=has_own_processes,
+            launch=str(wanted.launch) if level != "own files" else "",
+        )
+        failed = _try(listener, wanted, place, tried, is_users=is_users)
         if not failed:
             break
         why_not_best = failed if level == best else why_not_best
     listener.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
-    """Describe the level that a holder tries. `is_users`: in a user namespace; `why`: why it is no better level."""
-
-    level: UserFiles
-    why: str
-    has_own_processes: bool
-    is_users: bool
-
-
-def _try(listener: socket.socket, wanted: Wanted, place: Path, given: _Given) -> str:
-    """Start a holder of this level. Return why that failed, or nothing."""
+def _try(listener: socket.socket, wanted: Wanted, place: Path, tried: Isolation, *, is_users: bool) -> str:
+    """Start a holder of this isolation, in a user namespace if `is_users`. Return why that failed, or nothing."""
     reader, writer = os.pipe()
     middle = os.fork()
     if middle == 0:
         os.close(reader)
         try:
-            if given.level != "own files":
-                _unshare(given, wanted.has_network)
+            if tried.level != "own files":
+                _unshare(wanted, has_own_processes=tried.has_own_processes, is_users=is_users)
             if os.fork() == 0:  # the first process of the new process namespace; whoever reaps orphans outside gets it
-                _Holder(listener, wanted, place, given).run(writer)
+                _Holder(listener, wanted, place, tried).run(writer)
         except OSError as error:
             os.write(writer, (error.strerror or str(error)).encode())
         finally:
@@ -203,14 +194,14 @@ def _try(listener: socket.socket, wanted: Wanted, place: Path, given: _Given) ->
     return "" if said == READY else said.decode(errors="replace") or "the process that holds the files was lost"
 
 
-def _unshare(given: _Given, has_network: bool) -> None:
+def _unshare(wanted: Wanted, *, has_own_processes: bool, is_users: bool) -> None:
     """Make the namespaces. In a user namespace this process keeps its user."""
     flags = kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC
-    flags |= kernel.CLONE_NEWPID if given.has_own_processes else 0
-    flags |= 0 if has_network else kernel.CLONE_NEWNET
+    flags |= kernel.CLONE_NEWPID if has_own_processes else 0
+    flags |= 0 if wanted.has_network else kernel.CLONE_NEWNET
     user, group = os.getuid(), os.getgid()
-    kernel.unshare(flags | (kernel.CLONE_NEWUSER if given.is_users else 0))
-    if given.is_users:
+    kernel.unshare(flags | (kernel.CLONE_NEWUSER if is_users else 0))
+    if is_users:
         kernel.map_own_user(user, group)
     kernel.be_seen()
 
@@ -218,8 +209,8 @@ def _unshare(given: _Given, has_network: bool) -> None:
 class _Holder:
     """Hold the namespaces of a launch, as a process."""
 
-    def __init__(self, listener: socket.socket, wanted: Wanted, place: Path, given: _Given) -> None:
-        self._listener, self._wanted, self._place, self._given = listener, wanted, place, given
+    def __init__(self, listener: socket.socket, wanted: Wanted, place: Path, isolation: Isolation) -> None:
+        self._listener, self._wanted, self._place, self._isolation = listener, wanted, place, isolation
         self._namespaces: list[int] = []
         self._outside = self._inside = -1
         self._workers: set[socket.socket] = set()
@@ -234,7 +225,7 @@ class _Holder:
         try:
             os.setsid()
             self._let_go(writer)
-            if self._given.level != "own files":
+            if self._isolation.level != "own files":
                 self._build()
             os.write(writer, READY)
             os.close(writer)
@@ -268,7 +259,7 @@ class _Holder:
         self._outside = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         kernel.unshare(kernel.CLONE_NEWNS)
         try:
-            kept, given = (str(self._wanted.launch),), self._given
+            kept, given = (str(self._wanted.launch),), self._isolation
             tree = Tree(self._own, kept, self._working, given.level, has_own_processes=given.has_own_processes)
             tree.build()
             self._tree = tree
@@ -276,7 +267,7 @@ class _Holder:
             self._inside = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         finally:
             kernel.join(self._outside)  # also before the layers are removed: inside, real folders are mounted among them
-        names = ["ipc", *(["pid"] if self._given.has_own_processes else []), *([] if self._wanted.has_network else ["net"])]
+        names = ["ipc", *(["pid"] if self._isolation.has_own_processes else []), *([] if self._wanted.has_network else ["net"])]
         if not self._wanted.has_network:
             kernel.start_loopback()
         opened = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
@@ -310,7 +301,7 @@ class _Holder:
                 return False
             request = json.loads(message)
             if not request:
-                socket.send_fds(connection, [json.dumps(asdict(self._isolation())).encode()], self._namespaces)
+                socket.send_fds(connection, [json.dumps(asdict(self._isolation)).encode()], self._namespaces)
                 self._workers.add(connection)
             elif "beside" in request:
                 connection.send(json.dumps(self._beside(Path(request["beside"]), Path(request["folder"]))).encode())
@@ -319,14 +310,6 @@ class _Holder:
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return True
-
-    def _isolation(self) -> Isolation:
-        return Isolation(
-            level=self._given.level,
-            why=self._given.why,
-            has_own_processes=self._given.has_own_processes,
-            launch=str(self._wanted.launch) if self._given.level != "own files" else "",
-        )
 
     def _beside(self, path: Path, folder: Path) -> str:
         """Create a private folder on the real file system of `path`, and show it inside of the tree too."""
@@ -343,7 +326,7 @@ class _Holder:
         """Show folders of data as they are, read-only, and return them. Opening a file through a layer takes longer."""
         for folder in folders:
             is_new = folder not in self._shown and os.path.realpath(folder) == folder
-            if is_new and self._tree is not None and self._given.level == "private copies" and self._tree.is_as_it_was(folder):
+            if is_new and self._tree is not None and self._isolation.level == "private copies" and self._tree.is_as_it_was(folder):
                 with suppress(OSError):  # Linux before 5.2
                     self._show(folder, is_read_only=True)
                     self._shown.add(folder)
@@ -362,55 +345,3 @@ class _Holder:
         finally:
             kernel.join(self._outside)
             os.close(tree)
-
-
-def private_folder(path: Path, folder: Path) -> Path:
-    """Return a private folder on the file system of `path`. Return `folder` if that is the same, or if there can be none."""
-    beside = path.parent
-    while not beside.is_dir():
-        beside = beside.parent
-    device = beside.stat().st_dev
-    if device == folder.stat().st_dev:
-        return folder
-    for link in folder.glob(f"{AWAY}*"):
-        if link.exists() and link.stat().st_dev == device:
-            return link.resolve()
-    place = beside / f"{AWAY}{secrets.token_hex(8)}"
-    link = folder / place.name
-    try:
-        link.symlink_to(place)  # before there is anything to be removed
-        place.mkdir(mode=0o700)
-    except OSError:
-        link.unlink(missing_ok=True)
-        return folder
-    return place
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder and its content. Leave mounts in it and the targets of links alone.
-
-    An overlay leaves folders that cannot be read, and user code may make others.
-    """
-    with suppress(OSError):
-        real = os.path.realpath(folder)
-        mounted = {found.mountpoint for found in psutil.disk_partitions(all=True) if is_below(found.mountpoint, real)}
-        if real not in mounted:
-            _remove_below(real, mounted)
-            os.rmdir(real)
-
-
-def _remove_below(folder: str, mounted: Set[str]) -> None:
-    try:
-        entries = list(os.scandir(folder))
-    except PermissionError:
-        os.chmod(folder, stat.S_IRWXU)
-        entries = list(os.scandir(folder))
-    for entry in entries:
-        if entry.path in mounted:
-            continue
-        with suppress(OSError):
-            if entry.is_dir(follow_symlinks=False):
-                _remove_below(entry.path, mounted)
-                os.rmdir(entry.path)
-            else:
-                os.unlink(entry.path)
