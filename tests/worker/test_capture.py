@@ -181,8 +181,9 @@ def test_a_target_that_is_mangled(target: str) -> None:
 def test_help_lists_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["python", "--help-all"]) == 0
     told = capsys.readouterr().out
-    options = ("--available-nodes", "--available_nodes", "--avail_nodes", "--mount_dirs", "--capture")
-    assert all(option in told for option in options)
+    assert all(
+        option in told for option in ("--available-nodes", "--available_nodes", "--avail_nodes", "--mount_dirs", "--capture")
+    )
 
 
 def test_the_nodes_of_the_site_are_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,14 +252,6 @@ STYLES: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str], set[str], l
         [(1, "train", "[ 0  3  6  9"), (2, "eval", EVEN)],
     ),
     "Keras after peeks": (("keras_style.py",), (), ["peek", "peek", "fit", "evaluate"], set(), [(3, "train", "shape=(32, 1)")]),
-    "under a launcher": (
-        ("horovod_style.py",),
-        *(("horovod",), ["fit"], {"horovod.tensorflow.keras"}, [(1, "train", "shape=(128, 28, 28, 1)")]),
-    ),
-    "two Estimators of one dictionary": (
-        ("two_estimators.py",),
-        *((), ["Estimator.train", "Estimator.evaluate"], {"tensorflow.estimator"}, [(1, "train", EVEN), (2, "eval", "[0]")]),
-    ),
     "removes its data at its end": (("removes_its_data.py",), (), ["fit"], set(), [(1, "train", "shape=(2, 1)")]),
     "catches everything": (("swallows.py",), (), [""], set(), FIRST_FIVE),
     "distribute": (("loop_style.py", "distribute"), (), ["distribute"], set(), FIRST_FIVE),
@@ -382,7 +375,7 @@ def test_a_script_that_fails_ends_with_3(users: Path, capsys: pytest.CaptureFixt
 @pytest.mark.slow
 def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> None:
     file, folder = SCRIPTS / "vendor_style.py", tmp_path
-    options = ["--full", "--avail_nodes=3", "--mount_dirs", "/data,/models", "--container", "tf.sif"]
+    options = ["--full", "--avail_nodes=3", "--mount_dirs", "/data,/models", "--container", "tf.sif", "--stand-in", "lost_package"]
     words = [*ONE_CPU, *SMALL_NODES, *options, "--json", str(folder / "run.json"), "python", str(file), "--mode=validate_only"]
     defaults = {"DEF_NODES": "2", "DEF_TASKS": "1", "DEF_CPUS": "2"}
     done = ran([sys.executable, "-m", BRIEF, *words], Path.cwd(), TMPDIR=str(folder), **defaults)
@@ -396,7 +389,9 @@ def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> N
     assert run["options"]["train_command"] == f"python {file} --mode=train"
     assert run["options"]["max_seconds"] == 40.0
     assert run["capture"]["picked"] == 1
+    assert run["options"]["stand_ins"] == ["lost_package"]
     assert "cerebras.tf.cs_estimator" in run["capture"]["stand_ins"]
+    assert "cerebras.tf.cs_estimator" in run["pipeline"]["stand_ins"]
     assert "cerebras.tf.cs_estimator" in told
     assert "the training never ran" in " ".join(told.split())
     assert run["pipeline"]["batch_size"] == 32

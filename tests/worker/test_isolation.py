@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -14,14 +13,10 @@ from pathlib import Path
 import pytest
 
 from cs_input_analyzer.engines.bootstrap import command
-from cs_input_analyzer.engines.script import find_captures
-from cs_input_analyzer.worker.capture import from_command
 from cs_input_analyzer.worker.isolation import Wanted
 from tests.functional.running import ran, tree_of
 from tests.waiting import comes
 
-SCRIPTS = Path(__file__).parents[1] / "functional" / "scripts"
-SECONDS = 60.0
 # In a user namespace that may have no others, without any capability: as in most containers.
 WITHOUT = """
 echo 0 >/proc/sys/user/max_user_namespaces || exit 9
@@ -31,19 +26,10 @@ exec setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all -- "$@"
 
 @pytest.fixture
 def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with results of the user's, to be in."""
+    """A folder of the user's, to be in."""
     folder = tmp_path / "users"
-    for part in ("before", "after"):
-        (folder / part / "folder").mkdir(parents=True)
-        (folder / part / "summary").mkdir()
-        (folder / part / "folder" / "result").write_text("precious")
-        for name in (
-            *("text", "write_file", "raw_write", "records", "saved", "printed", "removed", "renamed", "mode", "replaced"),
-            *("thread", "gfile", "times", "link", "child", "forked", "held"),
-        ):
-            (folder / part / name).write_text("precious")
-        with sqlite3.connect(folder / part / "base") as base:
-            base.execute("create table results (number)")
+    (folder / "before").mkdir(parents=True)
+    (folder / "before" / "text").write_text("precious")
     monkeypatch.chdir(folder)
     return folder
 
@@ -82,15 +68,6 @@ def can_isolate() -> bool:
 
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="this machine allows no mount namespaces")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only the superuser can run as somebody else")
-
-
-@pytest.mark.tf
-def test_a_script_that_destroys_everything_destroys_nothing(users: Path) -> None:
-    there = tree_of(users.parent)
-    found, _ = find_captures(from_command(["python", str(SCRIPTS / "writes_everywhere.py")]), SECONDS)
-    assert [one.kind for one in found.candidates] == ["loop"]
-    assert found.notes == ()  # it came to its end: each of its ways was open to it
-    assert tree_of(users.parent) == there
 
 
 def test_what_is_kept_is_written_for_real_and_nothing_else(users: Path, tmp_path: Path) -> None:
@@ -183,23 +160,6 @@ def test_a_folder_can_be_written_inside_where_its_user_may_write_outside(users: 
     isolated(code, folder=tmp_path)
     users.chmod(0o755)
     assert not (users / "new").exists()
-
-
-def test_the_page_cache_of_the_files_below_is_seen(users: Path, tmp_path: Path) -> None:
-    """A private copy that nobody has written is the file itself, read through an overlay."""
-    with (users / "data").open("wb") as file:
-        file.write(bytes(1 << 20))
-        file.flush()
-        os.fsync(file.fileno())  # dirty pages stay
-    code = """
-    from cs_input_analyzer.host.page_cache import cached_ratio, evict, warm
-    paths = ["data"]
-    warm(paths, float("inf"))
-    assert cached_ratio(paths) > 0.98, cached_ratio(paths)
-    evict(paths)
-    assert cached_ratio(paths) == 0.0, cached_ratio(paths)
-    """
-    isolated(code, folder=tmp_path)
 
 
 @pytest.mark.long
@@ -309,38 +269,6 @@ def test_a_tree_that_fails_takes_nothing_real_along(tmp_path: Path) -> None:
     assert comes(lambda: [path.name for path in tmp_path.iterdir()] == ["kept"])
 
 
-def test_a_folder_is_removed_but_not_what_is_mounted_in_it_or_linked_from_it(tmp_path: Path) -> None:
-    code = """
-import os, sys
-from pathlib import Path
-from cs_input_analyzer.worker.isolation import remove_tree
-remove_tree(Path(sys.argv[1]))
-assert Path(sys.argv[2], "kept").read_text() == "precious"
-"""
-    doomed, real = tmp_path / "doomed", tmp_path / "real"
-    for folder in (doomed / "mounted", doomed / "shut" / "inner", real):
-        folder.mkdir(parents=True)
-    (real / "kept").write_text("precious")
-    (doomed / "link").symlink_to(real)
-    (doomed / "shut" / "inner" / "file").touch()
-    (doomed / "shut").chmod(0)
-    mount = 'mount --bind "$4" "$3/mounted" && exec "$@"'
-    words = [sys.executable, "-c", code, str(doomed), str(real)]
-    line = [
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        mount.replace("$4", str(real)).replace("$3", str(doomed)),
-    ]
-    run = ran([*line, "sh", *words], tmp_path)
-    assert run.returncode == 0, run.stderr
-    assert (real / "kept").read_text() == "precious"
-    assert not (doomed / "shut").exists()
-
-
 REPLACES = """
 import os, shutil
 assert here.level == "private copies", here
@@ -436,72 +364,3 @@ isolation.run_inside(isolation.Wanted(launch=launch, place=launch if index == 0 
     assert told == ["made by the first private copies"] * 3
     assert list(folder.iterdir()) == []
     assert comes(lambda: list(launch.iterdir()) == [])
-
-
-def test_a_file_of_several_gigabytes_opened_for_writing_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A layer takes a whole copy of it (sparse files stay sparse); where there is no room, the write fails, and nothing else."""
-    monkeypatch.chdir(tmp_path)
-    with (tmp_path / "large").open("wb") as file:
-        file.truncate(3 << 30)
-    (tmp_path / "users").mkdir()
-    code = """
-    with open("large", "r+b") as file:
-        file.write(b"gone")
-    assert open("large", "rb").read(4) == b"gone"
-    """
-    isolated(code, folder=tmp_path / "users")
-    with (tmp_path / "large").open("rb") as file:
-        assert file.read(4) == bytes(4)
-
-
-@pytest.mark.parametrize("is_users", [False, True], ids=["root", "user"])
-def test_a_cache_is_written_to_the_file_system_that_the_user_chose(users: Path, tmp_path: Path, is_users: bool) -> None:
-    """Its speed is measured, and its space is taken: a layer would be on another one."""
-    (users / "fast").mkdir()
-    nested = 'exec unshare --user --map-user=1234 --map-group=1234 -- "$@"' if is_users else 'exec "$@"'
-    mount = f'mount -t tmpfs none "{users}/fast" && export DEVICE=$(stat -c %d "{users}/fast") && {nested}'
-    code = f"""
-    import os
-    from pathlib import Path
-    folder = Path({str(tmp_path / "place")!r})
-    place = isolation.folder_beside("fast/cache", folder)
-    assert place.parent == Path("fast").absolute(), place
-    (place / "cache").write_text("x")
-    assert os.stat(place / "cache").st_dev == int(os.environ["DEVICE"]) != os.stat("fast").st_dev
-    assert isolation.folder_beside("fast/another", folder) == place
-    assert [link.readlink() for link in folder.glob(isolation.AWAY + "*")] == [place]
-    """
-    isolated(code, folder=tmp_path, mount=mount)
-
-
-@pytest.mark.parametrize("as_user", [None, 1234])
-def test_data_are_read_from_their_own_file_system(users: Path, tmp_path: Path, as_user: int | None) -> None:
-    """But not where the code has written beside them."""
-    for name in ("plain", "written", "again/made"):
-        (users / name).mkdir(parents=True)
-        (users / name / "file").write_text("precious")
-    device = users.stat().st_dev
-    code = f"""
-    import os
-    import shutil
-    open("written/index", "w").write("x")
-    shutil.rmtree("again")
-    os.makedirs("again/made")
-    open("again/made/file", "w").write("x")
-    data = [os.path.abspath(name + "/file") for name in ("plain", "written", "again/made")]
-    isolation.read_as_they_are([*data, "gs://bucket/file"])
-    isolation.read_as_they_are(data)
-    real = [name for name in ("plain", "written", "again/made") if os.stat(name).st_dev == {device}]
-    assert real == ["plain"], real
-    assert open("plain/file").read() == open("written/file").read() == "precious"
-    try:
-        open("plain/index", "w")
-    except OSError as error:
-        assert "holds data" in __import__("cs_input_analyzer.worker.failures").worker.failures.refused_write(error), error
-    else:
-        raise AssertionError("it is real")
-    open("written/more", "w").write("x")
-    """
-    there = tree_of(users)
-    isolated(code, folder=tmp_path, as_user=as_user)
-    assert tree_of(users) == there

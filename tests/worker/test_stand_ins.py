@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import sys
-import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cs_input_analyzer import api
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.tfdata import load
-from cs_input_analyzer.worker.capture import Interceptor, innermost, missing_advice, setting_up, standing_in
+from cs_input_analyzer.worker.capture import Interceptor, innermost, missing_advice
 from cs_input_analyzer.worker.capture.estimators import params_of
-from cs_input_analyzer.worker.capture.imports import expects_import_error
 from cs_input_analyzer.worker.capture.launchers import notes_on
-from cs_input_analyzer.worker.capture.stand_ins import NoResult, StandInError
 from tests.builders import make_options
-from tests.functional.running import BRIEF, QUICK, run_cli
 from tests.tf_versions import needs_lost_estimators
+from tests.worker.conftest import Built, first
 
 pytestmark = pytest.mark.tf
-
-NUMBERS = itertools.count()
-# The text of a module, packages to stand in for, a mode -> the dataset, and what was stood in for.
-Built = Callable[..., tuple[Any, list[str]]]
-
-
-@pytest.fixture
-def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Built:
-    """Writes a module of the user's, calls its `input_fn` as a worker does; gives the dataset and what was stood in for."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    def build(text: str, *named: str, mode: Any = "train") -> tuple[Any, list[str]]:
-        file = tmp_path / f"users_data_{next(NUMBERS)}.py"
-        plain = "" if "def input_fn" in text else "\ndef input_fn(params):\n    return tf.data.Dataset.range(3)\n"
-        file.write_text(f"import tensorflow as tf\n{textwrap.dedent(text)}{plain}")
-        told: list[str] = []
-        with standing_in(named, told.append):
-            with setting_up():
-                found = load.find_object(load.parse_target(f"{file}:input_fn"))
-            dataset = load.build_dataset(found, load.Call(params={}, mode=mode, num_workers=1, worker_index=0))
-        return dataset, told
-
-    return build
-
-
-def first(dataset: Any) -> Any:
-    return next(iter(dataset)).numpy().tolist()
-
 
 # --- what is stood in for ----------------------------------------------------------------------------------------------------
 
@@ -72,6 +37,10 @@ def first(dataset: Any) -> Any:
         "from cerebras_appliance.CSConfig import CSConfig; CSConfig(num_csx=1)",
         pytest.param("from tensorflow.compat.v1 import estimator; estimator.RunConfig", marks=needs_lost_estimators),
         pytest.param("import tensorflow.compat.v1 as tf; tf.estimator.RunConfig", marks=needs_lost_estimators),
+        # In no `try` that handles a failed import.
+        "try:\n    from tensorflow.contrib import slim\nexcept ValueError:\n    pass",
+        "try:\n    import not_there\nexcept (KeyError, ImportError):\n    from tensorflow.contrib import slim",
+        "try:\n    pass\nexcept ImportError:\n    pass\nelse:\n    from tensorflow.contrib import slim",
     ],
 )
 def test_what_is_lost_is_stood_in_for(line: str, built: Built) -> None:
@@ -219,10 +188,8 @@ def test_a_package_is_stood_in_for_only_where_it_is_named(built: Built) -> None:
 @pytest.mark.parametrize(
     "keys", ["tf.estimator", "tf.compat.v1.estimator", "model_fn", "tensorflow_estimator.python.estimator.mode_keys"]
 )
-@pytest.mark.parametrize(("mode", "begins"), [("train", 100), ("eval", 200), ("infer", 300)])
-def test_mode_keys_have_their_values_while_the_data_are_built(keys: str, mode: str, begins: int, built: Built) -> None:
-    dataset, _ = built(
-        f"""
+def test_mode_keys_have_their_values_while_the_data_are_built(keys: str, built: Built) -> None:
+    text = f"""
         import tensorflow_estimator.python.estimator.mode_keys
         from tensorflow.python.estimator import model_fn
         def input_fn(params, mode):
@@ -230,10 +197,8 @@ def test_mode_keys_have_their_values_while_the_data_are_built(keys: str, mode: s
             from tensorflow.compat.v1.estimator import ModeKeys
             assert (mode == ModeKeys.TRAIN) == (of[mode] == 100)
             return tf.data.Dataset.range(of[mode], 999)
-        """,
-        mode=mode,
-    )
-    assert first(dataset) == begins
+        """
+    assert [first(built(text, mode=mode)[0]) for mode in ("train", "eval", "infer")] == [100, 200, 300]
 
 
 def test_an_estimator_leads_to_the_run_that_goes_on(built: Built) -> None:
@@ -307,18 +272,6 @@ def test_a_launcher_gives_back_what_it_wraps(built: Built) -> None:
     )
 
 
-def test_other_packages_have_no_rank(built: Built) -> None:
-    with pytest.raises(StandInError, match=r"lost_package\.rank"):
-        built("import lost_package\nlost_package.rank() + 0 > 1\n[1][lost_package.rank()]", "lost_package")
-
-
-def test_a_module_that_is_only_imported_is_named(built: Built) -> None:
-    _, told = built("import horovod.tensorflow as hvd", "horovod")
-    assert innermost(told) == ("horovod.tensorflow",)
-    _, told = built("import json", "horovod")
-    assert told == []
-
-
 # --- params of Estimators ----------------------------------------------------------------------------------------------------
 
 
@@ -342,149 +295,11 @@ def test_an_estimator_keeps_the_params_of_its_making(kind: str, built: Built) ->
     assert kept == [{"batch_size": 8, "deep": {"size": 1}}, {"batch_size": 1, "deep": {"size": 2}}]
 
 
-@needs_lost_estimators
-def test_params_that_cannot_be_copied_are_kept(built: Built) -> None:
-    built(
-        """
-        import threading
-        params = {"lock": threading.Lock()}
-        assert tf.estimator.Estimator(params=params).params is params
-        assert tf.estimator.Estimator().params is None
-        """
-    )
-
-
-# --- no value ----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("use", "says"),
-    [
-        ("numbers.batch(lost.size(4))", r"lost_package\.size\(\.\.\.\) is only a stand-in"),
-        ("numbers.batch(int(lost.config.batch))", r"lost_package\.config\.batch .* a whole number"),
-        ("numbers.take(len(lost.words()))", r"lost_package\.words\(\.\.\.\) .* has a length"),
-        ("numbers.map(lambda x: x * lost.scale)", r"lost_package\.scale .* a tensor"),
-        ("numbers.map(lost.parse)", r"lost_package\.parse\(\.\.\.\)"),
-        ("numbers.map(lambda x: tf.reshape(x, [lost.rows, -1]))", r"lost_package\.rows"),
-        ("tf.data.TFRecordDataset(os.path.join(lost.folder, 'a'))", r"lost_package\.folder .* a path"),
-        ("tf.data.Dataset.from_tensor_slices(np.array(lost.table))", r"lost_package\.table .* an array"),
-        ("tf.data.Dataset.from_tensor_slices(np.zeros(lost.shape))", r"lost_package\.shape"),
-        ("tf.data.Dataset.from_tensor_slices([row for row in lost.table])", r"lost_package\.table .* a list"),
-        ("numbers.batch(4 if lost.rank() == 0 else 8)", r"lost_package\.rank\(\.\.\.\) .* compare"),
-        ("numbers.batch(4 if lost.rank() > 0 else 8)", r"lost_package\.rank\(\.\.\.\) .* compare"),
-        ("numbers.batch(4 if lost.is_on else 8)", r"lost_package\.is_on .* a condition"),
-        ("numbers.batch(lost.Options(size=3).other)", r"lost_package\.Options\(\.\.\.\)\.other"),
-        ("lost.load('mnist')['train'].batch(4)", r"lost_package\.load\(\.\.\.\)\[\.\.\.\]\.batch\(\.\.\.\) .* returns"),
-    ],
-)
-def test_a_stand_in_in_the_data_is_an_error_that_names_it(use: str, says: str, built: Built) -> None:
-    text = "import os\nimport numpy as np\nimport lost_package as lost\nnumbers = tf.data.Dataset.range(64)\n"
-    with pytest.raises(Exception, match=f"(?s){says}"):
-        built(f"{text}def input_fn(params):\n    return {use}\n", "lost_package")
-
-
-@pytest.mark.parametrize(
-    "use",
-    ["np.zeros(lost.shape)", "tf.TensorShape(lost.shape)", "tf.constant(lost.shape)", "range(lost.size)", "[1, 2][lost.size]"],
-)
-def test_a_script_is_told_as_well(use: str, built: Built) -> None:
-    with pytest.raises(StandInError, match=r"lost_package\.(shape|size)"):
-        built(f"import numpy as np\nimport lost_package as lost\n{use}", "lost_package")
-
-
-def test_what_scripts_do_with_stand_ins_is_harmless(built: Built) -> None:
-    dataset, _ = built(
-        """
-        import abc, copy, logging
-        import lost_package as lost
-        from lost_package.deep import Strategy, function, MODE_A
-        class Mine(lost.Base, abc.ABC):
-            @abc.abstractmethod
-            def f(self): ...
-        @function
-        def decorated(x):
-            return x + 1
-        @lost.also(name="x")
-        def another(x):
-            return x + decorated(x)
-        with lost.scope("a"):
-            kinds = {MODE_A: 1, Strategy.ES_ANY: 2}
-            optimizer = lost.Wrapped(rate=0.1 * lost.size() + 1)
-            copy.deepcopy({"a": optimizer})
-            logging.debug("%s %r", optimizer, lost)
-            hooks = [hook for hook in lost.hooks()] + [lost.Hook()]
-        assert optimizer.rate is not None and isinstance(optimizer, lost.Wrapped) and Strategy.ES_ANY != Strategy.ES_OTHER
-        def input_fn(params):
-            print(f"{lost.version} {optimizer}")
-            lost.init()
-            return tf.data.Dataset.range(5).map(decorated)
-        """,
-        "lost_package",
-    )
-    assert first(dataset) == 1
-
-
-def test_what_a_training_gives_that_was_not_run() -> None:
-    with setting_up():
-        history = NoResult()
-        best = history.history["loss"][-1]
-        assert f"{best:.3f}" == "(nothing: the training was not run)"
-        assert not best < 1.0
-        assert f"{float(best + 1):.2f}" == "nan"
-        with pytest.raises(StandInError, match="training was not run"):
-            int(best)
-
-
-# --- what the user is told ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("code", "line", "is_expected"),
-    [
-        ("try:\n    import a\nexcept ImportError:\n    import b\n", 2, True),
-        ("try:\n    import a\nexcept ImportError:\n    import b\n", 4, False),
-        ("try:\n    import a\nexcept (KeyError, builtins.ImportError) as e:\n    pass\n", 2, True),
-        ("try:\n    import a\nexcept ValueError:\n    pass\n", 2, False),
-        ("try:\n    x = 1\nexcept ImportError:\n    pass\nelse:\n    import a\n", 6, False),
-        ("import a\n", 1, False),
-    ],
-)
-def test_imports_that_may_fail(code: str, line: int, is_expected: bool, tmp_path: Path) -> None:
-    (tmp_path / "code.py").write_text(code)
-    assert expects_import_error(str(tmp_path / "code.py"), line) is is_expected
-
-
-def test_names_of_packages() -> None:
-    assert make_options(stand_ins="spacy, horovod,").stand_ins == ("spacy", "horovod")
-    assert make_options(stand_ins=("a.b",)).stand_ins == ("a.b",)
+@pytest.mark.parametrize("name", ["a..b", "spacy like", "1st"])
+def test_a_name_that_is_no_package_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="--stand-in"):
-        make_options(stand_ins="a..b")
+        make_options(stand_ins=name)
 
 
-OLD = """
-import lost_package
-import tensorflow as tf
-from tensorflow.contrib.training import HParams
-
-def input_fn(params, mode=tf.estimator.ModeKeys.TRAIN):
-    from cerebras.tf.x import CS_AUTOTUNE
-    numbers = tf.data.Dataset.range(100000).map(lambda x: x + 1, num_parallel_calls=CS_AUTOTUNE)
-    return numbers.batch(params["batch"], drop_remainder=True)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_a_target_with_imports_of_its_time(tmp_path: Path) -> None:
-    from cs_input_analyzer.report import render
-
-    (tmp_path / "users").mkdir()
-    (tmp_path / "users" / "old.py").write_text(OLD)
-    arguments = ["analyze", "old.py:input_fn", *QUICK, "--set", "batch=8", "--stand-in", "lost_package"]
-    done = run_cli(arguments, tmp_path, program=BRIEF)
-    assert done.code == 0, done.err[-3000:]
-    run = api.load_analysis(tmp_path / "run.json")
-    assert run.pipeline.batch_size == 8
-    assert run.pipeline.stand_ins == ("lost_package", "tensorflow.contrib.training", "tensorflow.estimator", "cerebras.tf.x")
-    assert run.options.stand_ins == ("lost_package",)
-    assert "tensorflow.estimator, cerebras.tf.x: not installed" in " ".join(render(run, "console", full=True).split())
+def test_names_of_packages_are_told_with_commas() -> None:
+    assert make_options(stand_ins="spacy, a.b,").stand_ins == ("spacy", "a.b")

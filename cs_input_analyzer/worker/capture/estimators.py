@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from cs_input_analyzer.records import Mode
@@ -32,9 +31,7 @@ class Estimator(Blank):
     """Stand in for an Estimator. Copy its params, as TensorFlow does: scripts change the dictionary for the next one."""
 
     def __init__(self, model_fn: Any = None, model_dir: Any = None, config: Any = None, params: Any = None, **others: Any) -> None:
-        with suppress(Exception):  # TensorFlow would end the script here; the values are as good by reference
-            params = copy.deepcopy(params)
-        vars(self).update(others, model_fn=model_fn, model_dir=model_dir, params=params)
+        vars(self).update(others, model_fn=model_fn, model_dir=model_dir, params=copy.deepcopy(params))
         self.config = config if config is not None else self._next(".config")
 
     train, compile, evaluate, predict = map(reporting, CALLS)
