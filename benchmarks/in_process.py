@@ -71,7 +71,8 @@ def bare_loop(iterator: Any) -> Any:
 def sampled(folder: Path, dataset: Any, iterator: Any, ops: Any, counted: SamplesPerElement, seconds: float) -> Any:
     """Sample a running iterator for so long, as a worker does that writes into `folder`; return the journal and its writer."""
     from cs_input_analyzer.worker.journal import JournalWriter, read_journal
-    from cs_input_analyzer.worker.sampler import Sampling, sample
+    from cs_input_analyzer.worker.sampler import sample
+    from cs_input_analyzer.worker.side_thread import Sampling
 
     writer = JournalWriter(folder)
     writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=counted.value or 1)

@@ -72,7 +72,7 @@ def _work(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, 
 
         tf.get_logger().setLevel("ERROR")
         import_s = inherited.import_s if inherited else time.monotonic() - began_s
-        journal.event("imported", import_s=import_s, tensorflow_version=tf.__version__)
+        journal.event("imported", import_s=import_s)
         if inherited:
             import threadpoolctl
 

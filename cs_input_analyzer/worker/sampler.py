@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from cs_input_analyzer.host.counters import CounterReader, read_memory
+from cs_input_analyzer.host.counters import read_memory
 from cs_input_analyzer.host.raw_reads import Look, look_into
-from cs_input_analyzer.records import Op, SamplesPerElement, StopReason
+from cs_input_analyzer.records import Op, StopReason
 from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
 from cs_input_analyzer.worker.failures import element_error
 from cs_input_analyzer.worker.journal import JournalWriter
-from cs_input_analyzer.worker.meter import CostMeter, model_of
+from cs_input_analyzer.worker.meter import model_of
 from cs_input_analyzer.worker.sampling import SamplingLoop, harness_us_per_batch
-from cs_input_analyzer.worker.side_thread import SideThread
+from cs_input_analyzer.worker.side_thread import Sampling, SideThread
 from cs_input_analyzer.worker.steady_clock import now_s
 
 # A window with fewer slow batches is extended until they are there: with one batch there is no batch gap, and no rate. The
@@ -26,33 +26,11 @@ from cs_input_analyzer.worker.steady_clock import now_s
 FEWEST_BATCHES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """Describe what to sample, and for how long.
-
-    Attributes:
-        iterator: its first element may have been taken.
-        target_error_ratio: half-width of the rate's interval at which sampling stops.
-        files: paths and sizes when the pipeline was built.
-    """
-
-    dataset: Any
-    iterator: Any
-    ops: Sequence[Op]
-    samples: SamplesPerElement
-    min_window_s: float
-    max_window_s: float
-    target_error_ratio: float = 0.0
-    want_costs: bool = True
-    files: Sequence[tuple[str, int]] = ()
-    inherited_shared_bytes: int = 0
-
-
 def sample(journal: JournalWriter, given: Sampling) -> None:
     """Sample the pipeline, and begin again when a pass ends. Raise JournalError if the journal cannot be written."""
     loop = SamplingLoop(counted_in=given.samples.counted_in, rows=given.samples.rows)
     loop(given.iterator, 0)  # traces it now: in the window it would be a pause, and a burst after it
-    sampler = _Sampler(journal=journal, given=given, loop=loop)
+    sampler = _Sampler(journal=journal, given=given, loop=loop, side=SideThread(journal=journal, given=given, loop=loop))
     sampler.begin()
     stopped_by = None
     while stopped_by is None:
@@ -67,23 +45,10 @@ class _Sampler:
     journal: JournalWriter
     given: Sampling
     loop: SamplingLoop
-    side: SideThread = field(init=False)
+    side: SideThread
     epochs: int = 0
     pass_began: int = -1
     until_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.side = SideThread(
-            journal=self.journal,
-            loop=self.loop,
-            meter=CostMeter(ops=self.given.ops),
-            counters=CounterReader(),
-            polls_costs=self.given.want_costs,
-            min_window_s=self.given.min_window_s,
-            window_s=self.given.max_window_s,
-            target_error_ratio=self.given.target_error_ratio,
-            iterator=self.given.iterator,
-        )
 
     def begin(self) -> None:
         """Start the side thread, and set the end of the window."""

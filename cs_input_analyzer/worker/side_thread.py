@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.model.steady_state import steady_window
-from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT
+from cs_input_analyzer.records import Op, SamplesPerElement
 from cs_input_analyzer.worker import steady_clock
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter, model_of, parsed
@@ -52,6 +52,28 @@ class Poll:
     model: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Describe what to sample, and for how long.
+
+    Attributes:
+        iterator: its first element may have been taken.
+        target_error_ratio: half-width of the rate's interval at which sampling stops.
+        files: paths and sizes when the pipeline was built.
+    """
+
+    dataset: Any
+    iterator: Any
+    ops: Sequence[Op]
+    samples: SamplesPerElement
+    min_window_s: float
+    max_window_s: float
+    target_error_ratio: float = 0.0
+    want_costs: bool = True
+    files: Sequence[tuple[str, int]] = ()
+    inherited_shared_bytes: int = 0
+
+
 @dataclass(slots=True, kw_only=True)
 class SideThread:
     """Do all work beside the loop. Only its own thread writes the journal between `start` and `end`.
@@ -59,21 +81,17 @@ class SideThread:
     Attributes:
         polls_costs: whether snapshots are taken all the time; else only while a cache fills.
         is_precise: whether the rate is known well enough; the loop was told to stop then.
-        window_s: the loop's time.
         arrivals: stamps of the present state of the pipeline; a full cache begins another state.
         passes: the number of these stamps at the end of each pass.
         polls_s: CPU time of the snapshots; `polls` is their number.
     """
 
     journal: JournalWriter
+    given: Sampling
     loop: SamplingLoop
-    meter: CostMeter
-    counters: CounterReader
-    polls_costs: bool
-    min_window_s: float
-    window_s: float
-    target_error_ratio: float
-    iterator: Any
+    meter: CostMeter = field(init=False)
+    iterator: Any = field(init=False)
+    polls_costs: bool = field(init=False)
     arrivals: list[npt.NDArray[np.float64]] = field(default_factory=list)
     passes: list[int] = field(default_factory=list)
     batches: int = 0
@@ -88,15 +106,16 @@ class SideThread:
     _known: dict[str, float] | None = None
     _ids: frozenset[int] = frozenset()
     _failure: BaseException | None = None
-    _why_not_polled: str | None = None
     _state_began_s: float = 0.0
     _began_s: float = 0.0
+    _counters: CounterReader = field(default_factory=CounterReader)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _polling: threading.Lock = field(default_factory=threading.Lock)
     _ended: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
+        self.meter, self.iterator, self.polls_costs = CostMeter(ops=self.given.ops), self.given.iterator, self.given.want_costs
         self._thread = threading.Thread(target=self._watch, name="csia-side", daemon=True)
 
     # --- for the thread of the loop -------------------------------------------------------------------------------------------
@@ -107,7 +126,7 @@ class SideThread:
         if (model := model_of(self.iterator)) is not None:
             self.meter.add(model, self._number)
         self.is_filling = self.meter.is_filling_cache
-        self.journal.event("sampling", counters=asdict(self.counters.read()), at_s=steady_clock.now_s())
+        self.journal.event("sampling", counters=asdict(self._counters.read()), at_s=steady_clock.now_s())
         if self.is_filling:
             self.journal.event("cache_filling")
         self._thread.start()
@@ -152,8 +171,6 @@ class SideThread:
             finally:
                 self._polling.release()
         self.count_polls()
-        if self._why_not_polled is not None:
-            self.journal.event("polls_failed", why=self._why_not_polled)
 
     def count_polls(self) -> None:
         """Count the kept snapshots, and write the parameters that AUTOTUNE changed between them."""
@@ -178,7 +195,8 @@ class SideThread:
         reading_s, poll_s = FIRST_READING_S, FIRST_POLL_S
         now_s = self._began_s
         next_reading_s, next_poll_s = now_s + reading_s, now_s + poll_s
-        next_threads_s, next_check_s, next_costs_s = now_s, now_s + STOP_CHECK_S, now_s + min(COSTS_S, self.window_s + HANG_S)
+        next_threads_s, next_check_s = now_s, now_s + STOP_CHECK_S
+        next_costs_s = now_s + min(COSTS_S, self.given.max_window_s + HANG_S)
         while not self._ended.wait(max(0.0, min(next_reading_s, next_poll_s) - time.monotonic())):
             now_s = time.monotonic()
             if now_s >= next_reading_s:
@@ -193,7 +211,7 @@ class SideThread:
                 next_check_s = now_s + STOP_CHECK_S
                 self._check(now_s)
             if now_s >= next_costs_s and self.polls_costs:  # a worker that is ended must not lose them
-                left_s = self._began_s + self.window_s + HANG_S - now_s
+                left_s = self._began_s + self.given.max_window_s + HANG_S - now_s
                 next_costs_s = now_s + (min(COSTS_S, left_s) if left_s > 0 else COSTS_S)
                 self.count_polls()
                 self.write_costs(None)
@@ -205,7 +223,7 @@ class SideThread:
             self.batches += len(arrived.stamps_s)
 
     def _write(self, *, with_threads: bool) -> None:
-        counters, at_s = self.counters.read(threads=with_threads), steady_clock.now_s()
+        counters, at_s = self._counters.read(threads=with_threads), steady_clock.now_s()
         with self._lock:
             self._add(self.loop.arrived())
             unwritten, self._unwritten = self._unwritten, []
@@ -239,8 +257,7 @@ class SideThread:
     def _snapshot(self) -> Poll | None:
         try:
             model = model_of(self.iterator)
-        except Exception as error:  # costs are worth less than the rate, which is measured on
-            self._why_not_polled = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+        except Exception:  # costs are worth less than the rate, which is measured on
             self.polls_costs = self.is_filling = False
             return None
         return None if model is None else Poll(at_s=steady_clock.now_s(), number=self._number, model=model)
@@ -269,9 +286,9 @@ class SideThread:
         """Tell the loop to stop if the rate is precise enough."""
         with self._lock:
             arrivals, passes = list(self.arrivals), list(self.passes)
-        if not arrivals or now_s - self._state_began_s < self.min_window_s:
+        if not arrivals or now_s - self._state_began_s < self.given.min_window_s:
             return
-        if _is_precise(arrivals, passes, self.target_error_ratio, self.min_window_s / 2):
+        if _is_precise(arrivals, passes, self.given.target_error_ratio, self.given.min_window_s / 2):
             self.is_precise = True
             self.loop.stop_at(0.0)
 

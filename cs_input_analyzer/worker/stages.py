@@ -31,8 +31,9 @@ from cs_input_analyzer.worker.failures import lacking_costs, report_failure
 from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
 from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
-from cs_input_analyzer.worker.sampler import Sampling, sample
+from cs_input_analyzer.worker.sampler import sample
 from cs_input_analyzer.worker.sampling import bytes_of, digest_of, samples_in, shapes_of
+from cs_input_analyzer.worker.side_thread import Sampling
 from cs_input_analyzer.worker.steady_clock import now_s
 
 # The longest time to empty or fill the cache before a window.

@@ -46,7 +46,8 @@ def sampled(folder: Path, build: Callable[[Any], Any], *, want_costs: bool = Tru
     import tensorflow as tf
 
     from cs_input_analyzer.tfdata import graph
-    from cs_input_analyzer.worker.sampler import Sampling, sample
+    from cs_input_analyzer.worker.sampler import sample
+    from cs_input_analyzer.worker.side_thread import Sampling
 
     folder.mkdir(exist_ok=True)
     with graph.recorded_sources() as log:

@@ -19,7 +19,8 @@ def profile_in(folder: Path, build: Callable[[Any], Any], *, batch: int, seconds
 
     from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.parts import look_again
-    from cs_input_analyzer.worker.sampler import Sampling, sample
+    from cs_input_analyzer.worker.sampler import sample
+    from cs_input_analyzer.worker.side_thread import Sampling
 
     with graph.recorded_sources() as log:
         dataset = build(tf.data.Dataset)

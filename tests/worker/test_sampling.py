@@ -13,7 +13,7 @@ import pytest
 
 from cs_input_analyzer.records import SamplesPerElement
 from cs_input_analyzer.worker.journal import JournalWriter, read_journal
-from cs_input_analyzer.worker.sampler import Sampling, sample
+from cs_input_analyzer.worker.sampler import sample
 from cs_input_analyzer.worker.sampling import (
     CAPACITY,
     SamplingLoop,
@@ -24,6 +24,7 @@ from cs_input_analyzer.worker.sampling import (
     samples_in,
     shapes_of,
 )
+from cs_input_analyzer.worker.side_thread import Sampling
 
 pytestmark = pytest.mark.tf
 

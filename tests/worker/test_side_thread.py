@@ -14,9 +14,9 @@ import pytest
 from cs_input_analyzer.records import SamplesPerElement
 from cs_input_analyzer.worker import side_thread
 from cs_input_analyzer.worker.journal import Journal, JournalError, JournalWriter, read_journal
-from cs_input_analyzer.worker.sampler import Sampling, sample
+from cs_input_analyzer.worker.sampler import sample
 from cs_input_analyzer.worker.sampling import SamplingLoop
-from cs_input_analyzer.worker.side_thread import POLL_RATIO
+from cs_input_analyzer.worker.side_thread import POLL_RATIO, Sampling
 from tests.tf_versions import needs_costs
 
 pytestmark = pytest.mark.tf
@@ -88,7 +88,7 @@ def test_the_rate_is_measured_on_where_snapshots_fail(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(side_thread, "model_of", dies)
     journal = sampled(tmp_path, lambda dataset: dataset.range(10**9).map(lambda x: x + 1))
-    assert "EagerTensor" in journal.last("polls_failed")["why"]
+    assert len(taken) == 3  # not tried again before the end
     assert len(journal.stamps_s) > 100
 
 

@@ -26,7 +26,7 @@ def written(folder: Path, *, batches: int = 100, gap_s: float = 0.01, until: str
     """A worker's journal up to the event `until`: batches of 10 samples, counters at every tenth."""
     folder.mkdir(exist_ok=True)
     writer = JournalWriter(folder)
-    writer.event("imported", import_s=3.0, tensorflow_version="2")
+    writer.event("imported", import_s=3.0)
     writer.event("building")
     if until == "building":
         return read_journal(folder)
