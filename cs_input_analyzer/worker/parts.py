@@ -20,7 +20,7 @@ from cs_input_analyzer.records import RUNTIME, UNATTRIBUTED, Op, Profile
 from cs_input_analyzer.tfdata.edits import FILLED, counting, prefix_of, source_only
 from cs_input_analyzer.tfdata.folding import joint_of
 from cs_input_analyzer.tfdata.lineage import upstream
-from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message
+from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, plain_message
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, LIGHT, WRITERS
 from cs_input_analyzer.tfdata.threads import inside
 from cs_input_analyzer.worker.journal import JournalWriter
@@ -117,7 +117,6 @@ def _errors_of(part: Any, seconds: float) -> tuple[int, list[str]]:
 
 def sample_readers(journal: JournalWriter, dataset: Any) -> None:
     """Run the readers alone, in batches, for a moment, and note their rate. Do nothing if no op reads files."""
-    records = TAKEN
     try:
         source = source_only(dataset)
         if source is None or (first := next(iter(source), None)) is None:
@@ -130,11 +129,10 @@ def sample_readers(journal: JournalWriter, dataset: Any) -> None:
         read = loop(iterator, until_s=now_s() + SOURCE_S)
         if read.error is not None or read.ended:
             return
-    except Exception as error:  # a reader that cannot be cut out is no failure of the user's pipeline
-        journal.event("source", records_per_batch=records, window=None, message=named_message(error))
+    except Exception:  # a reader that cannot be cut out is no failure of the user's pipeline
         return
     window = steady_window(read.stamps_s)
-    journal.event("source", records_per_batch=records, window=asdict(window.gap_s) if window else None, message="")
+    journal.event("source", records_per_batch=records, window=asdict(window.gap_s) if window else None)
 
 
 def look_again(journal: JournalWriter, dataset: Any, ops: Sequence[Op], profile: Profile, seconds: float) -> None:
@@ -179,7 +177,7 @@ def _count_elements(dataset: Any, op: str, seconds: float, tell: _Tell) -> None:
 
 
 def _run_parts(dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: float, tell: _Tell) -> None:
-    """Run each part in turns. Report the cost of one element, or why it is unknown, and None at the end."""
+    """Run each part in turns. Report the cost of one element where it is known, and None at the end."""
     loops: dict[str, SamplingLoop] = {}
     cpu_s: dict[str, float] = {}
     wanted = list(ops)
@@ -196,8 +194,7 @@ def _run_parts(dataset: Any, ops: Sequence[str], deadline_s: float, harness_s: f
                     loops[op] = SamplingLoop()
                     loops[op](iter(part.window(1, drop_remainder=True)), 0)  # tracing is no part of a turn
                 spent_s = _cpu_s_per_element(part, loops[op], seconds, harness_s)
-            except Exception as error:  # a part that cannot run alone is no failure of the user's pipeline
-                tell({"op": op, "cpu_s_per_element": None, "why": named_message(error)})
+            except Exception:  # a part that cannot run alone is no failure of the user's pipeline
                 continue
             if spent_s is not None:
                 cpu_s[op] = min(spent_s, cpu_s.get(op, spent_s))

@@ -252,7 +252,9 @@ def _is_filling_cache(journal: Journal, window: Window) -> bool:
 
 
 def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:
-    begin, end, samples = _counted(journal, window, per_batch)
+    # Over another span than the rate's, the counters could show more used CPUs than there are.
+    begin, end = _counters_at(journal, journal.stamps_s[[window.first, window.first + window.batches]])
+    samples = window.batches * per_batch
     read_bytes = _difference(begin.read_bytes, end.read_bytes)
     physical_bytes = _difference(begin.physical_read_bytes, end.physical_read_bytes)
     gaps = np.diff(journal.stamps_s[window.first : window.first + window.batches + 1])
@@ -262,10 +264,10 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
         base,
         samples_per_s=rate_of(window.gap_s, per_batch),
         batches_per_s=1 / window.gap_s.estimate,
-        cpu_s_per_sample=(end.cpu_s - begin.cpu_s) / samples if samples else None,
+        cpu_s_per_sample=(end.cpu_s - begin.cpu_s) / samples,
         batch_gap_s=batch_gap(gaps),
         bytes_read_per_sample=bytes_per_sample(Reads(**journal.said("reads")), per_batch, read_bytes, samples),
-        physical_bytes_read_per_sample=physical_bytes / samples if physical_bytes is not None and samples else None,
+        physical_bytes_read_per_sample=physical_bytes / samples if physical_bytes is not None else None,
         bytes_out_per_sample=bytes_out,
         processes=max((counters.processes or 0 for _, counters in journal.readings()), default=0) or None,
         steady_state=SteadyState(
@@ -286,15 +288,6 @@ def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch:
         block_samples_per_s=tuple(per_batch / gap for gap in window.block_gap_s if gap > 0),
         batch_gaps_s=tuple(np.round(gaps, 7)[-TRACE:].tolist()),
     )
-
-
-def _counted(journal: Journal, window: Window, per_batch: float) -> tuple[Counters, Counters, float]:
-    """Return the counters at the two ends of the window, and the samples between them.
-
-    Over another span than the rate's, they could show more used CPUs than there are.
-    """
-    begin, end = _counters_at(journal, journal.stamps_s[[window.first, window.first + window.batches]])
-    return begin, end, window.batches * per_batch
 
 
 def _counters_at(journal: Journal, times_s: npt.NDArray[np.float64]) -> list[Counters]:

@@ -170,7 +170,7 @@ def test_the_readers_alone_hold_no_more_than_the_pipeline(record_bytes: int, rec
             writer.write(bytes(record_bytes))
     sample_readers(JournalWriter(tmp_path), tf.data.TFRecordDataset(path).map(tf.strings.length).batch(8))
     event = read_journal(tmp_path).last("source")
-    assert (event["message"], event["records_per_batch"]) == ("", records_per_batch)
+    assert event["records_per_batch"] == records_per_batch
     assert event["window"] is None or event["window"]["estimate"] > 0  # a busy host may have given too few batches for one
 
 
