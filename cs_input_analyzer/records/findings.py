@@ -88,7 +88,6 @@ class Finding:
         verified_elements: number of elements compared.
         pass_elements: number of elements in a pass; None if a pass has no end, or none was seen.
         measured_gain: ratio of rates, fixed / original, of this fix alone; None if it was not measured.
-        most_gain: the largest such ratio that the costs of the ops allow; None if the costs set no bound.
         unproven_because: why a fix with edits was not proven, not measured, or declined; empty otherwise.
     """
 
@@ -108,7 +107,6 @@ class Finding:
     unproven_because: str = ""
     verified_elements: int = 0
     pass_elements: int | None = None
-    most_gain: float | None = None
     source_check: str = ""
 
     def __repr__(self) -> str:
@@ -137,9 +135,8 @@ class Finding:
     def trial(self) -> Trial:
         """Return the result of trying the fix.
 
-        `advice`: there is no change to try. `untried`: the fix was not tried. `refused`: it cannot be applied, gives
-        other elements, or gains more than the costs allow. `noisy`: it was measured and may gain. `no gain`, `gain`:
-        the result is clear.
+        `advice`: there is no change to try. `untried`: the fix was not tried. `refused`: it cannot be applied,
+        or gives other elements. `noisy`: it was measured and may gain. `no gain`, `gain`: the result is clear.
         """
         if not self.edits:
             return "advice"
@@ -210,7 +207,6 @@ class Fixes:
         today: the launch in use today with the fixes; None without one whose tasks have the CPUs of the trial.
         elements: number of elements compared.
         pass_elements: number of elements in a pass; None if a pass has no end, or none was seen.
-        most_gain: the largest ratio that the costs of the ops allow; None if the costs set no bound.
         none_because: why no fix was kept although some gained at first; empty otherwise.
         patch: the same change as a proven change of the source; None if `tune` did not make it.
     """
@@ -223,7 +219,6 @@ class Fixes:
     elements: int = 0
     patch: Patch | None = None
     pass_elements: int | None = None
-    most_gain: float | None = None
     none_because: str = ""
     today: Alternative | None = None
 

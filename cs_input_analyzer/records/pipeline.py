@@ -197,10 +197,8 @@ class Candidate:
         name: code of its finding.
         edits: the fix as edits of the graph; empty if there are none. Then the changed source is only run.
         change: the fix as a change of the source; None if there is none.
-        most_gain: the largest gain that the costs allow.
     """
 
     name: str
     edits: tuple[Edit, ...]
     change: SourceChange | None = None
-    most_gain: float | None = None

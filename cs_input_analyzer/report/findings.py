@@ -65,7 +65,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
     if finding.proven:
         same = _verified_text(finding.verified_elements, finding.pass_elements)
     if finding.measured_gain is not None:
-        measured = f"{_times_text(finding.measured_gain)} the rate{_most_text(finding.most_gain)}, {same}"
+        measured = f"{_times_text(finding.measured_gain)} the rate, {same}"
     facts = (
         ("at", place),
         ("evidence", f"{', '.join(named_values(finding.evidence))}{f' (rates {AS_MEASURED})' if has_rates else ''}"),
@@ -180,7 +180,7 @@ def fixes_facts(analysis: Analysis) -> Pairs:
         fates = (fixes.none_because, *tried_sentences(analysis.findings))
         return (("all fixes", "; ".join(part for part in fates if part)), ("tried in", f"{fixes.layout}, one worker"))
     verified = _verified_text(fixes.elements, fixes.pass_elements) if fixes.elements else NOT_VERIFIED
-    gain = f"{_times_text(fixes.measured_gain)} the rate with {', '.join(fixes.codes)}{_most_text(fixes.most_gain)}"
+    gain = f"{_times_text(fixes.measured_gain)} the rate with {', '.join(fixes.codes)}"
     facts: list[tuple[str, str]] = [("all fixes", f"{gain}, {verified}, measured in {fixes.layout}")]
     kept = fixes.kept(analysis.findings)
     others = [one for one in analysis.findings if one.edits and one not in kept]
@@ -289,8 +289,3 @@ def _verified_text(elements: int, of: int | None) -> str:
     if not elements:  # release 0.1 did not save how many
         return "same elements"
     return f"same elements, verified on {format_count(elements)} of {'an unknown number' if of is None else format_count(of)}"
-
-
-def _most_text(most: float | None) -> str:
-    """Return the bound of a gain; nothing if the costs tell none."""
-    return "" if most is None else f" (by the costs of the ops {format_rate(most, 'times')} at most)"

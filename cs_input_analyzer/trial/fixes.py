@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 import psutil
 
-from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Candidate, Estimate
+from cs_input_analyzer.records import FEWEST_ROUNDS, UNTRIED, Candidate, Estimate, is_clear_gain
 from cs_input_analyzer.tfdata.edits import deterministic, timed
 from cs_input_analyzer.tfdata.graph import graph_def_of, ops_of
 from cs_input_analyzer.tfdata.messages import named_message
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS
 from cs_input_analyzer.trial.equality import MEMORY_CHECK, MESSAGE_LIMIT, Proof, is_memory_short, prove
 from cs_input_analyzer.trial.forms import Forms, Rebuild, Sourced, SourceFate, first_element
-from cs_input_analyzer.trial.gains import BlockError, Watch, gain_in, is_beyond, is_gain, run_rounds
+from cs_input_analyzer.trial.gains import BlockError, Watch, gain_in, run_rounds
 
 # Ends of the stages, as parts of the time. Changed sources that can only be run end by the first. Of the rest, proofs end by the
 # second. Single trials end by the third if one gains, combined trials by the fourth. The last part measures the combination against
@@ -225,23 +225,22 @@ class _Trial:
                 self.timed[index] = form
         if not self.timed:
             return
-        most = {index: candidate.most_gain for index, candidate in enumerate(self.candidates)}
-        for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL, most):
+        for rounds in self._rounds({_ORIGINAL: self.original, **self.timed}, self.left_s(), _ORIGINAL):
             each = enumerate(self.outcomes.each)
             self.tell(each=tuple(replace(one, gain=gain_in(rounds, index, _ORIGINAL)) for index, one in each))
-            if time.monotonic() > until_s and any(map(self._is_gain, self.timed)):
+            if time.monotonic() > until_s and any(is_clear_gain(self.outcomes.each[index].gain) for index in self.timed):
                 return
 
     def put_together(self, until_s: float) -> None:
         """Keep the best fix first. Each further fix must make the combination faster."""
         gains = {index: one.gain for index, one in enumerate(self.outcomes.each) if one.gain is not None}
         ranked = sorted(gains, key=lambda index: -gains[index].estimate)
-        first = next((index for index in ranked if self._is_gain(index)), None)
+        first = next((index for index in ranked if is_clear_gain(gains[index])), None)
         if first is None:
             return
         self.whole = self.proven[first]
         self._keep((first,), self.timed[first], self.outcomes.each[first].gain, self.outcomes.each[first])
-        rest = [index for index in ranked if index != first and not is_beyond(gains[index], self.candidates[index].most_gain)]
+        rest = [index for index in ranked if index != first]
         for position, index in enumerate(rest):
             left_s = until_s - time.monotonic()
             if left_s < LEAST_TOGETHER_S:
@@ -264,8 +263,8 @@ class _Trial:
             return
         three = {_ORIGINAL: self.original, _BEFORE: self.best, index: form}
         seen = list(self._rounds(three, share_s * (1 - PROOF_SHARE), _BEFORE))
-        gain = gain_in(seen[-1], index, _ORIGINAL) if seen and is_gain(gain_in(seen[-1], index, _BEFORE)) else None
-        if gain is not None and is_gain(gain):
+        gain = gain_in(seen[-1], index, _ORIGINAL) if seen and is_clear_gain(gain_in(seen[-1], index, _BEFORE)) else None
+        if gain is not None and is_clear_gain(gain):
             self.whole = both
             self._keep(kept, form, gain, min(self.outcomes, proof, key=lambda one: one.elements))
 
@@ -286,7 +285,7 @@ class _Trial:
         gain = gain_in(seen[-1], _BEFORE, _ORIGINAL) if seen else None
         if gain is None or (gain.count or 0) < FEWEST_ROUNDS:
             return
-        if not is_gain(gain):
+        if not is_clear_gain(gain):
             dropped = self.outcomes.kept
             self.tell(kept=(), patched=(), patch=Outcome(), dropped=dropped, gain=gain, elements=0, of=None)
             return
@@ -306,18 +305,13 @@ class _Trial:
         self.tell(patch=Outcome(is_proven=is_proven, reason=reason, elements=proof.elements, of=proof.of), running=None)
         self.patch = None if reason else form
 
-    def _is_gain(self, index: int) -> bool:
-        return is_gain(self.outcomes.each[index].gain, self.candidates[index].most_gain)
-
-    def _rounds(
-        self, datasets: Mapping[Any, Any], seconds: float, over: Any, most: Mapping[Any, float | None] | None = None
-    ) -> Iterable[Any]:
+    def _rounds(self, datasets: Mapping[Any, Any], seconds: float, over: Any) -> Iterable[Any]:
         def begin(name: Any) -> None:
             # The combination runs last. If it crashes the process, its newest fix is to blame.
             newest = self.outcomes.kept[-1] if name in (_BEFORE, _PATCHED) and self.outcomes.kept else None
             self.tell(running=name if isinstance(name, int) else newest)
 
-        return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin, most=most)
+        return run_rounds(self.watch, datasets, over, seconds=seconds, draw=self.draw, begin=begin)
 
     def _pass_elements(self) -> int:
         """Return the elements of one pass of the original; 0 if that takes too long to find out, or fails."""

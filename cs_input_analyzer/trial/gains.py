@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from cs_input_analyzer.model.estimates import paired_ratio
-from cs_input_analyzer.records import FEWEST_ROUNDS, LEAST_GAIN, Estimate, is_clear_gain
+from cs_input_analyzer.records import FEWEST_ROUNDS, LEAST_GAIN, Estimate
 
 # Elements that a block should see.
 ELEMENTS_OF_BLOCK = 40
@@ -36,19 +36,9 @@ def gain_in(rounds: Rounds, of: Hashable, over: Hashable) -> Estimate | None:
     return paired_ratio(rounds.get(of, ()), rounds.get(over, ()))
 
 
-def is_gain(gain: Estimate | None, most: float | None = None) -> bool:
-    """Return whether the interval shows that it is faster, and by no more than is possible."""
-    return is_clear_gain(gain) and not is_beyond(gain, most)
-
-
-def is_beyond(gain: Estimate | None, most: float | None) -> bool:
-    """Return whether the gain contradicts the largest that the costs allow."""
-    return gain is not None and most is not None and gain.estimate > most and gain.low > 1
-
-
-def is_conclusive(gain: Estimate | None, most: float | None = None) -> bool:
-    """Return whether more rounds would change nothing. A gain above the possible one is never conclusive."""
-    if gain is None or gain.count is None or gain.count < FEWEST_ROUNDS or is_beyond(gain, most):
+def is_conclusive(gain: Estimate | None) -> bool:
+    """Return whether more rounds would change nothing."""
+    if gain is None or gain.count is None or gain.count < FEWEST_ROUNDS:
         return False
     if gain.low > CLEAR_RATIO or gain.high < 1 / CLEAR_RATIO:
         return True
@@ -76,11 +66,10 @@ def run_rounds(
     seconds: float,
     draw: random.Random,
     begin: Callable[[Hashable], None],
-    most: Mapping[Hashable, float | None] | None = None,
 ) -> Iterator[Rounds]:
     """Yield one growing record after each round, until the time is up or every gain over `over` is conclusive.
 
-    Leave out a pipeline after it fails or its gain is conclusive. `most`: the largest possible gain, by name.
+    Leave out a pipeline after it fails or its gain is conclusive.
     """
     deadline_s = time.monotonic() + seconds
     active = dict(datasets)
@@ -111,9 +100,7 @@ def run_rounds(
             share_s = (deadline_s - time.monotonic()) / (len(active) * USUAL_ROUNDS)
             block_s = max(block_s, min(LONGEST_BLOCK_S, share_s, ELEMENTS_OF_BLOCK / min(round_rates.values())))
         yield rounds
-        for name in [
-            name for name in active if name != over and is_conclusive(gain_in(rounds, name, over), (most or {}).get(name))
-        ]:
+        for name in [name for name in active if name != over and is_conclusive(gain_in(rounds, name, over))]:
             del active[name]
         if len(active) < 2:
             return

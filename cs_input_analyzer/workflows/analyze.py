@@ -17,7 +17,6 @@ from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.model import buffers, capacity, recommend
 from cs_input_analyzer.model.evidence import last_end
 from cs_input_analyzer.model.function_table import function_table
-from cs_input_analyzer.model.gain_bounds import most_gain
 from cs_input_analyzer.model.launch_lines import launch_lines
 from cs_input_analyzer.model.params import params_from_json, training_of
 from cs_input_analyzer.records import (
@@ -25,7 +24,6 @@ from cs_input_analyzer.records import (
     UNTRIED,
     Analysis,
     Case,
-    Edit,
     Estimate,
     Finding,
     Fixes,
@@ -81,7 +79,6 @@ def analyze(request: Request, launcher: Launcher, progress: Progress) -> Analysi
                 probing,
                 plan,
                 replan=lambda fixes: _plan(request, probing, fixes),
-                most_gain=lambda edits, cpus: _most_gain(request, probing.results, plan, edits, cpus),
                 wants_patch=request.is_tuning,
             )
         except KeyboardInterrupt:  # before or after the launch, which keeps what it found
@@ -260,14 +257,6 @@ def verdict_of(request: Request, results: Results, plan: LaunchPlan | None) -> J
     verdict, probability = recommend.judge(supply, request.consumption, request.options.headroom_ratio)
     confidence = recommend.capped(probability, others_ratio(results.measurements, results.cpu_budget), extrapolation_ratio)
     return Judged(verdict, layout, supply.samples_per_s if isinstance(supply, Prediction) else supply, confidence)
-
-
-def _most_gain(request: Request, results: Results, plan: LaunchPlan | None, edits: Sequence[Edit], cpus: int) -> float | None:
-    """Return the largest gain of edits in workers of this size; None if the costs of such a worker were not measured."""
-    profile = results.profile_of(cpus)
-    if profile is None or profile.layout.cpus_per_task != cpus:
-        return None
-    return most_gain(replace(_case(request, results, plan), profile=profile), edits)
 
 
 def findings_of(request: Request, results: Results, plan: LaunchPlan | None) -> rules.Sifted:

@@ -18,7 +18,6 @@ from cs_input_analyzer.records import (
     Alternative,
     Candidate,
     Edit,
-    Estimate,
     Finding,
     Fixes,
     LaunchPlan,
@@ -28,7 +27,6 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.tfdata.source.patch import MEETS, NO_CALL, make_patch, unified_diff
 from cs_input_analyzer.trial.fixes import Outcome, Outcomes
-from cs_input_analyzer.trial.gains import is_beyond
 from cs_input_analyzer.workflows.probing.probing import Probing
 from cs_input_analyzer.workflows.probing.results import Results
 
@@ -43,8 +41,6 @@ INTERRUPTED = "the run was interrupted"
 # The text about a fix that was proven as a change of the graph, not of the source.
 OF_GRAPH = "what is proven is the change of the graph"
 NO_PATCH = "no fix that was kept was proven as a change of your source"
-# Edits, and CPUs of a worker -> the most that they can gain there.
-MostGain = Callable[[Sequence[Edit], int], float | None]
 SWITCHED_OFF = f"{UNTRIED}: measuring fixes is switched off"
 
 
@@ -70,7 +66,6 @@ def prove_fixes(
     plan: LaunchPlan | None,
     *,
     replan: Callable[[Fixes], LaunchPlan | None] | None = None,
-    most_gain: MostGain = lambda edits, cpus: None,
     wants_patch: bool = False,
 ) -> Tried:
     """Try every finding that has edits, in one fresh worker; take what is left of the probing's time.
@@ -84,7 +79,6 @@ def prove_fixes(
             the CPUs of their finding's evidence: one worker tries all fixes, so the widest that any of them needs.
         replan: all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`; asked
             where the gain is one of workers as wide as the planned ones, or wider.
-        most_gain: the bound that the costs allow: what lies above it is measured for longer, and declined if it stays there.
         wants_patch: whether `Fixes.patch` is made. It shows lines of the user's files around those that change.
     """
     texts = texts_of(findings)
@@ -96,7 +90,6 @@ def prove_fixes(
         return untried(findings, SWITCHED_OFF)
     cpus = max(_cpus_of_worker(plan, probing.results), *(cpus_needed(one) for one in findings), 1)
     layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(cpus, probing.results.cpu_budget)))
-    candidates = tuple(fix.bounded(most_gain(fix.candidate.edits, layout.cpus_per_task)) for fix in candidates)
     found = _in_worker([fix.candidate for fix in candidates], probing, layout, texts)
     wanted = [index for index, fix in enumerate(candidates) if fix.candidate.edits]
     reached = [index for index in wanted if _is_decided(found.outcomes.get(index, Outcome()))]
@@ -111,7 +104,7 @@ def prove_fixes(
     )
     if not wanted:
         return Tried(findings=filled, is_interrupted=found.is_interrupted)
-    fixes = fixes_together(candidates, found.together, layout, most_gain)
+    fixes = fixes_together(candidates, found.together, layout)
     if wants_patch and fixes.codes:
         fixes = replace(fixes, patch=_patch(filled, candidates, found, texts))
     anew = replan(fixes) if replan is not None and fixes.codes and (plan is None or fixes.says_of(plan)) else None
@@ -228,10 +221,6 @@ class Fix:
     candidate: Candidate
     findings: tuple[int, ...]
 
-    def bounded(self, most: float | None) -> Fix:
-        """Return the fix with the largest gain that the costs allow."""
-        return replace(self, candidate=replace(self.candidate, most_gain=most))
-
 
 def fixes_in(findings: Sequence[Finding], texts: Container[str] | None = None) -> tuple[Fix, ...]:
     """Return every fix once: edits of the graph, the same as a change of the source, or a change of the source alone.
@@ -255,8 +244,8 @@ def filled_in(
     """Return the findings with what became of their fixes. `otherwise`: why nothing was found out, or not the gain."""
     filled = list(findings)
     for index, fix in enumerate(fixes):
-        outcome, most = outcomes.get(index, Outcome()), fix.candidate.most_gain
-        because = outcome.reason or _contradiction(outcome.gain, most)
+        outcome = outcomes.get(index, Outcome())
+        because = outcome.reason
         if not because and outcome.gain is None and otherwise:
             because = f"{UNTRIED}: {otherwise}"
         for position in fix.findings:
@@ -269,7 +258,6 @@ def filled_in(
                     unproven_because=because,
                     verified_elements=outcome.elements if outcome.is_proven else 0,
                     pass_elements=outcome.of,
-                    most_gain=most,
                 )
             filled[position] = finding
     return tuple(filled)
@@ -286,23 +274,9 @@ def _with_source(finding: Finding, candidate: Candidate, outcome: Outcome, other
     return replace(finding, source_check=reason, after=None if outcome.source == "fails" else finding.after)
 
 
-def _contradiction(gain: Estimate | None, most: float | None) -> str:
-    """Why a gain is not believed; empty if nothing speaks against it."""
-    if gain is None or most is None or not is_beyond(gain, most):
-        return ""
-    measured = f"{gain.estimate:.3g} times the rate was measured" + (f" in {gain.count} rounds" if gain.count else "")
-    return f"declined: {measured}, and by the costs of the ops it can be {most:.3g} at most"
-
-
-def fixes_together(
-    candidates: Sequence[Fix], together: Outcomes, layout: Layout, most_gain: MostGain = lambda edits, cpus: None
-) -> Fixes:
-    """Return the effect of the kept fixes together; none are kept if they gain more than the costs allow."""
+def fixes_together(candidates: Sequence[Fix], together: Outcomes, layout: Layout) -> Fixes:
+    """Return the effect of the kept fixes together."""
     edits = tuple(edit for index in together.kept for edit in candidates[index].candidate.edits)
-    most = most_gain(edits, layout.cpus_per_task) if edits else None
-    because = (_contradiction(together.gain, most) if edits else "") or _dropped(candidates, together)
-    if because:
-        return Fixes(codes=(), edits=(), measured_gain=None, layout=layout, most_gain=most, none_because=because)
     return Fixes(
         codes=_codes(candidates, together.kept),
         edits=edits,
@@ -310,7 +284,7 @@ def fixes_together(
         layout=layout,
         elements=together.elements if edits else 0,
         pass_elements=together.of if edits else None,
-        most_gain=most,
+        none_because=_dropped(candidates, together),
     )
 
 

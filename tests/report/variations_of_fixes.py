@@ -24,7 +24,7 @@ FINDINGS: dict[str, Overrides] = {
     for name, finding in {
         "advice alone": make_finding(proven=False, measured_gain=None),
         "verified on some": tried(1.8, verified_elements=40, pass_elements=64),
-        "verified on an unknown number": tried(1.8, verified_elements=2000, most_gain=1.5),
+        "verified on an unknown number": tried(1.8, verified_elements=2000),
         "not tried": tried(),
         "refused": tried(unproven_because="it is random"),
         "no time": tried(unproven_because="not measured: no time was left; --max-seconds 120 gives it time"),
@@ -79,9 +79,7 @@ FIXES: dict[str, Overrides] = {
     "gained at first": fixed((tried(1.21, 0.04),), none_because="CSI101 gained at first"),
     "kept": fixed((tried(1.8),), **KEPT, plan=make_alternative("3x16x2", note="all fixes applied")),
     "kept without a plan": fixed((tried(1.8),), **KEPT | {"elements": 0}) | {"recommendation": None},
-    "kept, some not": fixed(
-        (tried(1.8), OTHER), **KEPT, plan=make_alternative("3x16x2", note="", meets_demand=False), most_gain=4.0
-    ),
+    "kept, some not": fixed((tried(1.8), OTHER), **KEPT, plan=make_alternative("3x16x2", note="", meets_demand=False)),
 }
 UNPATCHED = fixed((tried(1.8), OTHER, make_finding()), **KEPT)
 PATCHES: dict[str, Overrides] = {

@@ -7,42 +7,37 @@ from typing import Any
 
 import pytest
 
-from cs_input_analyzer.records import Estimate
+from cs_input_analyzer.records import Estimate, is_clear_gain
 from cs_input_analyzer.trial.gains import (
     FEWEST_ROUNDS,
     MOST_ROUNDS,
+    USUAL_ROUNDS,
     BlockError,
     gain_in,
-    is_beyond,
     is_conclusive,
-    is_gain,
     run_rounds,
 )
 from cs_input_analyzer.worker.stopwatch import Stopwatch
 
 
 @pytest.mark.parametrize(
-    ("gain", "most", "gains", "settled", "beyond"),
+    ("gain", "gains", "settled"),
     [
-        ((2.0, 1.8, 2.2, FEWEST_ROUNDS), None, True, True, False),  # only a clear one ends the rounds early
-        ((2.0, 1.8, 2.2, 2), None, False, False, False),
-        ((1.07, 1.04, 1.1, FEWEST_ROUNDS), None, True, False, False),
-        ((1.05, 0.99, 1.12, 9), None, False, False, False),
-        ((1.05, 1.02, 1.08, 9), None, False, False, False),  # true perhaps, and not worth a line
-        ((0.7, 0.6, 0.8, 9), 1.07, False, True, False),
-        # Read with another buffer, an op of 6 % of the CPU time that waits for nothing: 1.29 times the rate is noise.
-        ((1.29, 1.1, 1.66, 9), None, True, True, False),
-        ((1.29, 1.1, 1.66, 9), 1.4, True, True, False),
-        ((1.29, 1.1, 1.66, 9), 1.07, False, False, True),
-        ((1.1, 0.9, 1.4, 9), 1.07, False, False, False),  # nothing says that it gains at all
+        ((2.0, 1.8, 2.2, FEWEST_ROUNDS), True, True),  # only a clear one ends the rounds early
+        ((2.0, 1.8, 2.2, 2), False, False),
+        ((1.07, 1.04, 1.1, FEWEST_ROUNDS), True, False),
+        ((1.07, 1.04, 1.1, USUAL_ROUNDS), True, True),
+        ((1.0, 0.98, 1.02, USUAL_ROUNDS), False, True),
+        ((1.05, 0.99, 1.12, 9), False, False),
+        ((1.05, 1.02, 1.08, 9), False, False),  # true perhaps, and not worth a line
+        ((1.03, 1.02, 1.04, 9), False, True),  # precise
+        ((0.7, 0.6, 0.8, FEWEST_ROUNDS), False, True),
     ],
 )
-def test_what_is_a_gain_when_it_is_settled_and_when_it_cannot_be(
-    gain: tuple[float, float, float, int], most: float | None, gains: bool, settled: bool, beyond: bool
-) -> None:
+def test_what_is_a_gain_and_when_it_is_settled(gain: tuple[float, float, float, int], gains: bool, settled: bool) -> None:
     estimate, low, high, count = gain
     found = Estimate(estimate=estimate, low=low, high=high, count=count)
-    assert (is_gain(found, most), is_conclusive(found, most), is_beyond(found, most)) == (gains, settled, beyond)
+    assert (is_clear_gain(found), is_conclusive(found)) == (gains, settled)
 
 
 class ScriptedWatch:

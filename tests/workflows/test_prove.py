@@ -206,27 +206,6 @@ def test_a_change_that_was_not_run_says_so(source: str) -> None:
     assert finding.source_check.startswith("no time was left; --max-seconds")
 
 
-def test_a_gain_that_the_costs_forbid_is_declined_by_name() -> None:
-    launcher = launcher_of(all_gain)
-    asked: list[int] = []
-
-    def most_gain(edits: Sequence[Edit], cpus: int) -> float:
-        asked.append(cpus)
-        return 1.07
-
-    tried = prove_fixes(findings_of(MAP), probing_of(launcher, *SIZES), make_plan("1x1x2"), most_gain=most_gain)
-    (finding,) = tried.findings
-    assert "declined: 2 times the rate was measured in 5 rounds, and by the costs of the ops it can be 1.07 at most" in (
-        finding.unproven_because
-    )
-    assert finding.most_gain == 1.07
-    assert not finding.is_gain
-    assert works(launcher)[0][1].candidates[0].most_gain == 1.07
-    assert set(asked) == {2}
-    assert (tried.fixes.codes, tried.fixes.measured_gain) == ((), None)
-    assert "declined" in tried.fixes.none_because
-
-
 def test_findings_without_edits_are_left_as_they_are_and_start_nothing() -> None:
     advice = (make_finding("CSI301", edits=()), make_finding("CSI302", edits=()))
     launcher = launcher_of()
