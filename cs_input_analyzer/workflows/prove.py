@@ -92,14 +92,13 @@ def prove_fixes(
     layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=max(1, min(cpus, probing.results.cpu_budget)))
     found = _in_worker([fix.candidate for fix in candidates], probing, layout, texts)
     wanted = [index for index, fix in enumerate(candidates) if fix.candidate.edits]
-    reached = [index for index in wanted if _is_decided(found.outcomes.get(index, Outcome()))]
-    enough_s = probing.seconds.enough_s(len(reached), len(wanted))
+    more_s = 2 * probing.results.options.max_seconds
     if not found.outcomes:
         probing.seconds.leave_out(f"what the fixes gain: {found.why}")
-        because = _with_time(f"{UNTRIED}: {found.why}", enough_s)
+        because = _with_time(f"{UNTRIED}: {found.why}", more_s)
         return replace(untried(findings, because), is_interrupted=found.is_interrupted)
     filled = tuple(
-        replace(one, unproven_because=_with_time(one.unproven_because, enough_s))
+        replace(one, unproven_because=_with_time(one.unproven_because, more_s))
         for one in filled_in(findings, candidates, found.outcomes, found.why)
     )
     if not wanted:
@@ -128,13 +127,9 @@ def cpus_needed(finding: Finding) -> int:
     return max(LEAST_CPUS, seen if isinstance(seen, int) else 1)
 
 
-def _is_decided(outcome: Outcome) -> bool:
-    return outcome.gain is not None or bool(outcome.reason and not any(text in outcome.reason for text in OUT_OF_TIME))
-
-
-def _with_time(because: str, enough_s: float) -> str:
-    """Return the reason, with the time that would have been enough if there was too little."""
-    return f"{because}; --max-seconds {enough_s:g} gives it time" if any(text in because for text in OUT_OF_TIME) else because
+def _with_time(because: str, more_s: float) -> str:
+    """Return the reason, with a longer time to ask for if there was too little."""
+    return f"{because}; --max-seconds {more_s:g} gives it more time" if any(text in because for text in OUT_OF_TIME) else because
 
 
 def untried(findings: Sequence[Finding], because: str) -> Tried:

@@ -50,21 +50,6 @@ def test_tuning_keeps_two_fifths_of_its_time_for_fixes_from_the_beginning(total_
     assert math.isclose(seconds.left_s, total_s)
 
 
-@given(budgets, st.floats(0, 1), st.integers(0, 5), st.integers(1, 6))
-def test_the_time_that_is_asked_for_is_more_than_there_was_and_grows_with_what_is_left(
-    total_s: float, spent: float, tried: int, wanted: int
-) -> None:
-    seconds, _ = seconds_of(total_s, spent_s=spent * total_s)
-    seconds.fixes_s = spent * total_s / 3
-    enough_s = seconds.enough_s(tried, wanted)
-    assert enough_s > total_s
-    assert enough_s % 10 == 0
-    assert enough_s <= seconds.enough_s(tried, wanted + 1)
-    again, _ = seconds_of(enough_s)
-    again.keep_for_fixes()
-    assert again.left_s < enough_s  # with so much there is time for fixes
-
-
 @given(budgets, st.floats(0, 1))
 def test_time_kept_for_fixes_is_taken_from_the_rest_and_is_enough_for_one(total_s: float, spent: float) -> None:
     seconds, _ = seconds_of(total_s, spent_s=spent * total_s / 2)

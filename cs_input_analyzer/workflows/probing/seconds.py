@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from cs_input_analyzer.engines import Launcher
@@ -33,8 +32,6 @@ LONGEST_FIXES_S = 36.0
 FIXES_SHARE_RATIO = 0.25
 MOST_FIXES_SHARE_RATIO = 1 / 3
 TUNING_SHARE_RATIO = 0.4
-# A time that is asked for is a multiple of this.
-ROUND_S = 10.0
 # Launches before the fixes end later than planned by this much.
 LATE_S = 3.0
 # Sampling before them, only because a worker begins with it.
@@ -113,16 +110,6 @@ class Seconds:
     def keep_nothing_for_fixes(self) -> None:
         """Give the time that was kept for fixes to everything else: no rule proposes any."""
         self._kept_s = 0.0
-
-    def enough_s(self, tried: int, wanted: int) -> float:
-        """Return a `--max-seconds` in which all `wanted` fixes can be tried, `tried` of which were in this time.
-
-        All else took as long as it did here, or takes its share of the longer time: whichever is more.
-        """
-        others_s = self.spent_ratio * self._total_s - self.fixes_s
-        fixes_s = max(self._least_fixes_s, self.fixes_s * wanted / tried if tried else 2 * self.fixes_s)
-        needed_s = max(others_s + fixes_s, fixes_s / self._most_share_ratio)
-        return ROUND_S * math.ceil(max(needed_s, self._total_s + 1) / ROUND_S)
 
     def window_s(self, launches_left: int, import_s: float, longest_s: float, *, slowest_gap_s: float, is_first: bool) -> float:
         """Return an equal share of the remaining time, with a reserve for one more round.
