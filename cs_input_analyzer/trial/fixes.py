@@ -251,8 +251,7 @@ class _Trial:
         """Keep one more fix, if it makes the combination so far faster."""
         self.tell(running=index)
         kept = (*self.outcomes.kept, index)
-        patched = self._patched(kept)
-        both = self.forms.together(patched, [one for one in kept if one not in patched])
+        both = self.forms.together(kept, self._patched(kept))
         if both is None:
             return
         proof = self._proved(self.whole, both, min(LONGEST_PROOF_S, share_s * PROOF_SHARE))

@@ -5,8 +5,6 @@ The edits of the graph are made in both cases, because they hold the preconditio
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +12,6 @@ from typing import Any, Literal
 from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.records import Candidate, SourceChange
 from cs_input_analyzer.tfdata.edits import EditError, apply
-from cs_input_analyzer.tfdata.graph import graph_def_of, ops_of
 from cs_input_analyzer.tfdata.messages import named_message
 from cs_input_analyzer.tfdata.source.patch import make_patch
 from cs_input_analyzer.trial.equality import MESSAGE_LIMIT, is_memory_short
@@ -43,16 +40,10 @@ class Forms:
     texts: Mapping[str, str]
     rebuild: Rebuild | None
 
-    def by_graph(self, fixes: Iterable[int], base: Any = None) -> tuple[Any, str]:
-        """Return the dataset with the edits of some candidates, or None and the reason. `base`: edited in its place."""
-        edits = [edit for index in fixes for edit in self.candidates[index].edits]
+    def by_graph(self, fixes: Iterable[int]) -> tuple[Any, str]:
+        """Return the dataset with the edits of some candidates, or None and the reason."""
         try:
-            if base is None:
-                return apply(self.dataset, edits), ""
-            # Ops are counted by method: with another number of them, those of `base` may have other names.
-            counts = [Counter(_method(op.name) for op in ops_of(graph_def_of(one))) for one in (self.dataset, base)]
-            moved = next((edit.op for edit in edits if counts[0][_method(edit.op)] != counts[1][_method(edit.op)]), None)
-            return (apply(base, edits), "") if moved is None else (None, f"{moved} is not in the graph of the changed source")
+            return apply(self.dataset, [edit for index in fixes for edit in self.candidates[index].edits]), ""
         except EditError as error:
             return None, str(error)
         except Exception as error:  # whatever TensorFlow raises
@@ -79,13 +70,10 @@ class Forms:
         applied = make_patch(self._changes(fixes), self.texts).applied
         return [index for index in fixes if self.candidates[index].change in applied]
 
-    def together(self, patched: Sequence[int], others: Sequence[int]) -> Any:
-        """Return a dataset with some fixes: `patched` in its source, the others as edits of its graph. Return None if refused."""
-        edited, _ = self.by_graph((*patched, *others))
-        if edited is None or not patched:
-            return edited
-        built = self.by_source(patched).dataset
-        return built if built is None or not others else self.by_graph(others, built)[0]
+    def together(self, fixes: Sequence[int], patched: Sequence[int]) -> Any:
+        """Return a dataset with some fixes: the changed source if all are `patched`, else the changed graph; None if refused."""
+        edited, _ = self.by_graph(fixes)
+        return edited if edited is None or tuple(patched) != tuple(fixes) else self.by_source(fixes).dataset
 
     def _changes(self, fixes: Iterable[int]) -> tuple[SourceChange, ...]:
         return tuple(dict.fromkeys(change for index in fixes if (change := self.candidates[index].change) is not None))
@@ -103,8 +91,3 @@ def first_element(built: Sourced) -> Sourced:
 
 def _failed(error: Exception) -> Sourced:
     return Sourced(fate="fails", reason=f"your code fails with it: {named_message(error, MESSAGE_LIMIT)}")
-
-
-def _method(op: str) -> str:
-    """Return the name of an op without its number: `map_2` -> `map`."""
-    return re.sub(r"_\d+$", "", op)

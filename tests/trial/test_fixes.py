@@ -238,7 +238,7 @@ def test_a_changed_source_is_proven_and_where_it_cannot_be_the_changed_graph_is(
     ("more", "patched"),
     [
         ([changed(2, "prefetch", AHEAD)], (0, 1)),
-        ([candidate(AHEAD)], (0,)),  # has no source: it edits the graph of the changed source
+        ([candidate(AHEAD)], (0,)),  # has no source: all edit the graph, and the source is proven alone
         ([changed(1, "prefetch", AHEAD)], (0,)),  # the same words of the same statement
         ([changed(2, "wrong", AHEAD, before="another")], (0,)),  # it is not there
         ([candidate(("use-private-threads", "batch", 2)), changed(2, "prefetch", AHEAD)], (0, 2)),  # proven by itself
