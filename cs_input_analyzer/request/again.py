@@ -29,7 +29,9 @@ class Relaunch:
 
     Attributes:
         runs: with the secrets that their files do not hold.
+        host: where they are launched; `nodes`: the number of nodes like it that the launcher has.
         layouts: empty if none are asked for.
+        rounds: fresh launches of each layout, if there is time.
     """
 
     runs: tuple[Analysis, ...]
@@ -38,6 +40,12 @@ class Relaunch:
     cluster: Cluster
     layouts: tuple[Layout, ...]
     rounds: int
+    nodes: int = 1
+
+    @property
+    def run(self) -> Analysis:
+        """Return the first of the runs."""
+        return self.runs[0]
 
 
 def read_relaunch(runs: Sequence[Analysis], group: Any, choices: Mapping[str, Any]) -> Relaunch:

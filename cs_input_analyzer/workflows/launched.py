@@ -27,7 +27,6 @@ from cs_input_analyzer.workflows.analyze import Progress
 from cs_input_analyzer.workflows.analyze import analyze as analyze_in
 from cs_input_analyzer.workflows.compare import compare as compare_runs
 from cs_input_analyzer.workflows.remeasure import measured_in_turns
-from cs_input_analyzer.workflows.validate import Trial
 from cs_input_analyzer.workflows.validate import validate as launch_and_compare
 
 
@@ -57,16 +56,8 @@ def validate(found: Analysis, *, progress: Progress, **choices: Any) -> Analysis
     """Return a run with its validation by real workers. An interrupted one comes back marked. `choices`: `ValidateKeywords`."""
     again = read_relaunch((found,), ValidateKeywords, choices)
     with _without_secrets(*again.runs), _opened_again(again, progress) as opened:
-        trial = Trial(
-            run=again.runs[0],
-            layouts=again.layouts,
-            rounds=again.rounds,
-            max_seconds=again.options.max_seconds,
-            host=opened.host,
-            tool=TOOL,
-            nodes=opened.launcher.nodes,
-        )
-        validated = launch_and_compare(trial, opened.launcher, progress)
+        here = replace(again, host=opened.host, nodes=opened.launcher.nodes)
+        validated = launch_and_compare(here, opened.launcher, progress)
         with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
             history.remember_errors(opened.host, validated.validation.errors_log if validated.validation else ())
         return validated
@@ -84,15 +75,7 @@ def compare(
     if measure:
         again = read_relaunch(runs, CompareKeywords, choices)
         with _without_secrets(*again.runs), _opened_again(again, progress) as opened:
-            *runs, done = measured_in_turns(
-                (again.runs[0], again.runs[1]),
-                again.layouts,
-                rounds=again.rounds,
-                max_seconds=again.options.max_seconds,
-                host=opened.host,
-                launcher=opened.launcher,
-                progress=progress,
-            )
+            *runs, done = measured_in_turns(replace(again, host=opened.host), opened.launcher, progress)
     before, after = map(report.masked, runs)  # a comparison names params and targets
     return compare_runs(before, after, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done)
 

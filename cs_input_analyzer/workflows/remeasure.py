@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, UsageError
-from cs_input_analyzer.records import Analysis, Host, Layout
+from cs_input_analyzer.records import Analysis, Layout
+from cs_input_analyzer.request.again import Relaunch
 from cs_input_analyzer.workflows.changes.rates import pairs_of
 from cs_input_analyzer.workflows.probing.launches import misfit
 from cs_input_analyzer.workflows.probing.probing import Probing
@@ -15,28 +16,20 @@ from cs_input_analyzer.workflows.probing.seconds import check_round, shortest_ro
 
 
 def measured_in_turns(
-    runs: tuple[Analysis, Analysis],
-    layouts: Sequence[Layout],
-    *,
-    rounds: int,
-    max_seconds: float,
-    host: Host,
-    launcher: Launcher,
-    progress: Callable[[str, float], None],
+    again: Relaunch, launcher: Launcher, progress: Callable[[str, float], None]
 ) -> tuple[Analysis, Analysis, int]:
-    """Return the runs with fresh launches in place of those that they hold, and how many rounds of them there was time for.
+    """Return both runs with fresh launches in place of those that they hold, and how many rounds of them there was time for.
 
+    Without layouts, launch what both runs have measured, as far as it fits the host and the time.
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and both are marked `interrupted`.
-
-    Args:
-        layouts: what to launch; empty for what both runs have measured, as far as it fits the host and the time.
 
     Raises:
         UsageError: no layout can be launched here, or not in this time.
         InputFunctionError, LaunchError, Interrupted: one of the two could not be measured.
     """
-    chosen = layouts or _common(runs, host)
-    while len(chosen) > 1 and not layouts and 2 * shortest_round_s(chosen, launcher) > max_seconds:
+    runs, host, max_seconds = again.runs, again.host, again.options.max_seconds
+    chosen = again.layouts or _common(again)
+    while len(chosen) > 1 and not again.layouts and 2 * shortest_round_s(chosen, launcher) > max_seconds:
         chosen = chosen[:-1]
     if not chosen:
         raise UsageError("the runs have no launch in common that fits this host; name launches, for example --layouts 1x1x1,1x2x1")
@@ -49,7 +42,7 @@ def measured_in_turns(
         Probing(run.pipeline.target, None, replace(run.options, max_seconds=max_seconds), host, launcher, progress, "validate")
         for run in runs
     ]
-    done, stopped = measured_rounds(sides, chosen, rounds, "the same of two runs, in turns")
+    done, stopped = measured_rounds(sides, chosen, again.rounds, "the same of two runs, in turns")
     for run, side in zip(runs, sides, strict=True):
         if not side.results.has_rate:
             raise stopped or InputFunctionError(f"no launch of {run.pipeline.target} had a rate")
@@ -74,7 +67,7 @@ def measured_rounds(sides: Sequence[Probing], layouts: Sequence[Layout], rounds:
         return rounds, Interrupted("interrupted before anything was measured")
 
 
-def _common(runs: tuple[Analysis, Analysis], host: Host) -> tuple[Layout, ...]:
+def _common(again: Relaunch) -> tuple[Layout, ...]:
     """Return launches on one node that both have measured whole and that fit this host, by rising size."""
-    pairs = [pair for pair in pairs_of(*runs) if pair.num_workers == pair.layout.tasks]
-    return tuple(dict.fromkeys(pair.layout for pair in pairs if misfit(pair.layout, host) is None))
+    pairs = [pair for pair in pairs_of(*again.runs) if pair.num_workers == pair.layout.tasks]
+    return tuple(dict.fromkeys(pair.layout for pair in pairs if misfit(pair.layout, again.host) is None))

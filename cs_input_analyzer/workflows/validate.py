@@ -23,17 +23,17 @@ from cs_input_analyzer.records import (
     Cluster,
     Estimate,
     Feed,
-    Host,
     LaunchPlan,
     Layout,
     Measurement,
     Options,
     PipelineGraph,
     Prediction,
-    Tool,
     Validation,
     ValidationRow,
 )
+from cs_input_analyzer.request.again import Relaunch
+from cs_input_analyzer.request.request import TOOL
 from cs_input_analyzer.units import format_ratio
 from cs_input_analyzer.workflows.analyze import Progress
 from cs_input_analyzer.workflows.changes.circumstances import machine_facts
@@ -45,26 +45,6 @@ from cs_input_analyzer.workflows.remeasure import measured_rounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """All that one validation starts from.
-
-    Attributes:
-        layouts: what to launch; empty for the recommended layout and its neighbours.
-        rounds: fresh launches of each layout, if there is time.
-        host, tool: those of now; the run holds its own.
-        nodes: how many nodes like `host` the launcher has.
-    """
-
-    run: Analysis
-    layouts: tuple[Layout, ...]
-    rounds: int
-    max_seconds: float
-    host: Host
-    tool: Tool
-    nodes: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
     """Layouts to launch, which of them is the part of the plan that fits, and what the reader must know of the choice."""
 
@@ -73,7 +53,7 @@ class _Choice:
     notes: tuple[str, ...] = ()
 
 
-def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
+def validate(again: Relaunch, launcher: Launcher, progress: Progress) -> Analysis:
     """Return the run with its `validation`, and with the launches behind it among the measurements (in place of earlier ones).
 
     Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and the validation marked `interrupted`.
@@ -82,37 +62,37 @@ def validate(trial: Trial, launcher: Launcher, progress: Progress) -> Analysis:
         UsageError: a run without a model or plan, a layout that does not fit this host, too little time for one round.
         InputFunctionError, LaunchError, Interrupted: as `analysis.analyze`, where no layout could be measured.
     """
-    model = _model_of(trial.run)
-    choice = _given(trial, model, launcher) if trial.layouts else _around_the_plan(trial, model, launcher)
-    probing = Probing(trial.run.pipeline.target, None, _options(trial), trial.host, launcher, progress, role="validate")
-    _, stopped = measured_rounds([probing], choice.layouts, trial.rounds, "a launch that was predicted")
-    rows = tuple(_rows(trial, model, choice, probing.results.measurements))
-    missing = tuple(_missing(trial, choice.layouts, probing.results.measurements, stopped))
+    model = _model_of(again.run)
+    choice = _given(again, model, launcher) if again.layouts else _around_the_plan(again, model, launcher)
+    probing = Probing(again.run.pipeline.target, None, _options(again), again.host, launcher, progress, role="validate")
+    _, stopped = measured_rounds([probing], choice.layouts, again.rounds, "a launch that was predicted")
+    rows = tuple(_rows(again, model, choice, probing.results.measurements))
+    missing = tuple(_missing(again, choice.layouts, probing.results.measurements, stopped))
     if not rows:
         raise stopped or InputFunctionError(f"no launch had a rate from each of its workers: {'; '.join(missing)}")
     return replace(
-        trial.run,
-        measurements=(*(m for m in trial.run.measurements if m.role == "probe"), *probing.results.measurements),
+        again.run,
+        measurements=(*(m for m in again.run.measurements if m.role == "probe"), *probing.results.measurements),
         validation=Validation(
             rows=rows,
-            notes=(*_differences(trial, probing.results), *choice.notes, *missing),
+            notes=(*_differences(again, probing.results), *choice.notes, *missing),
             interrupted=isinstance(stopped, Interrupted),
-            demand_samples_per_s=None if trial.run.consumption is None else trial.run.consumption.samples_per_s.estimate,
+            demand_samples_per_s=None if again.run.consumption is None else again.run.consumption.samples_per_s.estimate,
         ),
     )
 
 
-def _rows(trial: Trial, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
+def _rows(again: Relaunch, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
     """Return one row for each layout that was launched with all its workers at least once, in the order of the choice."""
-    plan = trial.run.recommendation
+    plan = again.run.recommendation
     for layout in choice.layouts:
         is_all = plan is not None and layout == plan.streaming
-        launches = [rate for m in measurements if m.layout == layout and (rate := delivered(m, trial.run.options.feed))]
+        launches = [rate for m in measurements if m.layout == layout and (rate := delivered(m, again.run.options.feed))]
         if launches:
             yield ValidationRow(
                 layout=layout,
                 role="recommended" if is_all else "part of the plan" if layout == choice.part else "neighbour",
-                predicted_samples_per_s=_predicted(trial, model, layout).samples_per_s,
+                predicted_samples_per_s=_predicted(again, model, layout).samples_per_s,
                 measured_samples_per_s=pooled(launches),
             )
 
@@ -146,65 +126,65 @@ def pooled(launches: Sequence[Estimate]) -> Estimate:
     return Estimate(estimate=mean.estimate, low=low, high=high, count=len(launches))
 
 
-def _predicted(trial: Trial, model: CapacityModel, layout: Layout) -> Prediction:
+def _predicted(again: Relaunch, model: CapacityModel, layout: Layout) -> Prediction:
     """Return the prediction of a launch. Every started task streams, so there is no chief."""
-    feed = trial.run.options.feed
-    return capacity.predict(model, _cluster(trial), layout, single_task_nodes=0, feed=feed, has_chief=False)
+    feed = again.run.options.feed
+    return capacity.predict(model, _cluster(again), layout, single_task_nodes=0, feed=feed, has_chief=False)
 
 
-def _cluster(trial: Trial) -> Cluster:
+def _cluster(again: Relaunch) -> Cluster:
     """Return this host as a cluster of one node, or the available nodes like it, with the storage of the run.
 
     With another processor than the run's it is a machine of unknown speed to the model.
     """
-    cluster = this_host(trial.host)
-    if trial.nodes > 1:
-        theirs = trial.run.cluster
+    cluster = this_host(again.host)
+    if again.nodes > 1:
+        theirs = again.run.cluster
         cluster = replace(
             cluster,
-            nodes=trial.nodes,
+            nodes=again.nodes,
             storage_bytes_per_s=theirs.storage_bytes_per_s,
             measured_storage_bytes_per_s=theirs.measured_storage_bytes_per_s,
         )
-    return cluster if _is_alike(trial) else replace(cluster, name=trial.host.hostname, source=trial.host.hostname, speed_ratio=None)
+    return cluster if _is_alike(again) else replace(cluster, name=again.host.hostname, source=again.host.hostname, speed_ratio=None)
 
 
-def _is_alike(trial: Trial) -> bool:
+def _is_alike(again: Relaunch) -> bool:
     """Return whether this host has the processor of the run's, so that it was measured how busy it is."""
-    return trial.host.cpu_model == trial.run.host.cpu_model
+    return again.host.cpu_model == again.run.host.cpu_model
 
 
 # --- which layouts -----------------------------------------------------------------------------------------------------------
 
 
-def _given(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
+def _given(again: Relaunch, model: CapacityModel, launcher: Launcher) -> _Choice:
     """Return the layouts that were asked for. Raise UsageError naming one that cannot run here, and why."""
-    layouts = tuple(dict.fromkeys(trial.layouts))
+    layouts = tuple(dict.fromkeys(again.layouts))
     for layout in layouts:
-        problem = _problem(trial, model, layout)
+        problem = _problem(again, model, layout)
         if problem is not None:
             raise UsageError(f"--layouts {layout}: {problem}")
-    check_round(layouts, launcher, trial.max_seconds)
-    plan = trial.run.recommendation
-    return _Choice(layouts=layouts, part=None if plan is None else _streaming_part(plan, trial.nodes))
+    check_round(layouts, launcher, again.options.max_seconds)
+    plan = again.run.recommendation
+    return _Choice(layouts=layouts, part=None if plan is None else _streaming_part(plan, again.nodes))
 
 
-def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> _Choice:
+def _around_the_plan(again: Relaunch, model: CapacityModel, launcher: Launcher) -> _Choice:
     """Return the plan's workers of one node, or as many as fit this host, and the launches next to it that fit."""
-    plan = trial.run.recommendation
+    plan = again.run.recommendation
     if plan is None:
         raise UsageError("this run recommends no launch; say what to try with --layouts, for example --layouts 1x1x1,1x2x1")
-    part = _streaming_part(plan, trial.nodes)
-    cpus = min(part.cpus_per_task, trial.host.cpu_budget)
-    sizes = range(min(part.tasks_per_node, trial.host.cpu_budget // cpus), 0, -1)
+    part = _streaming_part(plan, again.nodes)
+    cpus = min(part.cpus_per_task, again.host.cpu_budget)
+    sizes = range(min(part.tasks_per_node, again.host.cpu_budget // cpus), 0, -1)
     parts = [replace(part, tasks_per_node=tasks, cpus_per_task=cpus) for tasks in sizes]
-    base = next((layout for layout in parts if _problem(trial, model, layout) is None), None)
+    base = next((layout for layout in parts if _problem(again, model, layout) is None), None)
     if base is None:
-        why = _problem(trial, model, parts[-1])
+        why = _problem(again, model, parts[-1])
         raise UsageError(f"not even one worker of the recommended launch fits this host: it {why}")
-    fitting = [layout for layout in _neighbours(base) if _problem(trial, model, layout) is None]
+    fitting = [layout for layout in _neighbours(base) if _problem(again, model, layout) is None]
     kept = list(fitting)
-    while kept and shortest_round_s([base, *kept], launcher) > trial.max_seconds:
+    while kept and shortest_round_s([base, *kept], launcher) > again.options.max_seconds:
         kept.pop()
     notes = []
     if base != plan.layout:
@@ -213,7 +193,7 @@ def _around_the_plan(trial: Trial, model: CapacityModel, launcher: Launcher) -> 
         notes.append(f"{whole}, {held if base == part else 'the largest part of it that fits here'}")
     if len(kept) < len(fitting):
         left_out = ", ".join(map(str, fitting[len(kept) :]))
-        notes.append(f"no time for {left_out}: --max-seconds {trial.max_seconds:g}")
+        notes.append(f"no time for {left_out}: --max-seconds {again.options.max_seconds:g}")
     return _Choice(layouts=(base, *kept), part=base, notes=tuple(notes))
 
 
@@ -239,9 +219,9 @@ def _neighbours(base: Layout) -> Iterator[Layout]:
             yield replace(base, nodes=nodes)
 
 
-def _problem(trial: Trial, model: CapacityModel, layout: Layout) -> str | None:
+def _problem(again: Relaunch, model: CapacityModel, layout: Layout) -> str | None:
     """Why this host cannot launch a layout; None if it can."""
-    return misfit(layout, trial.host, trial.nodes) or _predicted(trial, model, layout).problem
+    return misfit(layout, again.host, again.nodes) or _predicted(again, model, layout).problem
 
 
 # --- the run, and what differs from it ---------------------------------------------------------------------------------------
@@ -260,19 +240,19 @@ def _model_of(run: Analysis) -> CapacityModel:
     return capacity.without_shards(run.capacity)
 
 
-def _options(trial: Trial) -> Options:
+def _options(again: Relaunch) -> Options:
     """Return the run's own, with the cache in the state that its plan rests on."""
-    plan, options = trial.run.recommendation, trial.run.options
-    return replace(options, max_seconds=trial.max_seconds, cache=options.cache if plan is None else plan.cache_state)
+    plan, options = again.run.recommendation, again.run.options
+    return replace(options, max_seconds=again.options.max_seconds, cache=options.cache if plan is None else plan.cache_state)
 
 
-def _differences(trial: Trial, results: Results) -> Iterator[str]:
+def _differences(again: Relaunch, results: Results) -> Iterator[str]:
     """Yield differences from the conditions of the run: with them, the errors are not those of the model alone."""
-    run = trial.run
-    facts = zip(machine_facts(run.host, run.tool), machine_facts(trial.host, trial.tool), strict=True)
+    run = again.run
+    facts = zip(machine_facts(run.host, run.tool), machine_facts(again.host, TOOL), strict=True)
     changed = [f"{name} {before}, now {after}" for (name, before), (_, after) in facts if before != after]
     if changed:
-        currency = "" if _is_alike(trial) else "; so the predicted rates are on an idle node"
+        currency = "" if _is_alike(again) else "; so the predicted rates are on an idle node"
         yield f"not what the run was measured on: {'; '.join(changed)}{currency}"
     if run.interrupted:
         yield "the run was interrupted: its model rests on what was measured until then"
@@ -295,17 +275,17 @@ def _cached_ratio(measurements: Sequence[Measurement], cache: str) -> float | No
 
 
 def _missing(
-    trial: Trial, layouts: Sequence[Layout], measurements: Sequence[Measurement], stopped: AnalyzerError | None
+    again: Relaunch, layouts: Sequence[Layout], measurements: Sequence[Measurement], stopped: AnalyzerError | None
 ) -> Iterator[str]:
     """Yield layouts with fewer launches than asked for, and why; those with the same reason together."""
     ending = "interrupted" if isinstance(stopped, Interrupted) else f"ended early, {stopped}" if stopped else "the time was up"
     alike: dict[str, list[str]] = {}
     for layout in layouts:
         launches = [m for m in measurements if m.layout == layout]
-        whole = [m for m in launches if delivered(m, trial.run.options.feed) is not None]
+        whole = [m for m in launches if delivered(m, again.run.options.feed) is not None]
         lost = [worker for m in launches for worker in m.workers if worker.samples_per_s is None]
-        if len(whole) < trial.rounds:
+        if len(whole) < again.rounds:
             why = f"a worker gave no rate ({lost[0].message or lost[0].status})" if lost else ending
-            alike.setdefault(f"measured in {len(whole)} of {trial.rounds} rounds: {why}", []).append(str(layout))
+            alike.setdefault(f"measured in {len(whole)} of {again.rounds} rounds: {why}", []).append(str(layout))
     for what, names in alike.items():
         yield f"{', '.join(names)} {what}"

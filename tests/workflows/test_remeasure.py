@@ -14,9 +14,10 @@ from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.launch import OnSampled
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
-from cs_input_analyzer.records import Analysis, Comparison, Layout, Tool
+from cs_input_analyzer.records import Analysis, Comparison, Layout, Options, Tool
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import to_json
+from cs_input_analyzer.request.again import Relaunch
 from cs_input_analyzer.workflows import launched
 from cs_input_analyzer.workflows.compare import compare
 from cs_input_analyzer.workflows.remeasure import measured_in_turns
@@ -52,10 +53,12 @@ class Drifting(FakeLauncher):
         return super().run(handle, plan)
 
 
-def in_turns(launcher: FakeLauncher, old: Analysis = OLD, new: Analysis = NEW, layouts: str = "", **choices: Any) -> Any:
-    wanted = tuple(Layout.parse(text) for text in layouts.split(",") if text)
-    options = {"rounds": 3, "max_seconds": 300.0, "host": HOST, "launcher": launcher, "progress": lambda *_: None}
-    return measured_in_turns((old, new), wanted, **(options | choices))
+def in_turns(
+    launcher: FakeLauncher, old: Analysis = OLD, new: Analysis = NEW, layouts: str = "", max_seconds: float = 300.0
+) -> tuple[Analysis, Analysis, int]:
+    wanted, options = tuple(Layout.parse(text) for text in layouts.split(",") if text), Options(max_seconds=max_seconds)
+    again = Relaunch(runs=(old, new), options=options, host=HOST, cluster=old.cluster, layouts=wanted, rounds=3)
+    return measured_in_turns(again, launcher, lambda *_: None)  # type: ignore[arg-type]
 
 
 def compared(launcher: FakeLauncher, **choices: Any) -> Comparison:

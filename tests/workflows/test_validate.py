@@ -18,12 +18,14 @@ from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import WorkerFailure
 from cs_input_analyzer.errors import InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
-from cs_input_analyzer.records import Analysis, Estimate, Layout, Tool
+from cs_input_analyzer.records import Analysis, Estimate, Host, Layout, Options, Tool
 from cs_input_analyzer.report import render
-from cs_input_analyzer.workflows.validate import Trial, delivered, pooled, validate
+from cs_input_analyzer.request.again import Relaunch
+from cs_input_analyzer.request.request import TOOL
+from cs_input_analyzer.workflows.validate import delivered, pooled, validate
 from tests.builders import make_estimate, make_graph, make_host, make_measurement, make_plan
 from tests.fakes import FakeLauncher, Rate
-from tests.workflows.test_analysis import TOOL, analyzed, job, linear, silent, stops_at
+from tests.workflows.test_analysis import analyzed, job, linear, silent, stops_at
 
 HOST = make_host(cpu_budget=4)
 
@@ -33,16 +35,18 @@ def make_run(rate: Rate = linear, **options: Any) -> Analysis:
     return analyzed(FakeLauncher(rate, import_s=1.0), job(30_000, budget=4, max_seconds=300, **options))
 
 
-RUN = make_run()
+RUN = replace(make_run(), tool=TOOL)
 
 
-def make_trial(run: Analysis = RUN, layouts: str = "", **overrides: Any) -> Trial:
+def relaunch_of(
+    run: Analysis = RUN, layouts: str = "", *, rounds: int = 3, max_seconds: float = 600.0, host: Host = HOST
+) -> Relaunch:
     parsed = tuple(Layout.parse(text) for text in layouts.split(",") if text)
-    choices: dict[str, Any] = {"rounds": 3, "max_seconds": 600.0, "host": HOST, "tool": TOOL}
-    return Trial(run=run, layouts=parsed, **(choices | overrides))
+    options = Options(max_seconds=max_seconds)
+    return Relaunch(runs=(run,), options=options, host=host, cluster=run.cluster, layouts=parsed, rounds=rounds)
 
 
-def validated(launcher: FakeLauncher, trial: Trial) -> Analysis:
+def validated(launcher: FakeLauncher, trial: Relaunch) -> Analysis:
     return validate(trial, launcher, silent)  # type: ignore[arg-type]
 
 
@@ -58,7 +62,7 @@ def notes_of(found: Analysis) -> str:
 
 
 def test_a_host_that_behaves_as_modelled_shows_no_error() -> None:
-    found = validated(FakeLauncher(linear), make_trial(layouts="1x1x1,1x2x1,1x1x2"))
+    found = validated(FakeLauncher(linear), relaunch_of(layouts="1x1x1,1x2x1,1x1x2"))
     rows = rows_of(found)
     assert list(rows) == ["1x1x1", "1x2x1", "1x1x2"]
     for row in rows.values():
@@ -71,7 +75,7 @@ def test_a_host_that_behaves_as_modelled_shows_no_error() -> None:
 @settings(max_examples=10, deadline=None)
 @given(st.floats(0.05, 20))
 def test_the_error_follows_what_is_delivered_and_not_the_prediction(factor: float) -> None:
-    trial = make_trial(layouts="1x1x1,1x2x2", rounds=2)
+    trial = relaunch_of(layouts="1x1x1,1x2x2", rounds=2)
     usual = rows_of(validated(FakeLauncher(linear), trial))
     other = rows_of(validated(FakeLauncher(lambda *launch: factor * linear(*launch)), trial))
     for name, row in other.items():
@@ -85,7 +89,7 @@ def test_a_feed_in_turns_waits_for_the_slowest_worker(feed: Any, expected: float
     assert delivered(make_measurement("1x2x1", [1000.0, None]), feed) is None
     launcher = FakeLauncher(lambda layout, workers, index: 900.0 if index == 1 else 1000.0)
     run = replace(RUN, options=replace(RUN.options, feed=feed))
-    row = rows_of(validated(launcher, make_trial(run, "1x2x1")))["1x2x1"]
+    row = rows_of(validated(launcher, relaunch_of(run, "1x2x1")))["1x2x1"]
     assert row.measured_samples_per_s.estimate == pytest.approx(expected)
 
 
@@ -128,7 +132,7 @@ def uneven(layout: Layout, num_workers: int, index: int) -> float:
 def test_shards_of_the_planned_launch_are_not_charged_to_launches_that_share_all_files(rate: Rate, layout: str) -> None:
     run = make_run(rate)
     assert run.capacity.shard_ratio.high < 0.9 or run.capacity.slowest_ratio < 0.8
-    row = rows_of(validated(FakeLauncher(rate), make_trial(run, layout)))[layout]
+    row = rows_of(validated(FakeLauncher(rate), relaunch_of(run, layout)))[layout]
     assert abs(row.error_ratio) < 0.05
 
 
@@ -140,7 +144,7 @@ def test_every_round_launches_every_layout_once_and_orders_differ() -> None:
     for seed in range(6):
         launcher = FakeLauncher(linear)
         run = replace(RUN, options=replace(RUN.options, seed=seed))
-        validated(launcher, make_trial(run, "1x1x1,1x2x1,1x1x2,1x4x1", rounds=4))
+        validated(launcher, relaunch_of(run, "1x1x1,1x2x1,1x1x2,1x4x1", rounds=4))
         layouts = [layout for layout, _ in launcher.ran]
         rounds = [tuple(layouts[first : first + 4]) for first in range(0, 16, 4)]
         assert [set(names) for names in rounds] == [{"1x1x1", "1x2x1", "1x1x2", "1x4x1"}] * 4
@@ -150,7 +154,7 @@ def test_every_round_launches_every_layout_once_and_orders_differ() -> None:
 
 def test_every_started_task_streams_and_is_told_of_no_others() -> None:
     launcher = FakeLauncher(linear)
-    validated(launcher, make_trial(layouts="1x1x1,1x3x1,1x1x1", rounds=1))
+    validated(launcher, relaunch_of(layouts="1x1x1,1x3x1,1x1x1", rounds=1))
     assert sorted(layout for layout, _ in launcher.ran) == ["1x1x1", "1x3x1"]  # one that is named twice runs once a round
     for layout, work in launcher.ran:
         tasks = Layout.parse(layout).tasks
@@ -161,7 +165,7 @@ def test_every_started_task_streams_and_is_told_of_no_others() -> None:
 
 def test_all_windows_are_alike_while_there_is_time() -> None:
     launcher = FakeLauncher(linear, import_s=0.1)
-    validated(launcher, make_trial(layouts="1x1x1,1x2x1", rounds=20))
+    validated(launcher, relaunch_of(layouts="1x1x1,1x2x1", rounds=20))
     assert len(launcher.ran) == 40
     assert len({work.max_window_s for _, work in launcher.ran}) == 1
 
@@ -170,14 +174,14 @@ def test_the_cache_is_in_the_state_of_the_plan_and_params_and_mode_are_those_of_
     options = replace(RUN.options, params_json='{"a": 1}', mode="eval")
     run = replace(RUN, options=options, recommendation=replace(RUN.recommendation, cache_state="cold"))
     launcher = FakeLauncher(linear)
-    validated(launcher, make_trial(run, "1x1x1"))
+    validated(launcher, relaunch_of(run, "1x1x1"))
     ((_, work),) = launcher.ran[:1]
     assert (work.cache, work.params_json, work.mode, work.target) == ("cold", '{"a": 1}', "eval", run.pipeline.target)
 
 
 def test_rounds_that_do_not_fit_the_time_are_left_out_whole_and_named() -> None:
     launcher = FakeLauncher(linear, import_s=1.0)
-    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1", rounds=50, max_seconds=40.0))
+    found = validated(launcher, relaunch_of(layouts="1x1x1,1x2x1", rounds=50, max_seconds=40.0))
     counts = Counter(layout for layout, _ in launcher.ran)
     assert 1 <= counts["1x1x1"] == counts["1x2x1"] < 50
     assert f"1x1x1, 1x2x1 measured in {counts['1x1x1']} of 50 rounds: the time was up" in notes_of(found)
@@ -187,8 +191,8 @@ def test_rounds_that_do_not_fit_the_time_are_left_out_whole_and_named() -> None:
 
 
 def test_launches_join_the_measurements_and_earlier_ones_make_way() -> None:
-    first = validated(FakeLauncher(linear), make_trial(layouts="1x1x1,1x2x1"))
-    again = validated(FakeLauncher(linear), make_trial(first, "1x1x2", rounds=2))
+    first = validated(FakeLauncher(linear), relaunch_of(layouts="1x1x1,1x2x1"))
+    again = validated(FakeLauncher(linear), relaunch_of(first, "1x1x2", rounds=2))
     for found, count in ((first, 6), (again, 2)):
         assert found.measurements[: len(RUN.measurements)] == RUN.measurements
         assert [m.role for m in found.measurements[len(RUN.measurements) :]] == ["validate"] * count
@@ -197,7 +201,7 @@ def test_launches_join_the_measurements_and_earlier_ones_make_way() -> None:
 
 
 def test_a_validated_run_can_be_saved_read_and_shown(tmp_path: Path) -> None:
-    found = validated(FakeLauncher(linear), make_trial(layouts="1x1x1"))
+    found = validated(FakeLauncher(linear), relaunch_of(layouts="1x1x1"))
     path = tmp_path / "run.json"
     path.write_text(render(found, "json"))
     assert api.load_analysis(path).validation == found.validation
@@ -218,7 +222,7 @@ def test_what_is_chosen_fits_this_host_and_the_time_and_has_the_plan_in_it(
     plan = make_plan(layout, input_workers=workers)
     host = make_host(cpu_budget=budget)
     launcher = FakeLauncher(linear, import_s=0.0)
-    found = validated(launcher, make_trial(replace(RUN, recommendation=plan), host=host, rounds=1, max_seconds=seconds))
+    found = validated(launcher, relaunch_of(replace(RUN, recommendation=plan), host=host, rounds=1, max_seconds=seconds))
     rows = found.validation.rows
     assert len({row.layout for row in rows}) == len(rows)
     assert all(row.layout.nodes == 1 and row.layout.cpus_per_node <= budget for row in rows)
@@ -238,11 +242,11 @@ def test_what_is_chosen_fits_this_host_and_the_time_and_has_the_plan_in_it(
 def test_neighbours_are_one_step_away_or_half_or_double() -> None:
     plan = make_plan("4x4x2", input_workers=12)
     host = make_host(cpu_budget=16)
-    found = validated(FakeLauncher(linear), make_trial(replace(RUN, recommendation=plan), host=host, rounds=1))
+    found = validated(FakeLauncher(linear), relaunch_of(replace(RUN, recommendation=plan), host=host, rounds=1))
     expected = {"1x4x2", "1x3x2", "1x5x2", "1x4x3", "1x4x1", "1x2x4", "1x8x1", "1x2x2", "1x8x2"}
     assert set(rows_of(found)) == expected
     assert "4x4x2 streams from 12 workers; launched was 1x4x2, what one node of it holds" in notes_of(found)
-    hurried = make_trial(replace(RUN, recommendation=plan), host=host, rounds=1, max_seconds=8)
+    hurried = relaunch_of(replace(RUN, recommendation=plan), host=host, rounds=1, max_seconds=8)
     found = validated(FakeLauncher(linear, import_s=0.0), hurried)
     assert "no time for" in notes_of(found)
     assert len(rows_of(found)) < 4
@@ -250,7 +254,7 @@ def test_neighbours_are_one_step_away_or_half_or_double() -> None:
 
 def test_the_chief_of_a_launch_of_one_node_does_not_stream_here_either() -> None:
     plan = make_plan("1x3x1", single_task_nodes=0, input_workers=2)
-    rows = rows_of(validated(FakeLauncher(linear), make_trial(replace(RUN, recommendation=plan), rounds=1)))
+    rows = rows_of(validated(FakeLauncher(linear), relaunch_of(replace(RUN, recommendation=plan), rounds=1)))
     assert [str(row.layout) for row in rows.values() if row.role == "recommended"] == ["1x2x1"]
 
 
@@ -275,13 +279,13 @@ PLANLESS = replace(RUN, recommendation=None)
 def test_what_cannot_be_launched_is_refused_by_name(run: Analysis, layouts: str, words: str) -> None:
     launcher = FakeLauncher(linear)
     with pytest.raises(UsageError, match=words):
-        validated(launcher, make_trial(run, layouts, max_seconds=10.0))
+        validated(launcher, relaunch_of(run, layouts, max_seconds=10.0))
     assert launcher.ran == []
 
 
 def test_few_files_or_no_plan_leave_what_can_be_launched() -> None:
-    assert max(row.layout.tasks for row in rows_of(validated(FakeLauncher(linear), make_trial(FEW_FILES))).values()) <= 2
-    assert rows_of(validated(FakeLauncher(linear), make_trial(PLANLESS, "1x1x1")))["1x1x1"].role == "neighbour"
+    assert max(row.layout.tasks for row in rows_of(validated(FakeLauncher(linear), relaunch_of(FEW_FILES))).values()) <= 2
+    assert rows_of(validated(FakeLauncher(linear), relaunch_of(PLANLESS, "1x1x1")))["1x1x1"].role == "neighbour"
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------------------------
@@ -294,7 +298,7 @@ def test_a_round_that_lost_a_worker_is_left_out_and_named() -> None:
         return None if str(layout) == "1x2x1" and index == 1 and len(launcher.ran) <= 2 else linear(layout, workers, index)
 
     launcher.rate = loses_one
-    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+    found = validated(launcher, relaunch_of(layouts="1x1x1,1x2x1"))
     row = rows_of(found)["1x2x1"]
     assert row.measured_samples_per_s.estimate == pytest.approx(2000.0)
     assert row.measured_samples_per_s.count == 2
@@ -303,14 +307,14 @@ def test_a_round_that_lost_a_worker_is_left_out_and_named() -> None:
 
 def test_a_layout_that_always_loses_a_worker_has_no_row_and_the_others_stand() -> None:
     launcher = FakeLauncher(lambda layout, workers, index: None if index == 1 else linear(layout, workers, index))
-    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+    found = validated(launcher, relaunch_of(layouts="1x1x1,1x2x1"))
     assert list(rows_of(found)) == ["1x1x1"]
     assert "1x2x1 measured in 0 of 3 rounds: a worker gave no rate" in notes_of(found)
     with pytest.raises(InputFunctionError, match="a worker gave no rate"):
-        validated(launcher, make_trial(layouts="1x2x1"))
+        validated(launcher, relaunch_of(layouts="1x2x1"))
 
 
-@pytest.mark.parametrize("start", [lambda launcher: analyzed(launcher, job()), lambda launcher: validated(launcher, make_trial())])
+@pytest.mark.parametrize("start", [lambda launcher: analyzed(launcher, job()), lambda launcher: validated(launcher, relaunch_of())])
 def test_a_function_that_fails_ends_at_the_first_launch_with_its_own_error(start: Callable[[FakeLauncher], Analysis]) -> None:
     failure = WorkerFailure(stage="build", kind="ValueError", message="no vocabulary", details="line 3")
     launcher = FakeLauncher(lambda layout, workers, index: None, failure=failure)
@@ -332,9 +336,9 @@ def test_what_was_measured_before_the_end_is_kept_and_said(
     launcher, is_interrupted = FakeLauncher(linear, on_run=stops_at(done, error)), raised is Interrupted
     if not done:
         with pytest.raises(raised, match=words):
-            validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+            validated(launcher, relaunch_of(layouts="1x1x1,1x2x1"))
         return
-    found = validated(launcher, make_trial(layouts="1x1x1,1x2x1"))
+    found = validated(launcher, relaunch_of(layouts="1x1x1,1x2x1"))
     assert (found.validation.interrupted, found.interrupted) == (is_interrupted, False)
     assert sum(row.measured_samples_per_s.count for row in found.validation.rows) == done
     assert words in notes_of(found)
@@ -347,7 +351,7 @@ def test_what_was_measured_before_the_end_is_kept_and_said(
 def test_nothing_is_noted_where_nothing_differs() -> None:
     filled = tuple(replace(m, page_cache_ratio=float(index > 0)) for index, m in enumerate(RUN.measurements))
     for run in (RUN, replace(RUN, measurements=filled)):
-        assert notes_of(validated(FakeLauncher(linear), make_trial(run, "1x1x1"))) == ""
+        assert notes_of(validated(FakeLauncher(linear), relaunch_of(run, "1x1x1"))) == ""
 
 
 @pytest.mark.parametrize(
@@ -358,7 +362,7 @@ def test_nothing_is_noted_where_nothing_differs() -> None:
             {"host": replace(HOST, cpu_model="Xeon")},
             "CPU model AMD EPYC 7702P, now Xeon; so the predicted rates are on an idle node",
         ),
-        ({"tool": Tool(name="cs_input_analyzer", version="9")}, "analyzer 0, now 9"),
+        ({"run": replace(RUN, tool=Tool(name="cs_input_analyzer", version="0"))}, f"analyzer 0, now {TOOL.version}"),
         ({"run": replace(RUN, interrupted=True)}, "the run was interrupted"),
         ({"run": replace(RUN, pipeline=make_graph("tf_record > batch"))}, "not the one of the run any more"),
         (
@@ -368,7 +372,7 @@ def test_nothing_is_noted_where_nothing_differs() -> None:
     ],
 )
 def test_what_differs_from_the_run_is_noted(changes: dict[str, Any], words: str) -> None:
-    found = validated(FakeLauncher(linear), make_trial(**{"run": RUN, "layouts": "1x1x1", **changes}))
+    found = validated(FakeLauncher(linear), relaunch_of(**{"run": RUN, "layouts": "1x1x1", **changes}))
     assert words in notes_of(found)
     assert len(found.validation.notes) == 1  # type: ignore[union-attr]
     assert words.split(",")[0] in " ".join(render(found, "console", full=True).split())
@@ -377,7 +381,7 @@ def test_what_differs_from_the_run_is_noted(changes: dict[str, Any], words: str)
 def test_another_processor_is_a_machine_of_unknown_speed() -> None:
     """Where the run came from a like machine its prediction is sharp; elsewhere the interval has to say that it does not know."""
     here, elsewhere = (
-        rows_of(validated(FakeLauncher(linear), make_trial(layouts="1x1x1", host=replace(HOST, cpu_model=model))))["1x1x1"]
+        rows_of(validated(FakeLauncher(linear), relaunch_of(layouts="1x1x1", host=replace(HOST, cpu_model=model))))["1x1x1"]
         for model in (HOST.cpu_model, "Xeon")
     )
     width = [row.predicted_samples_per_s.relative_half_width_ratio for row in (here, elsewhere)]
@@ -453,7 +457,7 @@ def test_a_run_without_what_was_added_to_the_model_is_read_and_validated(saved: 
     run = api.load_analysis(edited(saved, older))
     assert run.capacity.host_threads_per_core is run.capacity.whole_slowest_ratio is run.host.threads_per_core is None
     host = make_host(cpu_budget=4, threads_per_core=2)  # now it is known: the run's own host, whose probes paid for its threads
-    row = rows_of(validated(FakeLauncher(linear), make_trial(run, "1x4x1", host=host)))["1x4x1"]
+    row = rows_of(validated(FakeLauncher(linear), relaunch_of(run, "1x4x1", host=host)))["1x4x1"]
     assert abs(row.error_ratio) < 0.05
 
 
