@@ -14,7 +14,6 @@ from wafer_model import Estimate
 
 RateDirection = Literal["faster", "slower", "no difference seen"]
 CostDirection = Literal["dearer", "cheaper", "no difference seen", "new", "gone", "not comparable"]
-MemoryDirection = Literal["more", "less", "no difference seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +87,6 @@ class OpChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryChange:
-    """The private memory of one worker of a launch; the largest of them."""
-
-    layout: Layout
-    num_workers: int
-    old_bytes: int
-    new_bytes: int
-    change: MemoryDirection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FindingChange:
     """A finding that only one of the runs has, matched by its code and op."""
 
@@ -137,7 +125,6 @@ class Comparison:
     rates: tuple[RateChange, ...]
     spread_ratio: float
     ops: tuple[OpChange, ...]
-    memory: tuple[MemoryChange, ...]
     findings: tuple[FindingChange, ...]
     doubts: tuple[Difference, ...]
     not_compared: tuple[str, ...] = ()

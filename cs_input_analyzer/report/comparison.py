@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from cs_input_analyzer.records import ComparedRun, Comparison, Difference, MemoryChange, OpChange, RateChange
+from cs_input_analyzer.records import ComparedRun, Comparison, Difference, OpChange, RateChange
 from cs_input_analyzer.report.costs import STATION_MEANINGS
 from cs_input_analyzer.report.document import (
     YES_OR_NO,
@@ -39,8 +39,6 @@ MARKS = {
     "slower": "worse",
     "cheaper": "better",
     "dearer": "worse",
-    "less": "better",
-    "more": "worse",
     "new": "other",
     "gone": "other",
 }
@@ -60,7 +58,7 @@ def comparison_document(found: Comparison) -> Document:
         (f"{at.layout} of {at.num_workers}", f"{at.ratio.estimate:.3g} × ({at.ratio.low:.3g} to {at.ratio.high:.3g}), {at.change}")
         for at in found.rates
     )
-    tables = (rates_table(found), sides_table(found), ops_table(found), memory_table(found))
+    tables = (rates_table(found), sides_table(found), ops_table(found))
     return Document(
         kind="comparison",
         title="Two runs compared",
@@ -183,17 +181,5 @@ def ops_table(found: Comparison) -> Table:
     return table_of("Cost of each op", columns, shown, remarks=remarks, marks=_marks(shown))
 
 
-def memory_table(found: Comparison) -> Table:
-    """Return the memory of the workers in both runs."""
-    columns = (
-        layout(),
-        WORKERS,
-        number("old", "memory that one worker held alone, the largest of them", "old_bytes", format_bytes),
-        number("new", "the same in the new run", "new_bytes", format_bytes),
-        text("change", "more or less only where it is a tenth of it and 16 MiB at least", "change"),
-    )
-    return table_of("Memory of a worker", columns, found.memory, marks=_marks(found.memory))
-
-
-def _marks(rows: Iterable[RateChange | OpChange | MemoryChange]) -> tuple[str, ...]:
+def _marks(rows: Iterable[RateChange | OpChange]) -> tuple[str, ...]:
     return tuple(MARKS.get(row.change, "same") for row in rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, ComparedRun, Comparison, Tool
 from cs_input_analyzer.workflows.changes.circumstances import counted_otherwise, doubts
-from cs_input_analyzer.workflows.changes.costs import finding_changes, memory_changes, op_changes
+from cs_input_analyzer.workflows.changes.costs import finding_changes, op_changes
 from cs_input_analyzer.workflows.changes.rates import launches_in_words, not_compared, pairs_of, rate_changes
 
 
@@ -47,7 +47,6 @@ def compare(
         rates=rates,
         spread_ratio=spread_ratio,
         ops=op_changes(old, new, pairs),
-        memory=memory_changes(pairs),
         findings=finding_changes(old.findings, new.findings),
         doubts=doubts(old, new, pairs),
         not_compared=not_compared(old, new),

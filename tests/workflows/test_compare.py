@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from builders import (
     DEFAULT_CHAIN,
-    MIB,
     make_analysis,
     make_bare_analysis,
     make_estimate,
@@ -100,7 +99,7 @@ def test_a_planted_slowdown_is_found(process_spread: float) -> None:
 @pytest.mark.parametrize("analysis", [make_analysis(), run_of({"1x1x1": [500, 700]})], ids=["usual", "noisy"])
 def test_a_run_beside_itself_has_not_changed(analysis: Analysis) -> None:
     found = against(analysis, analysis)
-    assert {row.change for row in (*found.rates, *found.ops, *found.memory)} == {"no difference seen"}
+    assert {row.change for row in (*found.rates, *found.ops)} == {"no difference seen"}
     assert all(row.ratio.estimate == pytest.approx(1.0) for row in found.rates)
     assert (found.findings, found.doubts, found.not_compared) == ((), (), ())
     assert not is_slower_by(found, 0.0)
@@ -265,16 +264,6 @@ def test_costs_on_other_cpus_are_shown_and_not_compared() -> None:
     other = make_analysis(profile=replace(make_profile(), layout=make_layout("1x1x7")))
     assert {op.change for op in against(make_analysis(), other).ops} == {"not comparable"}
     assert against(make_analysis(), make_analysis(profile=None)).ops == ()
-
-
-@pytest.mark.parametrize(("factor", "change"), [(1.05, "no difference seen"), (1.5, "more"), (0.5, "less")])
-def test_memory(factor: float, change: str) -> None:
-    old, new = (
-        make_analysis(measurements=(make_measurement("1x1x1", workers=(make_worker(private_bytes=int(size * MIB)),)),))
-        for size in (1000, 1000 * factor)
-    )
-    (row,) = against(old, new).memory
-    assert row.change == change
 
 
 def test_findings_by_code_and_op() -> None:

@@ -1,4 +1,4 @@
-"""Changes in the CPU of ops, the memory of workers and the findings, beyond the differences of equal processes."""
+"""Changes in the CPU of ops and in the findings, beyond the differences of equal processes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ from cs_input_analyzer.records import (
     CostDirection,
     Finding,
     FindingChange,
-    Layout,
-    Measurement,
-    MemoryChange,
-    MemoryDirection,
     OpChange,
     OpCost,
 )
@@ -23,8 +19,6 @@ from cs_input_analyzer.workflows.changes.rates import RUN_SPREAD_RATIO, Pair, Sp
 
 # Assumption: which op a second of CPU belongs to is known to so much of the process's CPU (one standard deviation).
 ATTRIBUTION_RATIO = 0.01
-# Assumption: memory is no mean of many samples, buffers fill by chance. Less than both is no change.
-MEMORY_RATIO, MEMORY_BYTES = 0.1, 16 * 2**20
 
 Both = tuple[float | None, float | None]
 
@@ -95,26 +89,6 @@ def _noise_s(both: Both, spread: Spread, t: float, unsure_s: float, busy: float)
 
 def _cost_s(op: OpCost | None) -> float | None:
     return op.self_cpu_s_per_sample if op is not None else None
-
-
-def memory_changes(pairs: Sequence[Pair]) -> tuple[MemoryChange, ...]:
-    """Return a row for each layout and worker count, whatever states of the cache it was measured in."""
-    rows: dict[tuple[Layout, int], MemoryChange] = {}
-    for pair in pairs:
-        old, new = _private_bytes(pair.old), _private_bytes(pair.new)
-        if old is None or new is None:
-            continue
-        change: MemoryDirection = "no difference seen"
-        if abs(new - old) > max(MEMORY_BYTES, MEMORY_RATIO * old):
-            change = "more" if new > old else "less"
-        row = MemoryChange(layout=pair.layout, num_workers=pair.num_workers, old_bytes=old, new_bytes=new, change=change)
-        rows.setdefault((pair.layout, pair.num_workers), row)
-    return tuple(rows.values())
-
-
-def _private_bytes(launches: Sequence[Measurement]) -> int | None:
-    """Return the private memory of the worker that holds most."""
-    return max((w.private_bytes for launch in launches for w in launch.workers if w.private_bytes is not None), default=None)
 
 
 def finding_changes(old: Sequence[Finding], new: Sequence[Finding]) -> tuple[FindingChange, ...]:
