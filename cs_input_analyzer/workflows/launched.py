@@ -55,7 +55,7 @@ def analyze(request: Request, *, function: Callable[..., object] | None = None, 
 def validate(found: Analysis, *, progress: Progress, **choices: Any) -> Analysis:
     """Return a run with its validation by real workers. An interrupted one comes back marked. `choices`: `ValidateKeywords`."""
     again = read_relaunch((found,), ValidateKeywords, choices)
-    with _without_secrets(*again.runs), _opened_again(again, progress) as opened:
+    with _opened_again(again, progress) as opened:
         here = replace(again, host=opened.host, nodes=opened.launcher.nodes)
         validated = launch_and_compare(here, opened.launcher, progress)
         with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
@@ -74,7 +74,7 @@ def compare(
         raise UsageError(f"{', '.join(sorted(choices))}: these are for --measure, which launches both again")
     if measure:
         again = read_relaunch(runs, CompareKeywords, choices)
-        with _without_secrets(*again.runs), _opened_again(again, progress) as opened:
+        with _opened_again(again, progress) as opened:
             *runs, done = measured_in_turns(replace(again, host=opened.host), opened.launcher, progress)
     before, after = map(report.masked, runs)  # a comparison names params and targets
     return compare_runs(before, after, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done)
@@ -97,9 +97,16 @@ def _opened(
         opened.launcher.close()
 
 
-def _opened_again(again: Relaunch, progress: Progress) -> contextlib.AbstractContextManager[engine.Engine]:
+@contextlib.contextmanager
+def _opened_again(again: Relaunch, progress: Progress) -> Iterator[engine.Engine]:
+    """Open the engine for saved runs. Take their secrets out of what is raised."""
+    secrets = Secrets()
+    for run in again.runs:
+        secrets |= report.secrets_of(run.options, run.pipeline.target)
     place = engine.Place(host=again.host, cluster=again.cluster)
-    return _opened(again.options, place, [run.pipeline.target for run in again.runs], progress)
+    targets = [run.pipeline.target for run in again.runs]
+    with hidden_in_errors(secrets), _opened(again.options, place, targets, progress) as opened:
+        yield opened
 
 
 @contextlib.contextmanager
@@ -110,13 +117,3 @@ def hidden_in_errors(secrets: Secrets) -> Iterator[None]:
     except AnalyzerError as error:
         hide_in(error, secrets)
         raise
-
-
-@contextlib.contextmanager
-def _without_secrets(*runs: Analysis) -> Iterator[None]:
-    """Take the secrets of these runs out of what is raised."""
-    secrets = Secrets()
-    for run in runs:
-        secrets |= report.secrets_of(run.options, run.pipeline.target)
-    with hidden_in_errors(secrets):
-        yield
