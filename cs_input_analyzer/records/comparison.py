@@ -31,7 +31,6 @@ class ComparedRun:
     hostname: str
     tensorflow_version: str | None
     verdict: VerdictName
-    confidence: float | None
     verdict_layout: Layout | None
     demand_samples_per_s: Estimate | None
     plan: Layout | None
@@ -39,7 +38,6 @@ class ComparedRun:
     meets_demand: bool | None
     memory_bytes_per_node: int | None
     bottleneck: Station | None
-    interrupted: bool = False
     is_planned_as_measured: bool = False
     idle_factor: float = 1.0
 
@@ -53,7 +51,6 @@ class RateChange:
             the launches of that run alone.
         ratio: new over old. Its intervals hold for all rows of a comparison together with 90 % probability.
         change: `no difference seen` unless the whole interval lies on one side of 1.
-        old_cpu_s_per_sample, new_cpu_s_per_sample: mean over the processes; None if it could not be read.
     """
 
     layout: Layout
@@ -64,8 +61,6 @@ class RateChange:
     new_samples_per_s: Estimate
     ratio: Estimate
     change: RateDirection
-    old_cpu_s_per_sample: float | None = None
-    new_cpu_s_per_sample: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,6 @@ def _side(run: Analysis, path: str) -> ComparedRun:
         hostname=run.host.hostname,
         tensorflow_version=run.host.tensorflow_version,
         verdict=run.verdict,
-        confidence=run.confidence,
         verdict_layout=run.verdict_layout,
         demand_samples_per_s=run.consumption.samples_per_s if run.consumption is not None else None,
         plan=plan.layout if plan is not None else None,
@@ -80,7 +79,6 @@ def _side(run: Analysis, path: str) -> ComparedRun:
         meets_demand=plan.meets_demand if plan is not None else None,
         memory_bytes_per_node=plan.memory_bytes_per_node if plan is not None else None,
         bottleneck=run.stations[0] if run.stations else None,
-        interrupted=run.interrupted,
         is_planned_as_measured=run.is_planned_as_measured,
         idle_factor=run.idle_factor,
     )

@@ -192,15 +192,8 @@ def _change(pair: Pair, spread: Spread, places: int, between_runs: float) -> Rat
         new_samples_per_s=from_log(mean(new), alone / math.sqrt(len(new)), len(new)),
         ratio=ratio,
         change=change,
-        old_cpu_s_per_sample=_cpu_s(pair.old),
-        new_cpu_s_per_sample=_cpu_s(pair.new),
     )
 
 
 def _logs(launches: Sequence[Measurement]) -> list[float]:
     return [math.log(rate.estimate) for launch in launches if (rate := rate_of(launch)) is not None]
-
-
-def _cpu_s(launches: Sequence[Measurement]) -> float | None:
-    known = [worker.cpu_s_per_sample for launch in launches for worker in launch.workers if worker.cpu_s_per_sample is not None]
-    return mean(known) if known else None
