@@ -295,7 +295,7 @@ REQUEST, READING = "Error executing an HTTP request:", "\n\t when reading metada
         ),
         (("build", "UnimplementedError", "File system scheme 's3' not implemented (file: 's3://b/x')", ""), UsageError, "fsspec"),
         (("first_batch", "PermissionDeniedError", f"{REQUEST} HTTP response code 403 {READING}", ""), UsageError, "GOOGLE_APPL"),
-        (("build", "FailedPreconditionError", f"{REQUEST} libcurl code 6 meaning 'no host' {READING}", ""), UsageError, "reached"),
+        (("build", "FailedPreconditionError", f"{REQUEST} libcurl code 6 meaning 'no host' {READING}", ""), UsageError, "no host"),
         (("first_batch", "PermissionDeniedError", "/data/x; Permission denied", ""), InputFunctionError, "Permission denied"),
         (("build", "UnavailableError", f"{REQUEST} HTTP response code 503 {READING}", ""), InputFunctionError, "503"),
     ],

@@ -25,10 +25,11 @@ _PARAMS = (
 )
 _NO_PARAMS = f"; the input function was called without params. Where it is a key of them, {_PARAMS}"
 _LACKING_PARAMS = f"; where it is a key of the params, {_PARAMS}"
-# What TensorFlow 2.21 says of a store: the first of a scheme that its wheel has no file system for, the others of `gs://`.
+# What TensorFlow 2.21 says of a store: the first of a scheme that its wheel has no file system for, the second of `gs://`.
 _NO_SCHEME = re.compile(r"File system scheme '([^']+)' not implemented(?: \(file: '([^']*)'\))?")
-_REFUSED = re.compile(r"HTTP response code 40[13]|Anonymous caller|does not have storage\.|PERMISSION_DENIED|UNAUTHENTICATED")
-_UNREACHED = re.compile(r"Error executing an HTTP request: libcurl code \d+[^\n]*")
+_NOT_READ = re.compile(
+    r"HTTP response code 40[13]|Anonymous caller|does not have storage\.|PERMISSION_DENIED|UNAUTHENTICATED|libcurl code \d+[^\n]*"
+)
 _STORED = re.compile(r"gs://[^\s'\"]+")
 _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 
@@ -110,13 +111,10 @@ def _of_store(message: str) -> str | None:
             f"this TensorFlow cannot read {name}: it reads mounted file systems and gs://. Mount the store, copy the data to a "
             "file system, install a file system for it (tensorflow-io), or read it in a generator with fsspec"
         )
-    path = _STORED.search(message)
-    if path is not None and _REFUSED.search(message):
-        return (
-            f"the store refused {path.group()}: no credentials, or none that may read it. Give GOOGLE_APPLICATION_CREDENTIALS "
-            "the path of a service account's key (on every node of the plan), or run `gcloud auth application-default login`"
-        )
-    unreached = _UNREACHED.search(message)
-    if path is not None and unreached is not None:
-        return f"the store of {path.group()} cannot be reached from this host: {unreached.group()}"
-    return None
+    path, said = _STORED.search(message), _NOT_READ.search(message)
+    if path is None or said is None:
+        return None
+    return (
+        f"this host cannot read {path.group()}: {said.group()}. Where it lacks credentials, give GOOGLE_APPLICATION_CREDENTIALS "
+        "the path of a service account's key (on every node of the plan), or run `gcloud auth application-default login`"
+    )
