@@ -401,21 +401,6 @@ def make_alternative(layout: str | records.Layout = "3x8x2", **overrides: Any) -
     )
 
 
-def make_what_if(name: str = "one more node", layout: str | records.Layout = "3x16x2", **overrides: Any) -> records.WhatIf:
-    where = make_layout(layout)
-    return _make(
-        records.WhatIf,
-        overrides,
-        name=name,
-        layout=where,
-        input_workers=(where.nodes - 1) * where.tasks_per_node,
-        predicted_samples_per_s=make_estimate(29_000.0, spread=0.08),
-        limited_by="worker CPU",
-        meets_demand=True,
-        note="2 nodes -> 3, low end +100 %",
-    )
-
-
 make_launch_lines = partial(
     records.LaunchLines,
     defaults="nodes: 2\ntasks_per_node: 16\ncpus_per_task: 2",
@@ -453,7 +438,6 @@ def make_plan(layout: str | records.Layout = "2x16x2", **overrides: Any) -> reco
         why="16 workers of 2 CPUs deliver the demand with headroom; one streaming node fewer leaves none.",
         launch=make_launch_lines(),
         confirmed_by=1,
-        what_if=(make_what_if(), make_what_if("twice the files", where, note="changes nothing")),
     )
 
 

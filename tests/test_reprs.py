@@ -20,7 +20,6 @@ from tests.builders import (
     make_graph,
     make_measurement,
     make_plan,
-    make_what_if,
 )
 
 
@@ -44,7 +43,6 @@ SHOWN: dict[str, tuple[Any, str]] = {
     "plan": (make_plan(), "2x16x2"),
     "plan that falls short": (make_plan(meets_demand=False), "does NOT feed the demand"),
     "alternative": (make_alternative(), "3x8x2"),
-    "what if": (make_what_if(), "one more node"),
     "finding": (make_finding("CSI101"), "CSI101"),
     "finding with a gain": (make_finding(measured_gain=make_estimate(2.9)), "x2.90"),
     "long finding": (make_finding(message="a\nb\x1b[2J" + "long " * 100), "…>"),

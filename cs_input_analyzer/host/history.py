@@ -1,9 +1,7 @@
-"""Keep measurements and plans of earlier runs, in small files of the user's cache folder.
+"""Keep errors and plans of earlier runs, in two small files of the user's cache folder.
 
-A host may be busy for a whole run, and idle for the next. One run alone cannot show that. So one file holds the share of an idle
-host's rate that the launches of each recent run got. Another holds the errors of predictions that `validate` launched here. The
-third holds the last planned launch for the same pipeline, files, cluster and demand. If two runs end together, one entry may be
-lost; the next run adds it.
+One holds the errors of predictions that `validate` launched here. The other holds the last planned launch for the same pipeline,
+files, cluster and demand. If two runs end together, one entry may be lost; the next run adds it.
 """
 
 from __future__ import annotations
@@ -20,30 +18,18 @@ from cs_input_analyzer.records import Host, KeptPlan
 
 Value = TypeVar("Value")
 
-# Enough runs to tell an idle moment from none.
-RUNS = 20
-FILE = "host_ratios.json"
+# The newest errors of machines of one kind.
+ERRORS = 20
 PLANS, PLANS_FILE = 200, "plans.json"
 ERRORS_FILE = "prediction_errors.json"
 
-_HOSTS = dict[str, list[float]]
+_SITES = dict[str, list[float]]
 _PLANS = dict[str, KeptPlan]
 
 
 def known(host: Host) -> Host:
-    """Return the host with the shares that launches of earlier runs got. Return it unchanged if nothing can be read."""
-    kept, errors = _read(_HOSTS, FILE).get(_name(host), ()), _read(_HOSTS, ERRORS_FILE).get(_site(host), ())
-    return replace(host, kept_ratios=tuple(kept), site_errors=tuple(errors))
-
-
-def remember(host: Host, kept_ratio: float) -> None:
-    """Add a run to the file: the share of an idle host's rate that its launches got.
-
-    Raises:
-        OSError: the file cannot be written.
-        LaunchError: the file cannot be written.
-    """
-    _add(FILE, _name(host), [kept_ratio])
+    """Return the host with the errors of predictions on machines of its kind. Return it unchanged if nothing can be read."""
+    return replace(host, site_errors=tuple(_read(_SITES, ERRORS_FILE).get(_site(host), ())))
 
 
 def remember_errors(host: Host, errors: Sequence[float]) -> None:
@@ -53,13 +39,9 @@ def remember_errors(host: Host, errors: Sequence[float]) -> None:
         OSError: the file cannot be written.
         LaunchError: the file cannot be written.
     """
-    _add(ERRORS_FILE, _site(host), errors)
-
-
-def _add(file: str, key: str, numbers: Sequence[float]) -> None:
-    hosts = _read(_HOSTS, file)
-    hosts[key] = [*hosts.get(key, []), *numbers][-RUNS:]
-    _write(file, msgspec.json.encode(hosts))
+    sites = _read(_SITES, ERRORS_FILE)
+    sites[_site(host)] = [*sites.get(_site(host), []), *errors][-ERRORS:]
+    _write(ERRORS_FILE, msgspec.json.encode(sites))
 
 
 def kept_plan(key: str) -> KeptPlan | None:
@@ -90,11 +72,6 @@ def _read(kind: type[dict[str, Value]], name: str) -> dict[str, Value]:
 
 def _write(name: str, text: bytes) -> None:
     write_text_atomically(cache_folder() / name, text.decode())
-
-
-def _name(host: Host) -> str:
-    """Return a name of the machine: another CPU under the same name is another host."""
-    return f"{host.hostname}, {host.cpus} CPUs, {host.cpu_model}"
 
 
 def _site(host: Host) -> str:

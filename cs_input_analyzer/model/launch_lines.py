@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.masking import LONGEST_COMMAND
 from cs_input_analyzer.model.node_list import expand_nodelist
-from cs_input_analyzer.model.train_command import compiled, trained, with_python_of, without_launcher
+from cs_input_analyzer.model.train_command import trained, with_python_of, without_launcher
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from cs_input_analyzer.units import counted, visible
 
@@ -48,7 +48,6 @@ def launch_lines(plan: LaunchPlan, cluster: Cluster, options: Options, target: s
     command = _train_command(options)
     return LaunchLines(
         defaults=f"nodes: {plan.nodes}\ntasks_per_node: {plan.tasks_per_node}\ncpus_per_task: {plan.cpus_per_task}",
-        csrun_cpu=_csrun_cpu(options, command),
         csrun_wse=_csrun_wse(plan, options, command),
         srun=_srun(plan, cluster, options, command),
         sbatch=_sbatch(plan, cluster, options, target, command),
@@ -82,15 +81,6 @@ def _train_command(options: Options) -> list[str]:
     """Return the command of every task: the user's command as one that trains, without its launcher and mode."""
     typed = _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command")
     return with_python_of(trained(without_launcher(typed, "--train-command")), options.wafer_mode)
-
-
-def _csrun_cpu(options: Options, command: list[str]) -> str | None:
-    """Compiles before the wafer is taken; None in weight streaming, which compiles in every run and has no compiling beforehand."""
-    compile_command = None if options.wafer_mode == "weight_streaming" else compiled(command)
-    if compile_command is None:
-        return None
-    mounts = ["--mount-dirs", ",".join(options.mount_dirs)] if options.mount_dirs else []
-    return shlex.join(["csrun_cpu", *mounts, *compile_command])
 
 
 def _csrun_wse(plan: LaunchPlan, options: Options, command: list[str]) -> str:

@@ -1,6 +1,6 @@
 """The training command, converted from the user's text to the form that launch lines need.
 
-It has no launcher, the mode that trains or compiles, and the Python of the wafer's mode. All functions work on lists of
+It has no launcher, the mode that trains, and the Python of the wafer's mode. All functions work on lists of
 words; nothing runs here.
 """
 
@@ -69,25 +69,6 @@ def trained(words: Sequence[str]) -> list[str]:
             found.append(word)
         before = word
     return found
-
-
-def compiled(words: Sequence[str]) -> list[str] | None:
-    """Return the command as one that compiles and does not train.
-
-    None if it is no Python, or names no mode: a script that has none would not know what `--mode` is.
-    """
-    if not any(is_python(word) for word in words):
-        return None
-    found = list(words)
-    for place, word in enumerate(words):
-        option, equals, _ = word.partition("=")
-        if _is_mode(option) and equals:
-            found[place] = f"{option}=compile_only"
-            return found
-        if _is_mode(word) and place + 1 < len(words):
-            found[place + 1] = "compile_only"
-            return found
-    return None
 
 
 def with_python_of(words: Sequence[str], mode: str | None) -> list[str]:

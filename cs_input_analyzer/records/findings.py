@@ -150,25 +150,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionUse:
-    """One row of the function table of an input function.
-
-    Attributes:
-        name: purpose of the function: `shard`, `interleave`, `file shuffle`, `deterministic`, …
-        is_set: whether the input function uses it.
-        value: its parameters as the graph holds them; those of several ops one after the other.
-        advised: the fix of a finding about it, with its code; empty if there is nothing to change.
-        source: `path:line` of the first such op.
-    """
-
-    name: str
-    is_set: bool
-    value: str
-    advised: str
-    source: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
     """Kept fixes as a change of the user's source files. The files themselves are never written.
 

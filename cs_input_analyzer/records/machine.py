@@ -186,7 +186,6 @@ class Host:
         numa_cpus: usable CPUs of the largest NUMA node; None if unknown.
         is_virtual: whether it is a virtual machine; no counter shows its neighbours on the same cores. None if unknown.
         site_errors: natural logarithms of validated over predicted rates of earlier runs on this site.
-        kept_ratios: share of an idle host's rate that the launches of each earlier run got, 0 to 1.
     """
 
     hostname: str
@@ -200,5 +199,4 @@ class Host:
     threads_per_core: int | None = None
     numa_cpus: int | None = None
     is_virtual: bool | None = None
-    kept_ratios: tuple[float, ...] = ()
     site_errors: tuple[float, ...] = ()

@@ -39,7 +39,7 @@ class Alternative:
         return in_a_line(f"Alternative {self.layout}: {format_estimate(self.predicted_samples_per_s)}")
 
     @classmethod
-    def of(cls, plan: LaunchPlan | WhatIf | Prediction, **given: Any) -> Alternative:
+    def of(cls, plan: LaunchPlan | Prediction, **given: Any) -> Alternative:
         """Return the launch of a plan, with the fields that are `given` replaced."""
         return cls(**{field.name: getattr(plan, field.name) for field in fields(cls) if hasattr(plan, field.name)} | given)
 
@@ -71,36 +71,18 @@ class KeptPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class WhatIf:
-    """The launch for one changed assumption, `name`. `note` says how the launch changes."""
-
-    name: str
-    layout: Layout
-    input_workers: int
-    predicted_samples_per_s: Estimate
-    limited_by: str
-    meets_demand: bool | None
-    note: str = ""
-
-    def __repr__(self) -> str:
-        return in_a_line(f"WhatIf {self.name}: {self.layout}, {format_estimate(self.predicted_samples_per_s)}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LaunchLines:
     """Launch commands to paste.
 
     Attributes:
         defaults: the three-line form of the original tool.
         sbatch: a whole file.
-        csrun_cpu: compiles before the launch; None if the network cannot be compiled without the wafer.
     """
 
     defaults: str
     csrun_wse: str
     srun: str
     sbatch: str
-    csrun_cpu: str | None = None
 
     def __repr__(self) -> str:
         return in_a_line(f"LaunchLines {self.srun}")
@@ -122,7 +104,6 @@ class LaunchPlan:
         quiet_samples_per_s: rate on CPUs without other programs. `predicted_samples_per_s` is for the measuring host as busy as
             it was. Both are equal for other nodes, which are planned as exclusive. None in runs of versions before 0.2.
         why: one or two sentences: the deciding limit, and why one node fewer is not enough.
-        what_if: the plans under one change each.
         launch_note: for a run that was read from a file: why its launch lines differ or are missing; else empty.
         fewest_tasks, most_tasks: range of tasks per node that feed the accelerator; None if none does.
         kept_from: the earlier plan that is kept, as it still feeds the accelerator; None for a fresh plan.
@@ -150,7 +131,6 @@ class LaunchPlan:
     launch_note: str = ""
     confirmed_by: int | None = None
     cache_state: CacheChoice = "as-is"
-    what_if: tuple[WhatIf, ...] = ()
     probability: float | None = None
     quiet_samples_per_s: Estimate | None = None
     fewest_tasks: int | None = None

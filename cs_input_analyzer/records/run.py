@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from cs_input_analyzer.records.findings import Finding, Fixes, FunctionUse, Mode
+from cs_input_analyzer.records.findings import Finding, Fixes, Mode
 from cs_input_analyzer.records.machine import THIS_HOST, Cluster, Host, Launcher, Layout
 from cs_input_analyzer.records.measured import (
     CacheChoice,
@@ -283,7 +283,6 @@ class Analysis:
     scaling: Scaling | None = None
     capture: Capture | None = None
     parent: Parent | None = None
-    functions: tuple[FunctionUse, ...] = ()
 
     def __repr__(self) -> str:
         plan = "no plan" if self.recommendation is None else f"plan {self.recommendation.layout}"

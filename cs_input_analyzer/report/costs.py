@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.records import BUSY_RATIO, RUNTIME, UNATTRIBUTED, Analysis, Op, OpCost, Profile, Station
-from cs_input_analyzer.report.document import SOURCE, YES_OR_NO, Column, Table, bare_rate, number, slug, table_of, text
+from cs_input_analyzer.report.document import SOURCE, Column, Table, bare_rate, number, slug, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, named_values, one_line, short_source, titled
 from cs_input_analyzer.tfdata.folding import fold_costs, fold_ops, folding_of
 from cs_input_analyzer.tfdata.op_kinds import KINDS
@@ -217,15 +217,3 @@ def pipeline_table(analysis: Analysis) -> Table:
         if op.kind not in KINDS
     )
     return table_of("Pipeline", columns, shown, remarks=foreign)
-
-
-def functions_table(analysis: Analysis) -> Table:
-    """Return the functions that the input function has and lacks; no row for runs of earlier releases."""
-    columns = (
-        text("function", "what an input function should do", "name"),
-        text("set", "whether it does", lambda use: YES_OR_NO[use.is_set]),
-        text("value", "as TensorFlow holds it", lambda use: use.value or MISSING),
-        text("advised", "the fix of a finding", lambda use: use.advised or MISSING),
-        text("source", "the first line that has it", lambda use: short_source(use.source) if use.source else None),
-    )
-    return table_of("Functions of the input function", columns, analysis.functions)

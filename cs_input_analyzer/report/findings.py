@@ -190,7 +190,7 @@ def fixes_facts(analysis: Analysis) -> Pairs:
         then, fewer = fixes.plan, ""
         if plan is not None:
             fewer = f"{counted(plan.nodes, 'node')} -> {counted(then.layout.nodes, 'node')}: "
-        said = then.note or {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
+        said = {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
         rate, currency = format_estimate(then.predicted_samples_per_s), plan_currency(analysis)
         label = f" (rates {currency})" if currency else ""
         facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}{label}"))

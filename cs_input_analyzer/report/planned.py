@@ -120,19 +120,6 @@ def _launches(plan: LaunchPlan) -> tuple[int, tuple[Alternative, ...]]:
     )
 
 
-def what_if_table(plan: LaunchPlan, currency: str = "") -> Table:
-    """Return the plans under one change each. `currency`: the label of their rates."""
-    columns = (
-        text("with", "the one thing that would be different", "name"),
-        layout("the launch that would be recommended then: nodes x tasks per node x CPUs per task"),
-        *PREDICTED,
-        MEETS,
-        LIMITED_BY,
-        text("change", "against the plan", "note"),
-    )
-    return table_of(titled("What if", currency), columns, plan.what_if)
-
-
 def validation_table(validation: Validation) -> Table:
     """Return predicted beside measured rates, and whether the plan holds."""
 

@@ -131,7 +131,6 @@ def _pipeline(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section,
             is_folded=True,
         ),
         section("pipeline", "Pipeline", Facts(pairs=measuring.pipeline_facts(analysis)), costs.pipeline_table(analysis)),
-        section("functions", "Functions of the input function", costs.functions_table(analysis)),
     )
 
 
@@ -139,7 +138,7 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
     plan, currency, tables = analysis.recommendation, plan_currency(analysis), []
     parts: list[Part] = []
     if plan is not None:
-        tables = [planned.alternatives_table(plan, currency), planned.what_if_table(plan, currency)]
+        tables = [planned.alternatives_table(plan, currency)]
         lines = plan.launch
         parts = [
             Facts(pairs=planned.plan_facts(plan, analysis)),
@@ -149,7 +148,6 @@ def _planned(analysis: Analysis, file: str) -> tuple[Section, ...]:
         if lines is not None:
             instead = command("report", file, "--format sbatch")
             parts += [
-                Copyable(label="Compile first, without the wafer", text=lines.csrun_cpu or ""),
                 Copyable(label="Launch on a Cerebras cluster", text=lines.csrun_wse),
                 Copyable(label="Launch on any Slurm cluster", text=lines.srun),
                 Copyable(label="As a batch file", text=lines.sbatch, instead=instead),

@@ -17,7 +17,6 @@ from wafer_model import from_rate
 ABOVE_RATIO, BELOW_RATIO = 1.25, 1 / 50
 # Below this factor more input gains nothing that one would notice.
 ENOUGH_RATIO = 1.05
-MOST_WHAT_IFS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +110,7 @@ def planned(found: Analysis, wanted: Consumption, current: Layout | None) -> tup
     start += f" for a demand of {format_estimate(wanted.samples_per_s)}"
     if plan.meets_demand:
         return plan, f"{start}."
-    helping = [row for row in plan.what_if if row.meets_demand] or [
-        row for row in plan.what_if if row.note not in ("", "changes nothing")
-    ]
-    rows = "; ".join(f"{row.name}: {row.layout}, {row.note}" for row in helping[:MOST_WHAT_IFS])
-    return plan, f"{start}, which it does not meet: {plan.limited_by} limits it. {rows}".strip().rstrip(".") + "."
+    return plan, f"{start}, which it does not meet: {plan.limited_by} limits it."
 
 
 def _in_proportion(change: PlanChange, factor: float, verdict: VerdictName) -> PlanChange:

@@ -16,7 +16,6 @@ from cs_input_analyzer.engines import Launcher
 from cs_input_analyzer.errors import Interrupted, LaunchError, UsageError
 from cs_input_analyzer.model import buffers, capacity, recommend
 from cs_input_analyzer.model.evidence import last_end
-from cs_input_analyzer.model.function_table import function_table
 from cs_input_analyzer.model.launch_lines import launch_lines
 from cs_input_analyzer.model.params import params_from_json, training_of
 from cs_input_analyzer.records import (
@@ -32,7 +31,6 @@ from cs_input_analyzer.records import (
     Prediction,
     StorageBasis,
     VerdictName,
-    others_ratio,
 )
 from cs_input_analyzer.request.request import Request, with_pipelines_batch
 from cs_input_analyzer.units import counted
@@ -78,12 +76,12 @@ def analyze(request: Request, launcher: Launcher, progress: Progress) -> Analysi
                 sifted.findings,
                 probing,
                 plan,
-                replan=lambda fixes: _plan(request, probing, fixes),
+                effect=lambda fixes: with_effect(request, probing.results, plan, fixes),
                 wants_patch=request.is_tuning,
             )
         except KeyboardInterrupt:  # before or after the launch, which keeps what it found
             tried = _interrupted(sifted.findings)
-    plan = with_utilization(request, probing.results, tried.plan or plan)
+    plan = with_utilization(request, probing.results, plan)
     return _assemble(request, probing, plan, tried, sifted.ignored_count, is_interrupted or tried.is_interrupted)
 
 
@@ -127,28 +125,26 @@ def _complete(request: Request, results: Results) -> Request:
     return with_kept_plan(with_pipelines_batch(request, results.pipeline), results.pipeline)
 
 
-def _plan(request: Request, probing: Probing, fixes: Fixes | None = None) -> LaunchPlan | None:
+def _plan(request: Request, probing: Probing) -> LaunchPlan | None:
     """Return the plan for the measurements so far. Note it if there is none."""
-    plan, probing.no_plan = plan_or_why(request, probing.results, fixes)
+    plan, probing.no_plan = plan_or_why(request, probing.results)
     if plan is None:
         probing.seconds.leave_out(f"a plan: {probing.no_plan}")
     return plan
 
 
-def plan_or_why(request: Request, results: Results, fixes: Fixes | None = None) -> tuple[LaunchPlan | None, str | None]:
+def plan_or_why(request: Request, results: Results) -> tuple[LaunchPlan | None, str | None]:
     """Return the plan for the measurements, or the reason why there is none.
 
     Raise UsageError if no launch fits another cluster.
 
-    The machine that measured may have no room for any launch, and was still worth measuring. `fixes` are the kept ones,
-    for the what-if row about them.
+    The machine that measured may have no room for any launch, and was still worth measuring.
     """
     cluster, options = request.cluster, request.options
     if results.pipeline is not None and (end := last_end(results.pipeline, results.measurements, options.mode)) is not None:
         count = "" if end.pass_elements is None else f" after {counted(end.pass_elements, 'element')}"
         return None, f"the data ended for good{count} (CSI302), so that no rate holds for a training"
     storage: StorageBasis | None = None if cluster.measured_storage_bytes_per_s is None else "measured"
-    gain, gain_cpus = (fixes.measured_gain, fixes.layout.cpus_per_task) if fixes is not None else (None, 1)
     try:
         plan = recommend.recommend(
             results.model(),
@@ -156,8 +152,6 @@ def plan_or_why(request: Request, results: Results, fixes: Fixes | None = None) 
             cluster,
             options,
             storage=storage,
-            gain=gain,
-            gain_cpus=gain_cpus,
             kept=request.kept,
         )
         lines = launch_lines(plan, cluster, options, request.target)
@@ -166,6 +160,22 @@ def plan_or_why(request: Request, results: Results, fixes: Fixes | None = None) 
             raise
         return None, str(error)
     return replace(plan, launch=lines, confirmed_by=results.confirmation(plan), cache_state=results.cache), None
+
+
+def with_effect(request: Request, results: Results, plan: LaunchPlan | None, fixes: Fixes) -> Fixes:
+    """Return the fixes with what they do to the plan and to today's launch, if their gain says something of the plan."""
+    after = today = None
+    if plan is not None and fixes.measured_gain is not None and fixes.says_of(plan):
+        after, today = recommend.with_gain(
+            results.model(),
+            request.consumption,
+            request.cluster,
+            request.options,
+            plan=plan,
+            gain=fixes.measured_gain,
+            gain_cpus=fixes.layout.cpus_per_task,
+        )
+    return replace(fixes, plan=after, today=today)
 
 
 def _with_shared_storage(request: Request, results: Results) -> Request:
@@ -219,7 +229,6 @@ def _assemble(
         interrupted=is_interrupted,
         ignored_count=ignored_count,
         scaling=results.scaling(),
-        functions=function_table(results.pipeline, tried.findings, is_sharded=results.is_sharded),
     )
 
 
@@ -242,20 +251,17 @@ def verdict_of(request: Request, results: Results, plan: LaunchPlan | None) -> J
         return Judged()
     if results.pipeline is not None and last_end(results.pipeline, results.measurements, request.options.mode) is not None:
         return Judged()
-    extrapolation_ratio = 1.0
     if plan is not None and request.options.current in (None, plan.layout):
-        layout, supply, extrapolation_ratio = plan.layout, plan.predicted_samples_per_s, plan.extrapolation_ratio
+        layout, supply = plan.layout, plan.predicted_samples_per_s
     elif request.options.current is not None:
         layout = request.options.current
         supply = recommend.predict_current(results.model(), request.consumption, request.cluster, request.options, layout)
-        extrapolation_ratio = supply.extrapolation_ratio
     else:
         rates = {each.layout: each.samples_per_s for each in results.measurements if each.samples_per_s is not None}
         if request.options.wafer_mode != "weight_streaming" or not rates:
             return Judged()
         layout, supply = max(rates.items(), key=lambda rate: rate[1].estimate)
-    verdict, probability = recommend.judge(supply, request.consumption, request.options.headroom_ratio)
-    confidence = recommend.capped(probability, others_ratio(results.measurements, results.cpu_budget), extrapolation_ratio)
+    verdict, confidence = recommend.judge(supply, request.consumption, request.options.headroom_ratio)
     return Judged(verdict, layout, supply.samples_per_s if isinstance(supply, Prediction) else supply, confidence)
 
 

@@ -46,9 +46,6 @@ def analyze(request: Request, *, function: Callable[..., object] | None = None, 
         complete = replace(request, pickled=pickled, host=opened.host, cluster=opened.cluster)
         found = analyze_in(complete, opened.launcher, progress)
     kept.remember(found)
-    if options.launcher == "local" and found.capacity is not None:
-        with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
-            history.remember(opened.host, found.capacity.host_ratio.estimate)
     return found
 
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cs_input_analyzer.errors import LaunchError
-from cs_input_analyzer.model.recommend.whatif import FIXES, TODAY_FIXED
 from cs_input_analyzer.records import (
     LEAST_GAIN,
     UNTRIED,
-    Alternative,
     Candidate,
     Edit,
     Finding,
@@ -50,13 +48,11 @@ class Tried:
 
     Attributes:
         fixes: what the kept ones do together; None if no fix could be tried at all.
-        plan: the plan made anew with the what-if row of all kept fixes; None if none was kept, or none can be made.
         is_interrupted: Ctrl-C ended it; what was found by then is here.
     """
 
     findings: tuple[Finding, ...]
     fixes: Fixes | None = None
-    plan: LaunchPlan | None = None
     is_interrupted: bool = False
 
 
@@ -65,7 +61,7 @@ def prove_fixes(
     probing: Probing,
     plan: LaunchPlan | None,
     *,
-    replan: Callable[[Fixes], LaunchPlan | None] | None = None,
+    effect: Callable[[Fixes], Fixes] = lambda fixes: fixes,
     wants_patch: bool = False,
 ) -> Tried:
     """Try every finding that has edits, in one fresh worker; take what is left of the probing's time.
@@ -77,8 +73,7 @@ def prove_fixes(
         plan: with a demand, its `cpus_per_task` is the size of the worker. Without one a plan only says how the host gives most:
             then the size is that of the launch in use today, or the widest that was measured. Fixes that work side by side need
             the CPUs of their finding's evidence: one worker tries all fixes, so the widest that any of them needs.
-        replan: all kept fixes -> the plan made anew with the what-if row "all fixes applied", which becomes `Fixes.plan`; asked
-            where the gain is one of workers as wide as the planned ones, or wider.
+        effect: adds what all kept fixes do to the plan; asked if the gain is one of workers as wide as the planned ones, or wider.
         wants_patch: whether `Fixes.patch` is made. It shows lines of the user's files around those that change.
     """
     texts = texts_of(findings)
@@ -106,8 +101,9 @@ def prove_fixes(
     fixes = fixes_together(candidates, found.together, layout)
     if wants_patch and fixes.codes:
         fixes = replace(fixes, patch=_patch(filled, candidates, found, texts))
-    anew = replan(fixes) if replan is not None and fixes.codes and (plan is None or fixes.says_of(plan)) else None
-    return Tried(findings=filled, fixes=with_effect(fixes, anew), plan=anew, is_interrupted=found.is_interrupted)
+    if plan is not None and fixes.codes and fixes.says_of(plan):
+        fixes = effect(fixes)
+    return Tried(findings=filled, fixes=fixes, is_interrupted=found.is_interrupted)
 
 
 def _cpus_of_worker(plan: LaunchPlan | None, results: Results) -> int:
@@ -330,11 +326,3 @@ def _folder_of(paths: Sequence[Path]) -> Path:
     if all(path.is_relative_to(here) for path in paths):
         return here
     return Path(os.path.commonpath([path.parent for path in paths]))
-
-
-def with_effect(fixes: Fixes, plan: LaunchPlan | None) -> Fixes:
-    """Return the fixes with what they do to the plan and to today's launch, by the what-if rows of the plan."""
-    rows = {} if plan is None else {row.name: row for row in plan.what_if}
-    # Caches and buffers of the fixes were not part of the memory.
-    found = {name: Alternative.of(rows[name], memory_bytes_per_node=None) for name in (FIXES, TODAY_FIXED) if name in rows}
-    return replace(fixes, plan=found.get(FIXES), today=found.get(TODAY_FIXED))

@@ -18,8 +18,7 @@ from cs_input_analyzer.host import cluster as clusters
 from cs_input_analyzer.host.machine import utc_now
 from cs_input_analyzer.host.node_speed import with_speed_of_same_model
 from cs_input_analyzer.model import recommend
-from cs_input_analyzer.model.function_table import function_table
-from cs_input_analyzer.records import UNTRIED, Analysis, Cluster, Finding, Fixes, LaunchPlan, Options, Parent, Validation
+from cs_input_analyzer.records import UNTRIED, Analysis, Cluster, Finding, LaunchPlan, Options, Parent, Validation
 from cs_input_analyzer.request.checks import SOURCES, sources_of
 from cs_input_analyzer.request.demand import resolved
 from cs_input_analyzer.request.keywords import SHORT, ClusterKeywords, DemandKeywords, PlanKeywords, fields_of, known_among
@@ -27,7 +26,7 @@ from cs_input_analyzer.request.options import NO_LAUNCH, as_cluster, read_option
 from cs_input_analyzer.request.request import Request, with_pipelines_batch
 from cs_input_analyzer.tfdata.samples import check_demand
 from cs_input_analyzer.workflows import prove
-from cs_input_analyzer.workflows.analyze import findings_of, plan_or_why, verdict_of, with_utilization
+from cs_input_analyzer.workflows.analyze import findings_of, plan_or_why, verdict_of, with_effect, with_utilization
 from cs_input_analyzer.workflows.probing.results import Results
 
 OF_DEMAND = fields_of(DemandKeywords)
@@ -113,10 +112,11 @@ def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, decla
     mistakes.raise_any()
     try:
         with np.errstate(all="ignore"):  # what is not finite is no estimate in the end
-            plan, no_plan = _plan_with_fixes(request, results, run.fixes)
+            plan, no_plan = plan_or_why(request, results)
             plan = with_utilization(request, results, plan)
             judged = verdict_of(request, results, plan)
             sifted = findings_of(request, results, plan)
+            fixes = None if run.fixes is None else with_effect(request, results, plan, run.fixes)
     except (ArithmeticError, ValueError) as error:  # somebody has edited the file
         message = f"this run holds numbers that no measurement gives, so nothing can be planned with them: {error}"
         raise UsageError(message) from error
@@ -132,9 +132,8 @@ def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, decla
         recommendation=plan,
         no_plan=no_plan,
         findings=found,
-        functions=function_table(run.pipeline, found, is_sharded=results.is_sharded),
         ignored_count=sifted.ignored_count,
-        fixes=None if run.fixes is None else prove.with_effect(run.fixes, plan),
+        fixes=fixes,
         **judged._asdict(),
         validation=_validation(run.validation, plan),
         parent=Parent(path=path, created_at=run.created_at, command=run.command),
@@ -166,14 +165,6 @@ def _with_demand(request: Request, results: Results, *, is_new: bool) -> Request
             check_demand(found, request.step, has_demand=bool(sources_of(options)))
         request = with_pipelines_batch(request, results.pipeline)
     return request
-
-
-def _plan_with_fixes(request: Request, results: Results, fixes: Fixes | None) -> tuple[LaunchPlan | None, str | None]:
-    """Return the plan, with the effect of the run's kept fixes if they were measured in workers at least as wide."""
-    plan, no_plan = plan_or_why(request, results)
-    if plan is None or fixes is None or not fixes.says_of(plan):
-        return plan, no_plan
-    return plan_or_why(request, results, fixes)
 
 
 def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tuple[Finding, ...]:

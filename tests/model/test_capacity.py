@@ -645,13 +645,6 @@ def test_others_widen_what_is_said_of_launches_and_of_the_host() -> None:
     assert busy.host_ratio.low < busy.host_ratio.estimate <= busy.host_ratio.high <= 1
 
 
-def test_what_earlier_runs_got_of_the_host_widens_its_ratio() -> None:
-    launch = make_measurement("1x1x1", workers=(make_worker(noise=make_noise(others_ratio=0.02)),))
-    now, before = (capacity.fit(make_graph(), [launch], 16, earlier=earlier).host_ratio for earlier in ((), (0.5, 0.6)))
-    assert before.low < now.low
-    assert before.estimate == now.estimate
-
-
 def test_what_predictions_of_a_site_were_off_replaces_what_is_assumed() -> None:
     def spread(*errors: float) -> float:
         return capacity.fit(make_graph(), [make_measurement("1x1x1")], 16, is_virtual=True, site_errors=errors).run_spread_ratio

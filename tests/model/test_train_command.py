@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.model.train_command import compiled, streams_weights, trained, with_python_of, without_launcher
+from cs_input_analyzer.model.train_command import streams_weights, trained, with_python_of, without_launcher
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,6 @@ def test_a_launcher_in_front_is_left_out(typed: str, left: str) -> None:
 def test_a_launcher_whose_command_cannot_be_told_is_refused_by_name(typed: str) -> None:
     with pytest.raises(UsageError, match=rf"--train-command starts with {typed.split()[0]}, and no word after it is python"):
         without_launcher(typed.split(), "--train-command")
-
-
-@pytest.mark.parametrize(
-    ("typed", "compiles"),
-    [
-        ("python run.py --mode=train --cs_ip 1.2.3.4", "python run.py --mode=compile_only --cs_ip 1.2.3.4"),
-        ("python run.py --mode train_and_eval", "python run.py --mode compile_only"),
-        # No Python, or no mode.
-        *(
-            (text, None)
-            for text in ("bash t.sh --mode=train", "python run.py -p a", "python run.py --precision_mode=high", "python a --mode")
-        ),
-    ],
-)
-def test_the_compiling_command_differs_in_its_mode_alone(typed: str, compiles: str | None) -> None:
-    assert compiled(typed.split()) == (compiles and compiles.split())
 
 
 @pytest.mark.parametrize(

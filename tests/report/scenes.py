@@ -60,7 +60,7 @@ def scene(**given: Any) -> Analysis:
 
 def plan(layout: str = "1x8x2", rate: float = 9_400.0, **given: Any) -> Any:
     """A plan without its alternatives that delivers `rate`."""
-    choices: dict[str, Any] = {"single_task_nodes": 0, "launch": LINES, "alternatives": (), "what_if": (), "confirmed_by": None}
+    choices: dict[str, Any] = {"single_task_nodes": 0, "launch": LINES, "alternatives": (), "confirmed_by": None}
     return make_plan(layout, **choices | {"predicted_samples_per_s": make_estimate(rate, spread=0.08)} | given)
 
 

@@ -49,7 +49,7 @@ def check_width(run: Analysis, width: int = 80) -> None:
     """No line is longer than the width, but for those to copy; the short report is at most a screen."""
     plan = run.recommendation
     launch = plan.launch if plan is not None else None
-    lines = [] if launch is None else [launch.srun, launch.csrun_wse, launch.csrun_cpu or "", launch.defaults]
+    lines = [] if launch is None else [launch.srun, launch.csrun_wse, launch.defaults]
     copied = [*lines, run.command, *run_document(run).closing]
     free = {line.rstrip(" ") for text in copied for line in visible(text).split("\n")}
     for full in (False, True):

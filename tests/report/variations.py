@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from builders import (
-    SOURCE,
     make_alternative,
     make_analysis,
     make_budget,
@@ -39,7 +38,6 @@ from cs_input_analyzer.records import (
     Capture,
     CaptureCandidate,
     Estimate,
-    FunctionUse,
     Op,
     OpCost,
     Options,
@@ -120,7 +118,7 @@ PLANS: dict[str, Overrides] = {
     "first come": {"options": Options(feed="first-come")},
     "surer by a node": {"recommendation": make_plan(surer=(Surer(how="node", half_width_ratio=0.05),))},
     "no launch lines": {"recommendation": make_plan(launch=None, launch_note="the reason")},
-    "no alternatives": {"recommendation": make_plan(alternatives=(), what_if=())},
+    "no alternatives": {"recommendation": make_plan(alternatives=())},
     "many alternatives": {
         "recommendation": make_plan(
             alternatives=(
@@ -291,12 +289,6 @@ OPS: dict[str, Overrides] = {
     },
     "two that join": {
         "pipeline": make_graph(ops=(make_op("map", name="a"), make_op("map", name="b"), make_op("zip", inputs=("a", "b"))))
-    },
-    "functions": {
-        "functions": (
-            FunctionUse(name="shard", is_set=False, value="", advised="shard the names (CSI303)"),
-            FunctionUse(name="batch", is_set=True, value="batch_size 256", advised="", source=f"{SOURCE}:25"),
-        )
     },
 }
 

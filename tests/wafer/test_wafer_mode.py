@@ -3,7 +3,6 @@ where there is no room for one."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -115,8 +114,7 @@ def test_a_plan_streams_from_a_third_node_on(demand: float | None) -> None:
     assert plan.nodes >= 3
     assert plan.input_workers == (plan.nodes - 2) * plan.tasks_per_node
     assert "--single-task-nodes 2 python-ws run.py --mode=train" in plan.launch.csrun_wse
-    assert plan.launch.csrun_cpu is None
-    assert all(row.layout.nodes >= 3 for row in (*plan.alternatives, *plan.what_if))
+    assert all(row.layout.nodes >= 3 for row in plan.alternatives)
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -181,5 +179,3 @@ def test_lines_hold_one_launcher_and_train_with_the_python_of_the_mode(typed: st
     assert found.srun.endswith(trains)
     assert trains in found.sbatch
     assert "csrun_wse" not in found.srun + found.sbatch
-    compiles = ["csrun_cpu", "--mount-dirs", "/a,/b c", *["python", "run.py", "--mode=compile_only", "--params", "p.yaml"]]
-    assert (found.csrun_cpu and shlex.split(found.csrun_cpu)) == (None if mode else compiles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from cs_input_analyzer.trial.fixes import Outcome, Outcomes
 from cs_input_analyzer.workflows import analyze as analysis
 from cs_input_analyzer.workflows.probing.seconds import LEAST_FIXES_S
 from cs_input_analyzer.workflows.prove import SWITCHED_OFF, Tried, prove_fixes
-from tests.builders import make_cluster, make_finding, make_plan, make_what_if
+from tests.builders import make_alternative, make_cluster, make_finding, make_plan
 from tests.fakes import FakeLauncher
 from tests.workflows.test_analysis import analyzed, job, linear, probing_of
 
@@ -100,7 +101,7 @@ def test_fixes_are_tried_in_a_worker_of_the_size_that_counts(
     probing = probing_of(launcher, *SIZES, current=Layout.parse(current) if current else None)
     asked: list[Fixes] = []
     plan = make_plan(planned, meets_demand=meets_demand)
-    tried = prove_fixes(findings_of(CACHE), probing, plan, replan=lambda fixes: asked.append(fixes))
+    tried = prove_fixes(findings_of(CACHE), probing, plan, effect=lambda fixes: asked.append(fixes) or fixes)
     assert tried.fixes.layout == Layout(nodes=1, tasks_per_node=1, cpus_per_task=size)
     assert bool(asked) == is_replanned
 
@@ -287,25 +288,22 @@ def test_what_workers_say_of_fixes_is_what_the_findings_say(
     assert tuple(plain(finding.unproven_because) for finding in tried.findings) == why
     assert "".join(str(int(finding.proven)) for finding in tried.findings) == proven
     assert (tried.fixes and tried.fixes.codes) == kept
-    assert kept or tried.fixes is None or tried.fixes.measured_gain is tried.plan is None
+    assert kept or tried.fixes is None or tried.fixes.measured_gain is None
     assert tried.is_interrupted == (kept is None and "interrupted" in why[0])
     assert len(works(launcher)) == 1
 
 
-def test_the_effect_on_the_plan_is_its_what_if_row() -> None:
+def test_the_effect_on_the_plan_is_asked_for_the_kept_fixes() -> None:
     launcher = launcher_of(all_gain)
-    row = make_what_if("all fixes applied", "3x8x2", note="8 nodes -> 3")
     asked: list[Fixes] = []
 
-    def replan(fixes: Fixes) -> Any:
+    def effect(fixes: Fixes) -> Fixes:
         asked.append(fixes)
-        return make_plan("8x8x2", what_if=(make_what_if(), row))
+        return replace(fixes, plan=make_alternative("3x8x2"))
 
-    tried = prove_fixes(findings_of(MAP), probing_of(launcher, *SIZES), make_plan("1x1x2"), replan=replan)
+    tried = prove_fixes(findings_of(MAP), probing_of(launcher, *SIZES), make_plan("1x1x2"), effect=effect)
     assert [(fixes.measured_gain, str(fixes.layout)) for fixes in asked] == [(GAIN, "1x1x2")]
-    assert tried.plan is not None
-    assert (str(tried.fixes.plan.layout), tried.fixes.plan.note) == ("3x8x2", "8 nodes -> 3")
-    assert tried.fixes.plan.predicted_samples_per_s == row.predicted_samples_per_s
+    assert tried.fixes.plan == make_alternative("3x8x2")
 
 
 @pytest.mark.parametrize("seconds", [60.0, 8.0])
@@ -320,11 +318,8 @@ def test_an_analysis_tries_what_its_rules_propose(seconds: float, monkeypatch: p
     if seconds < 10:
         assert found.fixes is None
         assert plain(found.findings[0].unproven_because) == NO_TIME
-        assert not [row for row in found.recommendation.what_if if row.name == "all fixes applied"]
         return
-    (row,) = (row for row in found.recommendation.what_if if row.name == "all fixes applied")
-    assert found.fixes.plan.layout == row.layout
-    assert row.layout.nodes <= found.recommendation.nodes
+    assert found.fixes.plan.layout.nodes <= found.recommendation.nodes
     assert found.budget.fixes_s > 0
 
 

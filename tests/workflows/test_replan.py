@@ -17,7 +17,7 @@ import cs_input_analyzer as csia
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model import recommend
-from cs_input_analyzer.records import Analysis, Fixes, Layout, SamplesPerElement, Validation, ValidationRow, others_ratio
+from cs_input_analyzer.records import Analysis, Fixes, Layout, SamplesPerElement, Validation, ValidationRow
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
 from cs_input_analyzer.workflows import replan
@@ -82,8 +82,7 @@ def test_a_plan_is_that_of_its_model_for_what_is_asked(demand: float, nodes: int
     assert found.recommendation.layout == plan.layout
     assert found.recommendation.predicted_samples_per_s == plan.predicted_samples_per_s
     verdict, confidence = recommend.judge(plan.predicted_samples_per_s, found.consumption, headroom)  # type: ignore[arg-type]
-    told = recommend.capped(confidence, others_ratio(found.measurements, found.host.cpu_budget), plan.extrapolation_ratio)
-    assert (found.verdict, found.confidence) == (verdict, told)
+    assert (found.verdict, found.confidence) == (verdict, confidence)
     assert f"--total-nodes {plan.nodes} " in found.recommendation.launch.csrun_wse
 
 

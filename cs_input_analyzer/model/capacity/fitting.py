@@ -26,7 +26,6 @@ def fit(
     measurements: Sequence[Measurement],
     host_cpus: int,
     *,
-    earlier: Sequence[float] = (),
     is_virtual: bool = False,
     site_errors: Sequence[float] = (),
 ) -> CapacityModel:
@@ -38,7 +37,6 @@ def fit(
 
     Args:
         host_cpus: CPUs of the measuring host that the workers could use.
-        earlier: rates of launches of earlier runs over those on an idle host.
         is_virtual: the host is a virtual machine, whose neighbours no counter shows.
         site_errors: errors of validated predictions on this site, natural logarithms.
 
@@ -74,7 +72,7 @@ def fit(
         spread_ratio=spreads.process,
         launch_spread_ratio=spreads.launch,
         run_spread_ratio=spreads.host,
-        host_ratio=host_ratio(measured, earlier),
+        host_ratio=host_ratio(measured),
         host_cpus=host_cpus,
         **_sizes(probes),
         is_sharded=deals_out_files(pipeline.ops),

@@ -61,22 +61,13 @@ def kept_logs(launches: Sequence[Measurement]) -> list[float]:
     ]
 
 
-def host_ratio(measured: Sequence[Measurement], earlier: Sequence[float]) -> Estimate:
-    """Return the rate of launches on this host over that on an idle one, now and at another hour.
-
-    Return exactly 1 if nothing was seen.
-
-    Args:
-        measured: the launches of this run.
-        earlier: the same ratios of earlier runs. A host that is idle now may have been busy all day.
-    """
+def host_ratio(measured: Sequence[Measurement]) -> Estimate:
+    """Return the rate of launches on this host over that on an idle one; exactly 1 if nothing was seen."""
     logs = kept_logs(measured)
     if not logs:
         return Estimate.exact(1.0)
     mean = math.fsum(logs) / len(logs)
-    before = [math.log(ratio) - mean for ratio in earlier if 0 < ratio <= 1]
-    apart = [log - mean for log in logs] + before
-    spread = math.sqrt(math.fsum(log**2 for log in apart) / len(apart))
+    spread = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / len(logs))
     error = math.hypot(spread, assumed_spread(ASSUMED.host, others_ratio(measured, None) or 0.0))
     found = from_log(mean, NORMAL_95 * error, len(logs))
     return replace(found, high=max(found.estimate, min(found.high, 1.0)))  # no host gives more than an idle one

@@ -3,8 +3,8 @@
 A launch feeds the accelerator if its supply reaches the demand with headroom at a probability of 0.9 (`verdict.ENOUGH`). Nodes are
 the price, so they are the fewest that feed it. Tasks on them are a range; recommended is its middle.
 
-`problem` says what is planned for, `launches` is the table of all launches and takes one of them; `alternatives` and `whatif` are
-the plan's tables and reasons, `verdict` judges a supply.
+`problem` says what is planned for, `launches` is the table of all launches and takes one of them; `alternatives` are those around
+the plan, with its reasons, `fixed` is the plan with fixes, `verdict` judges a supply.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import Any
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model.capacity.assumptions import THIS_HOST
 from cs_input_analyzer.model.recommend.alternatives import alternatives, why
+from cs_input_analyzer.model.recommend.fixed import with_gain
 from cs_input_analyzer.model.recommend.launches import Choice, choose, tasks_that_feed
 from cs_input_analyzer.model.recommend.problem import (
     STREAMING_SINGLE_TASK_NODES,
     PlanningProblem,
+    predict_current,
     predicted,
     predicted_launch,
     single_task_nodes,
     streams_weights,
 )
 from cs_input_analyzer.model.recommend.surer import surer
-from cs_input_analyzer.model.recommend.verdict import ENOUGH, capped, feeds, judge, needed_per_s, utilization
-from cs_input_analyzer.model.recommend.whatif import what_if
+from cs_input_analyzer.model.recommend.verdict import ENOUGH, feeds, judge, needed_per_s, utilization
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
@@ -34,7 +35,6 @@ from cs_input_analyzer.records import (
     Estimate,
     KeptPlan,
     LaunchPlan,
-    Layout,
     Options,
     Prediction,
     StorageBasis,
@@ -44,7 +44,6 @@ from cs_input_analyzer.units import counted, format_bytes
 __all__ = [
     "ENOUGH",
     "THIS_HOST",
-    "capped",
     "check_cluster",
     "check_single_task_nodes",
     "check_streaming_nodes",
@@ -55,6 +54,7 @@ __all__ = [
     "recommend",
     "single_task_nodes",
     "utilization",
+    "with_gain",
 ]
 
 ROOM = "a launch needs room for the chief and at least one input worker, as two tasks on one node or on more nodes"
@@ -67,8 +67,6 @@ def recommend(
     options: Options,
     *,
     storage: StorageBasis | None = None,
-    gain: Estimate | None = None,
-    gain_cpus: int = 1,
     kept: KeptPlan | None = None,
 ) -> LaunchPlan:
     """Return the launch of the fewest nodes that reaches the demand × (1 + headroom); without a demand, the highest rate per node.
@@ -80,7 +78,6 @@ def recommend(
     Args:
         storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
             node that is the measuring host itself (its probes read the same files), else `unverified`.
-        gain, gain_cpus: for the what-if rows; as in `whatif.what_if`.
         kept: the plan of an earlier run of the same.
 
     Raises:
@@ -101,7 +98,6 @@ def recommend(
         plan,
         **_kept(problem, choice, kept),
         alternatives=alternatives(problem, choice, today),
-        what_if=what_if(problem, choice, gain=gain, gain_cpus=gain_cpus),
         surer=surer(problem, best.layout),
     )
 
@@ -165,14 +161,6 @@ def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
         return best.samples_per_s
     quiet = replace(problem.model, host_ratio=Estimate.exact(1.0))
     return predicted_launch(quiet, problem.consumption, problem.cluster, problem.options, best.layout).samples_per_s
-
-
-def predict_current(
-    model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options, current: Layout
-) -> Prediction:
-    """Return the rate of the launch in use today (`--current`). It runs, so the cluster has at least its nodes."""
-    wide_enough = replace(cluster, nodes=max(cluster.nodes, current.nodes))
-    return predicted_launch(model, consumption, wide_enough, options, current)
 
 
 def check_cluster(cluster: Cluster, options: Options) -> None:

@@ -28,14 +28,15 @@ def alternatives(problem: PlanningProblem, choice: Choice, today: Prediction | N
         rows.append((least, "the smallest that will do"))
     hidden = {plan} if today is None else {plan, today.layout}
     shown = sorted((row for row in rows if row[0].layout not in hidden), key=lambda row: (row[0].layout.nodes, row[0].layout.cpus))
-    table = [_alternative(problem, row, limit_on(problem, row), note) for row, note in shown]
+    table = [alternative(problem, row, limit_on(problem, row), note) for row, note in shown]
     if today is not None:
         note = "current launch" if today.problem is None else f"current launch: cannot run as given, {today.problem}"
-        table.insert(0, replace(_alternative(problem, today, today.limited_by, note), is_current=True))
+        table.insert(0, replace(alternative(problem, today, today.limited_by, note), is_current=True))
     return tuple(table)
 
 
-def _alternative(problem: PlanningProblem, prediction: Prediction, limited_by: str, note: str) -> Alternative:
+def alternative(problem: PlanningProblem, prediction: Prediction, limited_by: str, note: str = "") -> Alternative:
+    """Return a launch as an alternative, judged by the demand of the problem."""
     sure = None if problem.needed is None else 0.0 if prediction.problem else chance(prediction.samples_per_s, problem.needed)
     return Alternative.of(
         prediction,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -150,6 +150,14 @@ def predicted_launch(
     """Return the prediction of a launch with as many single-task nodes as the options and the demand ask for."""
     single = single_task_nodes(layout.nodes, consumption, options)
     return capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
+
+
+def predict_current(
+    model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options, current: Layout
+) -> Prediction:
+    """Return the rate of the launch in use today (`--current`). It runs, so the cluster has at least its nodes."""
+    wide_enough = replace(cluster, nodes=max(cluster.nodes, current.nodes))
+    return predicted_launch(model, consumption, wide_enough, options, current)
 
 
 def single_task_nodes(nodes: int, consumption: Consumption | None, options: Options) -> int:

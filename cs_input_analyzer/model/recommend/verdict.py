@@ -21,11 +21,6 @@ ENOUGH = 0.9
 WORTH_SAYING = 0.6
 """Below this probability no verdict is given: one interval or both are too wide."""
 
-MOST_OTHERS_RATIO = 0.3
-MOST_EXTRAPOLATION_RATIO = 10.0
-"""If other programs used a larger share of the CPUs, or a launch lies farther beyond the measurements, the confidence is at most
-`ENOUGH`: the intervals hold the known errors only."""
-
 LEAST_LOG_SPREAD = 1e-9
 """Exact numbers are compared as numbers."""
 
@@ -80,15 +75,6 @@ def judge(
     if is_enough >= ENOUGH:
         return "accelerator_bound", is_enough
     return ("balanced", reaches - is_enough) if reaches - is_enough >= WORTH_SAYING else ("unknown", None)
-
-
-def capped(confidence: float | None, others_ratio: float | None, extrapolation_ratio: float) -> float | None:
-    """Return the reported confidence: at most `ENOUGH` if the measurement was disturbed, or the launch lies far beyond it.
-
-    The verdict is that of the whole probability. Every verdict that needs `ENOUGH` still has it, so a cap changes none.
-    """
-    is_doubtful = (others_ratio or 0.0) > MOST_OTHERS_RATIO or extrapolation_ratio > MOST_EXTRAPOLATION_RATIO
-    return min(confidence, ENOUGH) if confidence is not None and is_doubtful else confidence
 
 
 def utilization(supply: Estimate, consumption: Consumption, stalled_ratio: float = 0.0) -> Estimate:

@@ -166,7 +166,6 @@ class Results:
             self.pipeline,
             self.alike,
             self.cpu_budget,
-            earlier=self.host.kept_ratios,
             is_virtual=bool(self.host.is_virtual),
             site_errors=self.host.site_errors,
         )
