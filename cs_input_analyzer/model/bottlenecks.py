@@ -427,7 +427,7 @@ def ceilings(
     storage: Storage | None = None,
     measurements: Iterable[Measurement] = (),
 ) -> tuple[Limit, ...]:
-    """Return the ceilings that no number of CPUs lifts a worker above, on an idle node and as measured.
+    """Return the ceilings that no number of CPUs lifts a worker above, on an idle node.
 
     Idle CPUs lift a ceiling as they lift the worker, but not above the rate that the CPU time of a station allows.
     Other programs take no CPU time from a sample; they only make it wait. Storage is not faster on an idle node.
@@ -451,5 +451,5 @@ def ceilings(
         measured = max(one.samples_per_s, least)
         lifted = one.samples_per_s if one.kind == "storage latency" else min(measured * faster, one.cpu_samples_per_s / speed_ratio)
         name = f"{one.kind}{f' {one.op.name}' if one.op else ''}"
-        limits.append(Limit(name=name, samples_per_s=max(measured, lifted), measured_samples_per_s=measured))
+        limits.append(Limit(name=name, samples_per_s=max(measured, lifted)))
     return tuple(limits)

@@ -1,4 +1,4 @@
-"""The one place for intervals: of means, of sums, of products and ratios, and draws from them. Pure.
+"""The one place for intervals: of means, of sums, of products and ratios. Pure.
 
 An `Estimate` holds a 90 % interval, whose two sides may differ. Independent errors add in quadrature: those of a sum as they are,
 those of a product or a ratio as logarithms, so that no interval of a rate reaches below zero.
@@ -22,9 +22,6 @@ CONFIDENCE = 0.90
 
 NORMAL_95 = 1.6448536269514722
 """95 % quantile of the normal: half of a 90 % interval in standard deviations."""
-
-REPLICATES = 200
-"""The number of draws for an interval."""
 
 SIMPSON_POINTS = 1001
 """An odd number: of where the density of Student's t is looked at."""
@@ -146,24 +143,3 @@ def standard_error(rate: Estimate) -> float:
 def log_error(rate: Estimate) -> float:
     """Return standard error of the logarithm of an estimate above zero from its 90 % interval."""
     return sum(_log_halves(rate)) / 2 / NORMAL_95
-
-
-# --- intervals as draws --------------------------------------------------------------------------------------------------------
-
-
-def draws(estimate: Estimate, seed: int | Sequence[int] | np.random.Generator, count: int = REPLICATES) -> Vector:
-    """Return the estimate (place 0), then `count` draws from its interval: a normal for each side, never below 1 %.
-
-    Shape: [1 + count]. Formulas are applied to whole vectors, so that common factors cancel. The same seed gives the
-    same draws.
-    """
-    normal = np.random.default_rng(seed).standard_normal(count)
-    width = np.where(normal < 0, estimate.estimate - estimate.low, estimate.high - estimate.estimate) / NORMAL_95
-    values = np.maximum(estimate.estimate + width * normal, SMALLEST_LOW_RATIO * estimate.estimate)
-    return np.concatenate([[estimate.estimate], values])
-
-
-def middle_90(values: Vector) -> tuple[float, float]:
-    """Return the ends of the middle 90 %, which are draws themselves: so those of logarithms are the logarithms of those."""
-    low, high = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
-    return float(np.quantile(values, low, method="lower")), float(np.quantile(values, high, method="higher"))

@@ -22,21 +22,14 @@ class RatePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """One term of the bottleneck law: the rate that `name` alone would allow.
-
-    Attributes:
-        measured_samples_per_s: the measured value of a ceiling of a `CapacityModel`, whose `samples_per_s` is the rate on an idle
-            node. None for other terms, and in runs of versions that did not keep it.
-    """
+    """One term of the bottleneck law: the rate that `name` alone would allow."""
 
     name: str
     samples_per_s: float
-    measured_samples_per_s: float | None = None
 
     def scaled(self, factor: float) -> Limit:
-        """Return the limit with its rates multiplied by a factor."""
-        measured = None if self.measured_samples_per_s is None else self.measured_samples_per_s * factor
-        return Limit(name=self.name, samples_per_s=self.samples_per_s * factor, measured_samples_per_s=measured)
+        """Return the limit with its rate multiplied by a factor."""
+        return Limit(name=self.name, samples_per_s=self.samples_per_s * factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from scipy import special
 
 from cs_input_analyzer.model.estimates import (
-    draws,
     from_log,
     half_width_of_mean,
     log_error,
     mean_of,
-    middle_90,
     paired_ratio,
     product,
     quotient,
@@ -85,12 +83,3 @@ def test_a_quotient_undoes_a_product(one: Estimate, other: Estimate) -> None:
 def test_a_logarithm_of_any_size_has_an_estimate(middle: float) -> None:
     found = from_log(middle, 0.5)
     assert 0 < found.low <= found.estimate <= found.high < math.inf
-
-
-def test_draws_are_the_interval_and_the_same_each_time() -> None:
-    uneven = Estimate(estimate=10.0, low=9.0, high=14.0)
-    values = draws(uneven, 1, 20_000)
-    assert values[0] == 10
-    assert middle_90(values[1:]) == pytest.approx((9, 14), abs=0.2)
-    assert (draws(uneven, 1, 20_000) == values).all()
-    assert draws(Estimate(estimate=1.0, low=-4.0, high=6.0), 2).min() > 0

@@ -321,57 +321,52 @@ def lasting(
     speed: float = 1.0,
     others: Sequence[float] = (),
     **more: Any,
-) -> dict[str, tuple[float | None, float]]:
-    """Each ceiling by name, as measured and on an idle node. `others`: rates of workers of other launches."""
+) -> dict[str, float]:
+    """Each ceiling by name, on an idle node. `others`: rates of workers of other launches."""
     of_ops, launch = profile(times, sum(cpu for cpu, _ in times.values()), cpus), run(rate, cpus)
     cpu_s = of_ops.cpu_s_per_sample
     assert cpu_s is not None
     idle = make_worker(idle_rate or rate, cpu_s_per_sample=cpu_s * speed)
     measurements = [run(other, 1) for other in others]
     limits = ceilings(make_graph(ops=ops), of_ops, launch, idle, measurements=measurements, **more)
-    return {limit.name: (limit.measured_samples_per_s, pytest.approx(limit.samples_per_s)) for limit in limits}
+    return {limit.name: pytest.approx(limit.samples_per_s) for limit in limits}
 
 
 def test_only_what_more_cpus_cannot_lift_is_a_ceiling_beyond_them() -> None:
     """CPUs, readers and the bandwidth of the storage are none."""
     assert lasting(CHAIN, {"map_2": (0.0019, 0.0)}) == {}
-    assert lasting(CHAIN, {"map_2": (1e-3, 0.0), "batch": (5e-4, 0.0)}) == {"serial op batch": (2000, 2000)}
-    assert lasting(fixed(2), {"map_2": (5e-4, 1e-3)}, cpus=4) == {
-        "fixed parallelism map_2": (pytest.approx(2 / 1.5e-3), 2 / 1.5e-3)
-    }
-    slow = {"storage latency read": (pytest.approx(1075.0), 1075.0)}
-    assert lasting(CHAIN, {"map_2": (1e-4, 0.0)}, idle_rate=1500.0, **SLOW) == slow
+    assert lasting(CHAIN, {"map_2": (1e-3, 0.0), "batch": (5e-4, 0.0)}) == {"serial op batch": 2000}
+    assert lasting(fixed(2), {"map_2": (5e-4, 1e-3)}, cpus=4) == {"fixed parallelism map_2": 2 / 1.5e-3}
+    assert lasting(CHAIN, {"map_2": (1e-4, 0.0)}, idle_rate=1500.0, **SLOW) == {"storage latency read": 1075}
 
 
 def test_an_idle_node_lifts_a_ceiling_by_what_it_lifts_the_worker() -> None:
     waits = {"map_2": (1e-4, 0.0), "batch": (1e-4, 7e-4)}
-    assert lasting(CHAIN, waits, idle_rate=1500.0) == {"serial op batch": (pytest.approx(1250), 1875)}
+    assert lasting(CHAIN, waits, idle_rate=1500.0) == {"serial op batch": 1875}
 
 
 @pytest.mark.parametrize("speed", [1.0, 0.8])
 def test_no_ceiling_is_lifted_above_what_its_cpu_time_allows(speed: float) -> None:
     """Others take no CPU time from a sample: only CPUs that run faster lift the lock, or a thread that never waits."""
     computes = {"map_2": (1e-4, 0.0), "batch": (8e-4, 0.0)}
-    assert lasting(CHAIN, computes, idle_rate=2200.0, speed=speed)["serial op batch"] == (pytest.approx(1250), 1250 / speed)
+    assert lasting(CHAIN, computes, idle_rate=2200.0, speed=speed)["serial op batch"] == 1250 / speed
     calls = {"map": (8e-4, 0.0)}
-    assert lasting(FOUR, calls, idle_rate=2200.0, speed=speed)["Python (GIL) map"] == (pytest.approx(1250), 1250 / speed)
+    assert lasting(FOUR, calls, idle_rate=2200.0, speed=speed)["Python (GIL) map"] == 1250 / speed
 
 
 def test_no_ceiling_is_below_what_any_worker_delivered() -> None:
     times = {"map_2": (1e-4, 0.0), "batch": (8e-4, 0.0)}
-    assert lasting(CHAIN, times, others=(900.0, 1300.0))["serial op batch"] == (1300, 1300)
-    assert lasting(CHAIN, times, others=(900.0,))["serial op batch"] == (pytest.approx(1250), 1250)
+    assert lasting(CHAIN, times, others=(900.0, 1300.0))["serial op batch"] == 1300
+    assert lasting(CHAIN, times, others=(900.0,))["serial op batch"] == 1250
 
 
 @given(some_times, st.integers(1, 64), st.floats(0.01, 1.0), st.floats(1.0, 9.0), st.floats(0.1, 1.0))
 def test_an_idle_node_lowers_no_ceiling(times: Times, cpus: int, used: float, faster: float, speed: float) -> None:
     rate = used * cpus / sum(cpu for cpu, _ in times.values())
-    found_ = lasting(CHAIN, times, rate=rate, cpus=cpus, idle_rate=rate * faster, speed=speed)
-    of_ops, launch = profile(times, sum(cpu for cpu, _ in times.values()), cpus), run(rate, cpus)
-    limits = ceilings(make_graph(ops=CHAIN), of_ops, launch, make_worker(rate * faster))
-    assert len(limits) == len(found_)
-    assert all((limit.measured_samples_per_s or 0) >= rate for limit in limits)
-    assert all(limit.samples_per_s >= (limit.measured_samples_per_s or 0) for limit in limits)
+    as_measured = lasting(CHAIN, times, rate=rate, cpus=cpus)
+    idle = lasting(CHAIN, times, rate=rate, cpus=cpus, idle_rate=rate * faster, speed=speed)
+    assert idle.keys() == as_measured.keys()
+    assert all(rate <= as_measured[name].expected <= idle[name].expected * (1 + 1e-9) for name in idle)
 
 
 def test_a_worker_without_a_rate_has_no_ceilings() -> None:
