@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cs_input_analyzer.model.bottlenecks import LATENCY_RATIO, REFUTED_RATIOS, ceilings, stations_of
+from cs_input_analyzer.model.bottlenecks import ceilings, stations_of
 from cs_input_analyzer.model.capacity.assumptions import CEILING_ERROR_RATIO
+from cs_input_analyzer.model.worker_ceilings import LATENCY_RATIO, REFUTED_RATIOS
 from cs_input_analyzer.records import Estimate, Measurement, Op, Profile, Station, Storage
 from tests.builders import (
     make_capacity_model,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.model import bottlenecks, capacity
+from cs_input_analyzer.model.worker_ceilings import is_growing
 from cs_input_analyzer.records import (
     Analysis,
     CacheChoice,
@@ -184,7 +185,7 @@ class Results:
         Return None if the files came out of memory, or if the most streams still drew more than fewer ones.
         """
         drawn = {r.streams: r.bytes_per_s for r in self.storage.reads if r.cache_state == "cold"} if self.storage else {}
-        if self.cache != "cold" or not drawn or bottlenecks.is_growing(drawn):
+        if self.cache != "cold" or not drawn or is_growing(drawn):
             return None
         return max(*drawn.values(), *(_bytes_per_s(m) for m in self.alike), 0.0)
 
