@@ -435,7 +435,6 @@ def make_plan(layout: str | records.Layout = "2x16x2", **overrides: Any) -> reco
             make_alternative("3x8x2"),
             make_alternative("2x8x2", predicted_samples_per_s=make_estimate(7_400.0), meets_demand=False, note=""),
         ),
-        why="16 workers of 2 CPUs deliver the demand with headroom; one streaming node fewer leaves none.",
         launch=make_launch_lines(),
         confirmed_by=1,
     )

@@ -103,7 +103,6 @@ class LaunchPlan:
             plan's nodes that feeds the accelerator.
         quiet_samples_per_s: rate on CPUs without other programs. `predicted_samples_per_s` is for the measuring host as busy as
             it was. Both are equal for other nodes, which are planned as exclusive. None in runs of versions before 0.2.
-        why: one or two sentences: the deciding limit, and why one node fewer is not enough.
         launch_note: for a run that was read from a file: why its launch lines differ or are missing; else empty.
         fewest_tasks, most_tasks: range of tasks per node that feed the accelerator; None if none does.
         kept_from: the earlier plan that is kept, as it still feeds the accelerator; None for a fresh plan.
@@ -126,7 +125,6 @@ class LaunchPlan:
     storage: StorageBasis
     expected_accelerator_utilization: Estimate | None
     alternatives: tuple[Alternative, ...]
-    why: str
     launch: LaunchLines | None = None
     launch_note: str = ""
     confirmed_by: int | None = None

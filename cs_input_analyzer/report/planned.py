@@ -78,7 +78,6 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
             ("predicted", f"{format_estimate(plan.predicted_samples_per_s)}, 90 % interval"),
             ("demand", demand),
             ("limited by", limit),
-            ("why", plan.why),
             ("input workers", f"{format_count(plan.input_workers)} stream ({idle})"),
             ("storage", STORAGE[plan.storage]),
             ("extrapolation", f"{beyond}; {again}"),

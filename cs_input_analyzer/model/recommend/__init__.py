@@ -4,7 +4,7 @@ A launch feeds the accelerator if its supply reaches the demand with headroom at
 the price, so they are the fewest that feed it. Tasks on them are a range; recommended is its middle.
 
 `problem` says what is planned for, `launches` is the table of all launches and takes one of them; `alternatives` are those around
-the plan, with its reasons, `fixed` is the plan with fixes, `verdict` judges a supply.
+the plan, `fixed` is the plan with fixes, `verdict` judges a supply.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model.capacity.assumptions import THIS_HOST
-from cs_input_analyzer.model.recommend.alternatives import alternatives, why
+from cs_input_analyzer.model.recommend.alternatives import alternatives
 from cs_input_analyzer.model.recommend.fixed import with_gain
 from cs_input_analyzer.model.recommend.launches import Choice, choose, tasks_that_feed
 from cs_input_analyzer.model.recommend.problem import (
@@ -125,7 +125,6 @@ def _planned(problem: PlanningProblem, choice: Choice, storage: StorageBasis) ->
         alternatives=(),
         fewest_tasks=feeding[0] if feeding else None,
         most_tasks=feeding[1] if feeding else None,
-        why=why(problem, choice),
     )
 
 

@@ -83,7 +83,7 @@ def choose(problem: PlanningProblem) -> Choice | None:
         assert best is not None
         return Choice(best, _chance(problem, best), best.limited_by)
     best = _highest(problem)
-    return None if best is None else Choice(best, _chance(problem, best), _binding(problem, best, _highest))
+    return None if best is None else Choice(best, _chance(problem, best), _binding(problem, best))
 
 
 def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
@@ -124,34 +124,16 @@ def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
     return None if least is None else _predicted(problem, nodes, least)
 
 
-def limit_on(problem: PlanningProblem, prediction: Prediction) -> str:
-    """Return the resource to add for more than this launch on as many nodes.
+def _binding(problem: PlanningProblem, best: Prediction) -> str:
+    """Return the resource to add for more than `best`, the fastest launch.
 
-    If none is faster there, it may be files or memory.
-    """
-    nodes = prediction.layout.nodes
-    lows = rates_on(problem, nodes).low
-    if lows.max() * EQUAL_TASKS_RATIO > prediction.samples_per_s.low:
-        return prediction.limited_by
-
-    def fastest(relaxed: PlanningProblem) -> Prediction | None:
-        lows = rates_on(relaxed, nodes).low
-        return _predicted(relaxed, nodes, int(lows.argmax())) if np.isfinite(lows).any() else None
-
-    return _binding(problem, prediction, fastest)
-
-
-def _binding(problem: PlanningProblem, best: Prediction, fastest_of: Callable[[PlanningProblem], Prediction | None]) -> str:
-    """Return the resource to add for more than `best`, the fastest of its kind.
-
-    It is the binding term of the law, or the files or memory without whose limit another launch of that kind would be
-    faster.
+    It is the binding term of the law, or the files or memory without whose limit another launch would be faster.
     """
     if best.limited_by == limits.STORAGE or best.limited_by in PER_NODE_LIMITS:
         return best.limited_by
     without_files = replace(problem, model=replace(problem.model, file_count=None))
     without_memory = replace(problem, model=replace(problem.model, private_bytes=None))
-    others = ((limits.FILES, fastest_of(without_files)), (limits.MEMORY, fastest_of(without_memory)))
+    others = ((limits.FILES, _highest(without_files)), (limits.MEMORY, _highest(without_memory)))
     lows = [(name, found.samples_per_s.low) for name, found in others if found is not None]
     name, low = max(lows, key=lambda pair: pair[1], default=(best.limited_by, 0.0))
     return name if low * EQUAL_TASKS_RATIO > best.samples_per_s.low else best.limited_by
