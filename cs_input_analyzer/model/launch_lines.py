@@ -11,7 +11,6 @@ another component asked for or got by default (cyclic where it has no more tasks
 
 from __future__ import annotations
 
-import functools
 import re
 import shlex
 from collections.abc import Iterable
@@ -186,11 +185,6 @@ def _directive(word: str) -> str:
 
 
 def _words(text: str, option: str) -> list[str]:
-    return [*_split(text, option)]
-
-
-@functools.lru_cache(maxsize=16)  # each line asks for the same words
-def _split(text: str, option: str) -> tuple[str, ...]:
     if len(text) > LONGEST_COMMAND:
         raise UsageError(f"{option} has {len(text):,} characters: no program can be started with more than {LONGEST_COMMAND:,}")
     try:
@@ -200,4 +194,4 @@ def _split(text: str, option: str) -> tuple[str, ...]:
         raise UsageError(f"{option} is not a readable command line ({error}): {shown!r}") from None
     if any("\0" in word for word in words):
         raise UsageError(f"{option} holds a NUL character, which no command can take")
-    return tuple(words)
+    return words
