@@ -11,34 +11,32 @@ from cs_input_analyzer.records import Alternative, Prediction
 
 
 def alternatives(problem: PlanningProblem, choice: Choice, today: Prediction | None) -> tuple[Alternative, ...]:
-    """Return the launch in use today, if any, then launches on node counts around the plan's.
+    """Return the launch in use today, if any, then those on one node fewer, one node more and all nodes.
 
     They include the smallest launch on the plan's nodes that meets the demand.
     """
     plan, most = choice.best.layout, problem.cluster.nodes
-    counts = {plan.nodes + step for step in (-2, -1, 1, 2)} | {2 * plan.nodes, most}
-    found = [(nodes, on_nodes(problem, nodes)) for nodes in sorted(counts) if 1 <= nodes <= most]
-    named = {plan.nodes - 1: "one node fewer", plan.nodes + 1: "one node more", most: "all nodes"}
-    rows = [(row, named.get(nodes, "")) for nodes, row in found if row is not None and row.layout.nodes == nodes]
+    named = {most: "all nodes", plan.nodes - 1: "one node fewer", plan.nodes + 1: "one node more"}
+    found = [(on_nodes(problem, nodes), note) for nodes, note in named.items() if 1 <= nodes <= most]
+    rows = [(row, note) for row, note in found if row is not None]
     least = smallest(problem, plan.nodes)
     if least is not None:
         rows.append((least, "the smallest that will do"))
     hidden = {plan} if today is None else {plan, today.layout}
     shown = sorted((row for row in rows if row[0].layout not in hidden), key=lambda row: (row[0].layout.nodes, row[0].layout.cpus))
-    table = [alternative(problem, row, row.limited_by, note) for row, note in shown]
+    table = [alternative(problem, row, note) for row, note in shown]
     if today is not None:
         note = "current launch" if today.problem is None else f"current launch: cannot run as given, {today.problem}"
-        table.insert(0, replace(alternative(problem, today, today.limited_by, note), is_current=True))
+        table.insert(0, replace(alternative(problem, today, note), is_current=True))
     return tuple(table)
 
 
-def alternative(problem: PlanningProblem, prediction: Prediction, limited_by: str, note: str = "") -> Alternative:
+def alternative(problem: PlanningProblem, prediction: Prediction, note: str = "") -> Alternative:
     """Return a launch as an alternative, judged by the demand of the problem."""
     sure = None if problem.needed is None else 0.0 if prediction.problem else chance(prediction.samples_per_s, problem.needed)
     return Alternative.of(
         prediction,
         predicted_samples_per_s=prediction.samples_per_s,
-        limited_by=limited_by,
         meets_demand=None if sure is None else sure >= ENOUGH,
         probability=sure,
         note=note,

@@ -41,7 +41,7 @@ def with_gain(
     )
     choice, after = choose(problem), None
     if choice is not None:
-        after = replace(alternative(problem, choice.best, choice.limited_by), memory_bytes_per_node=None)
+        after = replace(alternative(problem, choice.best), memory_bytes_per_node=None)
         if is_wider:
             after = max(after, Alternative.of(plan, memory_bytes_per_node=None), key=_merit)
     current = options.current
@@ -50,7 +50,7 @@ def with_gain(
     today = predict_current(faster, cluster, options, current)
     if today.problem is not None:
         return after, None
-    return after, replace(alternative(problem, today, today.limited_by), memory_bytes_per_node=None)
+    return after, replace(alternative(problem, today), memory_bytes_per_node=None)
 
 
 def _merit(launch: Alternative) -> tuple[bool, int, float]:
