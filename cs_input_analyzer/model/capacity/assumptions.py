@@ -64,6 +64,9 @@ SMT_GAIN_RATIO = 0.17
 # Assumption: if a core's hardware threads are unknown they are at most two, as on x86 servers.
 MOST_LIKELY_THREADS = 2
 
+ALIKE_BUSY_RATIO = 1.1
+"""Numbers of busy CPUs that differ by less count as equal, because measured CPU time differs by some percent from size to size."""
+
 # A worker "does not scale" if doubling its CPUs gives less than 10 %; or, with one CPU count probed, if it leaves 30 % idle.
 SCALING_ELASTICITY = math.log2(1.1)
 CPU_LIMITED_RATIO = 0.7

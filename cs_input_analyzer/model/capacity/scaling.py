@@ -62,7 +62,7 @@ def _widest_shape(measurements: Sequence[Measurement]) -> list[Measurement] | No
 
 def _point(nodes: int, launches: Sequence[Measurement]) -> ScalingPoint:
     rates = [m.samples_per_s for m in launches if m.samples_per_s is not None]
-    between = NORMAL_95 * ASSUMED.process / math.sqrt(len(rates))
+    between = NORMAL_95 * ASSUMED.launch / math.sqrt(len(rates))
     fresh_launches = Estimate(estimate=1.0, low=1 - between, high=1 + between)
     rate = replace(product(mean_of(rates), fresh_launches), count=len(rates))
     workers = [worker for m in launches for worker in m.measured_workers]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from cs_input_analyzer.model.capacity.assumptions import (
+    ALIKE_BUSY_RATIO,
     ASSUMED,
     CEILING_ERROR_RATIO,
     LATENCY,
@@ -101,15 +102,21 @@ def _threads(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> t
 def hardware_thread_ratio(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> float:
     """Return the speed of a busy CPU over one that has its core to itself, as a hardware thread is not a core.
 
-    Return 1 if there are at most as many busy CPUs as cores. Return 1, too, if the CPUs of the measuring host share cores: then
-    the rates of probes that filled it include it.
+    Return 1 if there are at most as many busy CPUs as cores. Return 1, too, if the probes kept as large a share of
+    their host busy and shared its cores: then their rates include it.
     """
     # More tasks than CPUs wait for each other, which is another matter.
     busy = min(tasks * used_cpus(model, cpus), cluster.cpus_per_node)
     cores = cluster.cpus_per_node / (cluster.threads_per_core or MOST_LIKELY_THREADS)
-    if busy <= cores or _shared_cores(model, cluster):
+    is_probed = busy / cluster.cpus_per_node <= ALIKE_BUSY_RATIO * _kept_busy(model) / model.host_cpus
+    if busy <= cores or (is_probed and _shared_cores(model, cluster)):
         return 1.0
     return (cores + SMT_GAIN_RATIO * (busy - cores)) / busy
+
+
+def _kept_busy(model: CapacityModel) -> float:
+    """Return the CPUs that the probes kept busy at once."""
+    return max(min(point.tasks * used_cpus(model, point.cpus), float(model.host_cpus)) for point in model.points)
 
 
 def _shared_cores(model: CapacityModel, cluster: Cluster) -> bool:
