@@ -172,10 +172,9 @@ def cache_misplaced(case: Case) -> Iterator[Finding]:
     freezes the order of the first pass; the finding says if no other shuffle mixes.
 
     Silent if the cache sees its input end, also behind a `repeat` that a `take` or a shorter input of a `zip` cuts
-    short. A shuffle whose buffer holds the whole pass reads all of it before a `take` gets one element, and a filter
-    may do the same. With such an op between the cache and a `take` the rule fires only if the worker is known to have
-    more samples. Silent if no op before the cache ran in the measured passes. Silent if the maps after it are cheap, or
-    draw random numbers without decoding. Silent if their result does not fit into memory.
+    short, or with a shuffle or a filter between it and a `take`, which may read the whole pass first. Silent if no op
+    before the cache ran in the measured passes. Silent if the maps after it are cheap, or draw random numbers without
+    decoding. Silent if their result does not fit into memory.
     """
     ops = case.pipeline.ops
     without = without_end(ops)
@@ -205,13 +204,10 @@ def _is_drained(cache: Op, take: Op, case: Case) -> bool:
     if measured.is_full(case, cache):
         return True
     between = [op for op in upstream(take, ops) if cache in upstream(op, ops)]
-    draining = [op for op in between if op.kind in _MAY_DRAIN]
-    each, whole = samples_reaching(take, ops), measured.samples_of_worker(case)
-    taken, buffered = traits.number_of(take, "count"), [traits.number_of(op, "buffer_size") for op in draining]
-    if whole is None or each is None or taken is None or any(op.kind not in SHUFFLES for op in draining) or None in buffered:
-        return bool(draining)
-    shuffled = sum((size or 0) * (samples_reaching(op, ops) or 1) for op, size in zip(draining, buffered, strict=True))
-    return taken * each + shuffled > whole
+    if any(op.kind in _MAY_DRAIN for op in between):
+        return True
+    each, whole, taken = samples_reaching(take, ops), measured.samples_of_worker(case), traits.number_of(take, "count")
+    return whole is not None and each is not None and taken is not None and taken * each > whole
 
 
 def _too_early(cache: Op, case: Case) -> Iterator[Finding]:

@@ -165,32 +165,3 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
     fix = f"write the data into {max(-(-files.bytes // GOOD_BYTES), 4 * (workers or 1))} files or so"
     evidence = {"files": files.count, "mean_bytes": mean, "workers": workers}
     yield finding(reader, message, fix, evidence, is_warning=is_bad)
-
-
-IN_MEMORY = ("tmpfs", "ramfs")
-
-
-def dataset_in_tmp(case: Case) -> Iterator[Finding]:
-    """The dataset is in a folder for temporary files.
-
-    `/tmp`, `/var/tmp` and `/dev/shm` are emptied by reboots, and often at the end of a Slurm job. If they are in memory
-    (`tmpfs`), the dataset takes memory that workers need. A rate measured there is the rate of memory, not of the file
-    system that training will read from.
-
-    Fix: measure and train from the final path of the data.
-
-    Silent elsewhere, and if a network file system is mounted at that path. Silent if the plan has several nodes: CSI310
-    reports it.
-    """
-    (directory, nodes, is_shared, file_system), files = _place(case), case.pipeline.files
-    if files is None or directory is None or nodes > 1 or is_shared:
-        return
-    folder = node_local_folder(directory)
-    if folder is None:
-        return
-    is_memory = file_system in IN_MEMORY or folder == "/dev/shm"
-    effect = f" and takes {format_bytes(files.bytes)} of this host's memory" if is_memory else ""
-    message = f"the dataset is in {folder}, a folder for temporary files{effect}; training may read from a slower place"
-    fix = "measure from the path that training will read"
-    evidence = {"directory": directory, "file_system": file_system, "bytes": files.bytes}
-    yield finding(None, message, fix, evidence)

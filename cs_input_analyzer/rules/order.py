@@ -23,9 +23,9 @@ from cs_input_analyzer.model.evidence import (
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, SteadyState
 from cs_input_analyzer.tfdata import op_traits as traits
 from cs_input_analyzer.tfdata.edits.kinds import argument_set
-from cs_input_analyzer.tfdata.lineage import deals_out_files, downstream, freeing_shuffle, reads_names_only, upstream, without_end
+from cs_input_analyzer.tfdata.lineage import deals_out_files, freeing_shuffle, without_end
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, HANDS_ON, OPENS, REPEATS, THREADED, kinds_with
-from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching, shuffle_of_samples
+from cs_input_analyzer.tfdata.samples import batching_op, shuffle_of_samples
 from cs_input_analyzer.tfdata.source.code import AUTOTUNE
 from cs_input_analyzer.units import counted, format_count, format_seconds, several
 
@@ -85,18 +85,15 @@ def late_filter(case: Case) -> Iterator[Finding]:
     Fix: split the map: parse the fields of the condition, filter, then decode. Better still, write the dataset without
     the unused elements. This is advice only, because your condition then gets other arguments.
 
-    If a library call makes the filter, as `rejection_resample` does, the finding names that call. Only your own maps
-    before it count.
-
     Silent if the maps before it are cheap, or if it drops less than a tenth. Silent if either was not measured, as
-    before a full cache. Silent if a batch stands between, because then whole batches are filtered.
+    before a full cache. Silent if a batch stands between, because then whole batches are filtered. Silent for a filter
+    that a library made, as `rejection_resample` does.
     """
     for op in case.pipeline.ops:
-        if op.kind not in kinds_with("filter"):
+        if op.kind not in kinds_with("filter") or not traits.is_written(op):
             continue
-        is_own = traits.is_written(op)
         before = _made_by(op, case)
-        maps = [one for one in before if traits.is_map(one) and (is_own or traits.is_written(one))]
+        maps = [one for one in before if traits.is_map(one)]
         # Ops of other kinds give as many as they take.
         counting = [one for one in before if traits.is_map(one) or one.kind in kinds_with("filter") | OPENS]
         kept, given = visits(case, op), visits(case, counting[-1]) if counting else None
@@ -105,18 +102,10 @@ def late_filter(case: Case) -> Iterator[Finding]:
             continue
         wasted = share * dropped
         names = " and ".join(one.name for one in maps)
-        made = "" if is_own else f", which {_call_of(op)} makes,"
-        message = f"{op.name}{made} drops {dropped:.0%} of the elements after {names} worked on them"
+        message = f"{op.name} drops {dropped:.0%} of the elements after {names} worked on them"
         fix = "test fields of the record before the costly map, in a filter of its own"
-        if not is_own:
-            fix = f"let {_call_of(op)} see only the fields that it needs, and run the costly map after it"
         evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
         yield finding(op, message, fix, evidence, is_warning=wasted >= WASTED_RATIO)
-
-
-def _call_of(op: Op) -> str:
-    """Return the user's call that made an op of a library."""
-    return "rejection_resample" if "rejection_resample" in (op.code or "") else "a library call"
 
 
 def _made_by(op: Op, case: Case) -> tuple[Op, ...]:
@@ -313,46 +302,3 @@ def _batches(case: Case) -> float | None:
         return None
     passes = prod(traits.number_of(op, "count") or 1 for op in ops if op.kind in REPEATS)
     return samples * workers * passes * epochs / pipeline.batch_size / SURELY_FEWER_RATIO
-
-
-LONG_SKIP_S = 1.0
-# A skip that takes less than this costs nothing; unmeasured, the lines of a header cost nothing.
-SHORT_SKIP_S = 0.1
-HEADER_LINES = 10
-
-
-def skip_rereads(case: Case) -> Iterator[Finding]:
-    """A `skip` reads the elements that it drops, at every start.
-
-    `skip(n)` cannot jump: it asks for n elements and drops them. After the readers this means reading them all before
-    the first batch, and after a `map` also decoding them. If a `repeat` comes after the skip, this happens in each
-    pass.
-
-    Fix: save and restore the iterator (`tf.train.Checkpoint(iterator=...)`) instead of skipping to a step; its file
-    holds the elements of the shuffle and prefetch buffers. Put validation samples into files of their own instead of
-    skipping them. At least skip before the expensive `map`, and before the `batch`.
-
-    A warning if the skip takes a second or more, by the measured costs of the ops before it; else for your information.
-
-    Silent if it takes less than a tenth of a second, or skips only file names. Silent for the first lines of each file
-    (inside an `interleave` or `flat_map`, or up to ten elements if costs were not measured).
-    """
-    for op in case.pipeline.ops:
-        count = op.parameters.get("count")
-        if op.kind != "Skip" or op.within is not None or not isinstance(count, int) or count <= 0:
-            continue
-        if reads_names_only(op, case.pipeline.ops):
-            continue
-        size = samples_reaching(op, case.pipeline.ops)
-        samples, seconds = count * size if size else None, seconds_before(case, op, count)
-        if seconds < SHORT_SKIP_S if seconds is not None else (samples or count) <= HEADER_LINES:
-            continue
-        is_repeated = any(later.kind == "Repeat" for later in downstream(op, case.pipeline.ops))
-        kinds = {earlier.kind for earlier in upstream(op, case.pipeline.ops)}
-        done = "read and decoded" if kinds & {"Map", "ParallelMap", "ParseExample"} else "read"
-        amount = f"{format_count(samples)} samples" if samples else f"{format_count(count)} elements"
-        took = f", about {format_seconds(seconds)}" if seconds is not None else ""
-        message = f"{amount} are {done} and dropped at every {'pass' if is_repeated else 'start'}{took}"
-        fix = "restore the iterator from a checkpoint, or put the skipped elements into files of their own, instead of skip"
-        evidence = {"count": count, "samples": samples, "seconds": seconds, "in_every_pass": is_repeated}
-        yield finding(op, message, fix, evidence, is_warning=seconds is not None and seconds >= LONG_SKIP_S)

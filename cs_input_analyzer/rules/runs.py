@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.model.capacity import dataset_bytes_per_node
 from cs_input_analyzer.model.evidence import READING, bottleneck, finding, free_bytes_per_node, is_full
-from cs_input_analyzer.records import CACHED_RATIO, Case, Finding, Measurement, Op, Scalar, WorkerResult
+from cs_input_analyzer.records import CACHED_RATIO, Case, Finding, Measurement, Scalar, WorkerResult
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS
-from cs_input_analyzer.units import format_bytes, format_rate, format_ratio
+from cs_input_analyzer.units import format_bytes, format_ratio
 
 # Words of a reading error -> what to do.
 _REMEDIES = {
@@ -155,16 +155,14 @@ def cold_cache(case: Case) -> Iterator[Finding]:
     A warning if no window was of a full `cache`. A warning if the last measurement was still cold and reading holds the
     worker back, so that the plan depends on it. Else for your information.
 
-    For your information if the window shows passes that read a full `cache` in memory: the supply is theirs, and the
-    first pass is slower.
-
     Silent about the files if a full `cache` feeds the measured passes, which read no file. Silent if you chose `--cache
     cold` or `warm`, or if the plan rests on cold reads on purpose. Silent if a node's memory cannot hold its files
     anyway (CSI503). Silent if 95 % of them or more were in memory, or if the kernel does not tell. Silent if reading
     them again left nothing more in memory (a file system that is not cached).
     """
     yield from _own_cache(case)
-    if _full_cache(case) is not None or (case.plan is not None and case.plan.cache_state != "as-is"):
+    is_fed = any(op.kind == "Cache" and op.within is None and is_full(case, op) for op in case.pipeline.ops)
+    if is_fed or (case.plan is not None and case.plan.cache_state != "as-is"):
         return
     need, room = _need_and_room(case)
     if any(one.cache_state != "as-is" for one in case.measurements) or case.pipeline.files is None or need > room:
@@ -182,11 +180,8 @@ def cold_cache(case: Case) -> Iterator[Finding]:
 
 
 def _own_cache(case: Case) -> Iterator[Finding]:
-    """Yield a finding if the pipeline's own cache was never full, or if a full cache in memory gave the elements."""
+    """Yield a finding if the pipeline's own cache was never full."""
     measured = [m for m in case.measurements if m.measured_workers]
-    full = _full_cache(case)
-    if full is not None and not full.parameters.get("filename"):
-        yield _fed_from_memory(full, case)
     if not measured or not all(m.is_filling_cache for m in measured):
         return
     op = next((op for op in case.pipeline.ops if op.kind in KEEPERS and op.within is None), None)
@@ -194,27 +189,6 @@ def _own_cache(case: Case) -> Iterator[Finding]:
     fix = "measure longer (--max-seconds), until a first pass is through, or fewer files"
     evidence = {"windows": len(measured)}
     yield finding(op, message, fix, evidence, is_warning=True)
-
-
-def _full_cache(case: Case) -> Op | None:
-    """Return the cache that fed the measured passes. Return None if no row of costs shows one."""
-    return next((op for op in case.pipeline.ops if op.kind == "Cache" and op.within is None and is_full(case, op)), None)
-
-
-def _fed_from_memory(cache: Op, case: Case) -> Finding:
-    """Return a finding with the rate of the first pass, which filled the cache before the window began."""
-    starts = [
-        state.transient_batches / state.transient_s * (worker.samples_per_s.estimate / worker.batches_per_s)
-        for m in case.measurements
-        for worker in m.measured_workers
-        if (state := worker.steady_state) is not None and not state.is_filling_cache and state.transient_s > 0
-        if worker.samples_per_s is not None and worker.batches_per_s
-    ]
-    rate = max(starts, default=None)
-    slower = "" if rate is None else f": {format_rate(rate)} a worker until the window began"
-    message = f"the measured passes come from {cache.name}, which is full in memory; the first pass fills it and is slower{slower}"
-    evidence: dict[str, Scalar] = {"cache": cache.name, "start_samples_per_s": rate}
-    return finding(cache, message, None, evidence)
 
 
 def _need_and_room(case: Case) -> tuple[float, float]:

@@ -67,7 +67,6 @@ PATHOLOGIES: Mapping[str, Pathology] = MappingProxyType(
         "skewed_files": Pathology(raises="CSI306", records=(960, *(64,) * 15), function="healthy"),
         "open_batches": Pathology(raises="CSI307"),
         "unknown_shape": Pathology(raises="CSI308"),
-        "skip_to_step": Pathology(raises="CSI309"),
         "one_cache_file": Pathology(raises="CSI311", sample="unet"),
         "auto_sharded": Pathology(raises="CSI312", records=(1_024,) * 2),
         "python_decode": Pathology(raises="CSI401"),

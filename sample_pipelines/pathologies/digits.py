@@ -173,12 +173,6 @@ def unknown_shape(train_input: Section) -> tf.data.Dataset:
     return digit_batches(records_of(train_input), train_input, decode)
 
 
-def skip_to_step(train_input: Section) -> tf.data.Dataset:
-    """A restarted job skips the samples that the last run has seen, after decoding them one by one."""
-    dataset = mapped(read(listed(train_input).repeat()), decode_digit).skip(50_000)
-    return batches(shuffled(dataset, train_input), train_input["batch_size"])
-
-
 def python_decode(train_input: Section) -> tf.data.Dataset:
     """NumPy decodes each record in the interpreter, one at a time for the whole process."""
 

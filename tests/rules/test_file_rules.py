@@ -13,7 +13,6 @@ from tests.builders import (
     GIB,
     MIB,
     SOURCE,
-    make_case,
     make_files,
     make_graph,
     make_measurement,
@@ -156,14 +155,6 @@ ROWS: Rows = {
         ("", placed("/tmp/data", True, nodes=4)),
         ("", replace(placed("/tmp/data", nodes=4), pipeline=make_graph(files=None))),
         ("", replace(placed("/data", None, nodes=4), storage=None)),
-    ],
-    "dataset-in-tmp": [
-        (says("info", lacks=["memory"]), placed("/tmp/data", file_system="xfs")),
-        *((says(message="memory"), placed(directory, file_system="tmpfs")) for directory in ["/tmp", "/dev/shm/data"]),
-        ("", placed("/data")),
-        ("", make_case(pipeline=make_graph(files=None))),
-        ("", placed("/tmp/data", is_shared=True)),
-        ("", placed("/tmp/data", nodes=4)),
     ],
     # The files of TensorFlow Datasets are not to be written by hand.
     "fewer-files-than-workers": [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +32,6 @@ from tests.rules.lines import (
     says,
     shard,
     shuffle,
-    skip,
     take,
 )
 
@@ -132,16 +130,6 @@ def read_again(kind: str = "TensorSlice", *, ends: bool = False, cardinality: in
     return replace(case, pipeline=replace(case.pipeline, cardinality=cardinality))
 
 
-MAPPED, BATCHED = (*READ, mapped()), (batch(),)
-
-
-def skipping(count: int, *, each_s: float | None = None, before: Sequence[Op] = MAPPED, after: Sequence[Op] = BATCHED) -> Case:
-    """`each_s`: CPU time of the map for a sample; what is before it costs nothing."""
-    names = [one.name for one in (*before, *after) if one.name != "map"]
-    rows = [cost(name, 0.0) for name in names] + [cost("map", 1.0, self_cpu_s_per_sample=each_s)]
-    return case_of(NAMES, *before, skip(count), *after, worker={"first_batch_s": None}, costs=rows if each_s is not None else ())
-
-
 ROWS: Rows = {
     # A forced order is told where a seedless shuffle follows, and never given up by an edit.
     "order-forced": [
@@ -171,13 +159,9 @@ ROWS: Rows = {
         ("", batched(mapped(JPEG), filtered(), **decoded(0.8, 0.0))),  # before a complete cache
         ("", batched(mapped(JPEG), filtered(), costs=(cost("map", 0.8, share_ratio=None, elements_per_sample=2.0), DROPPED))),
         ("", batched(mapped(JPEG), batch(), filtered(), **decoded(0.8, 2.0))),
-        # Behind a zip the maps of all inputs count; of a library's filter your own alone.
+        # Behind a zip the maps of all inputs count; a library's filter is not the user's to move.
         (says("warning", op="filter", message=("drops 95%", "after map and map_2"), lacks=["resample"]), zipped(0.8, 20.0)),
-        (
-            says("warning", op="filter", message=("which rejection_resample makes", "after map worked"), fix="rejection_resample"),
-            zipped(0.8, 20.0, RESAMPLE),
-        ),
-        ("", zipped(0.15, 20.0, RESAMPLE)),  # the map of the library cannot be moved
+        ("", zipped(0.8, 20.0, RESAMPLE)),
         # Inside an interleave it is the same, and a filter before it has its own drop.
         (says("warning", op="filter", message="drops 95%"), inside_interleave(0.8, 20.0)),
         (
@@ -251,19 +235,6 @@ ROWS: Rows = {
         (says("error", message="endless"), read_again(mode="eval")),
         ("", read_again(ends=True, mode="eval")),
         ("", read_again(epochs=0, pass_elements=None, stopped_by="budget")),
-    ],
-    # A skip is as bad as it takes long.
-    "skip-rereads": [
-        (says("info", evidence={"seconds": 0.5, "in_every_pass": False}), skipping(10_000, each_s=5e-5)),
-        (says("warning", evidence={"seconds": 50.0}), skipping(10_000, each_s=5e-3)),
-        ("", skipping(10_000, each_s=1e-6)),
-        (
-            says("info", lacks=["about"], evidence={"samples": 40 * 256, "seconds": None, "in_every_pass": True}),
-            skipping(40, before=(*READ, batch()), after=(repeat(),)),
-        ),
-        ("", skipping(3, before=(), after=(*READ, mapped()))),  # of file names
-        ("", skipping(1)),  # the header of a table
-        ("", case_of(*reading(), op("Skip", "skip"), mapped())),  # a count that only the run knows
     ],
 }
 
