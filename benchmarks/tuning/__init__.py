@@ -1,4 +1,4 @@
-"""The value of findings and their fixes: precision and recall on planted faults, the speed of tuned pipelines, and its cost.
+"""The value of findings and their fixes: precision and recall on planted faults, and the speed of tuned pipelines.
 
-python -m benchmarks.tuning --parts findings,speed,times --only serial --json tuning.json
+python -m benchmarks.tuning --parts findings,speed --only serial --json tuning.json
 """

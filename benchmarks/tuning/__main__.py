@@ -21,7 +21,7 @@ import cs_input_analyzer as csia
 import sample_pipelines
 from benchmarks import slowfs, tuning
 from benchmarks.paired import arguments, middle, ratio_bounds, save, show
-from benchmarks.tuning import findings, times
+from benchmarks.tuning import findings
 from benchmarks.tuning.pipelines import MISTAKES, Mistake, params_of
 from benchmarks.tuning.speed import Speeds, speeds_of
 from cs_input_analyzer.records import Analysis
@@ -135,7 +135,7 @@ def _figure(value: float | int | None) -> str:
 def main() -> None:
     options = arguments(
         tuning.__doc__,
-        parts=(str, "findings,speed,times", "what to run"),
+        parts=(str, "findings,speed", "what to run"),
         only=(str, "", "pipelines whose name holds this"),
         budget=(float, 60.0, "seconds of one analyze"),
         rounds=(int, 8, "rounds of the three variants"),
@@ -148,8 +148,6 @@ def main() -> None:
         result["findings"] = run_findings(options.only, options.budget)
     if "speed" in parts:
         result["speed"] = run_speed(options.only, options.budget, options.rounds, options.seconds)
-    if "times" in parts:
-        result["times"] = times.run(options.budget)
     save(options.json, result)
 
 
