@@ -100,16 +100,6 @@ def test_autograph_lines_are_the_users() -> None:
     assert ops["map_2"].inputs == ("map",)
 
 
-def test_a_function_that_another_one_returned_has_its_own_line() -> None:
-    def batched(size: int) -> Any:
-        return lambda dataset: dataset.batch(
-            size
-        )  # fmt: skip
-
-    ops = ops_by_name(lambda: Dataset.range(5).flat_map(lambda x: Dataset.range(x).apply(batched(2))))
-    assert ops["batch"].source == line_of(batched, "dataset.batch(")
-
-
 def test_datasets_inside_a_tf_function_and_a_condition_are_seen() -> None:
     @tf.function
     def called(x: Any) -> Any:
@@ -157,16 +147,6 @@ def test_ops_without_metadata_have_their_lines_at_the_top_and_inside_of_function
         **dict.fromkeys(("rebatch", "assert_cardinality", "ignore_errors"), "# settings"),
     )
     assert all(op.source is not None for op in ops.values())
-
-
-def test_a_reduce_inside_a_function_has_its_line() -> None:
-    def build() -> Any:
-        def whole(window: Any) -> Any:
-            return window.reduce(tf.zeros([0], tf.int64), lambda seen, x: tf.concat([seen, x[None]], 0))  # joined
-
-        return Dataset.range(8).window(4).map(whole)  # by windows
-
-    with_lines(build, reduce="# joined", map="# by windows")
 
 
 PACKAGE = """

@@ -11,14 +11,13 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.tfdata.graph.nodes import named_inputs, node_name
 from cs_input_analyzer.tfdata.op_kinds import is_dataset_op
-from cs_input_analyzer.tfdata.source.statements import find_statement, is_installed
+from cs_input_analyzer.tfdata.source.statements import is_installed
 
 # The name under which a dataset, or its op, keeps its serial number.
 SOURCE_NUMBER = "_csia_source"
@@ -62,13 +61,12 @@ def recorded_sources() -> Iterator[SourceLog]:
 
     Ops without metadata have the number in an attribute, and at the top, where TensorFlow drops those, in the Python object.
     """
-    import tensorflow as tf
     from tensorflow.core.framework import attr_value_pb2
     from tensorflow.python.data.ops import dataset_ops
 
     log = SourceLog()
     cls = dataset_ops.DatasetV2
-    original, initialize, reduce = cls._metadata, cls.__init__, cls.reduce
+    original, initialize = cls._metadata, cls.__init__
 
     def tagged(dataset: Any) -> Any:
         metadata = original.fget(dataset)
@@ -86,22 +84,17 @@ def recorded_sources() -> Iterator[SourceLog]:
         setattr(dataset, SOURCE_NUMBER, number)
         number_in_graph(variant_tensor, number)
 
-    def reduced(dataset: Any, *args: Any, **kwargs: Any) -> Any:  # gives no Dataset
-        result = reduce(dataset, *args, **kwargs)
-        number_in_graph(tf.nest.flatten(result, expand_composites=True)[0], log.note())
-        return result
-
-    cls._metadata, cls.__init__, cls.reduce = property(tagged), noted, reduced
+    cls._metadata, cls.__init__ = property(tagged), noted
     try:
         yield log
     finally:
-        cls._metadata, cls.__init__, cls.reduce = original, initialize, reduce
+        cls._metadata, cls.__init__ = original, initialize
 
 
 def where_built() -> Source:
     """Return the lines that the running code was called from. They are empty if TensorFlow acts on its own.
 
-    TensorFlow's stack maps the code that AutoGraph generated back to the user's.
+    TensorFlow's stack maps the code that AutoGraph generated back to the user's. Where it does not, the line of the caller counts.
     """
     from tensorflow.python.util import tf_stack
 
@@ -111,31 +104,13 @@ def where_built() -> Source:
     except RuntimeError:  # TensorFlow reads no stack with a path that is not UTF-8
         return Source("", None)
     for frame in reversed(stack):
-        filename, lineno = _as_written(frame.filename, frame.lineno)
-        if is_library(filename, _TENSORFLOW) or filename.startswith(_STDLIB):
+        if is_library(frame.filename, _TENSORFLOW) or frame.filename.startswith(_STDLIB):
             continue
-        line = f"{filename}:{lineno}"
-        if not is_installed(filename):
+        line = f"{frame.filename}:{frame.lineno}"
+        if not is_installed(frame.filename):
             return Source(line, library)
         library = library or line
     return Source(library or "", None)  # an input function that is installed itself
-
-
-def _as_written(filename: str, lineno: int) -> tuple[str, int]:
-    """Return the original of a line that AutoGraph generated and TensorFlow did not map back, as in a returned function."""
-    if os.path.basename(filename).startswith(_GENERATED):
-        from tensorflow.python.autograph.impl import api
-        from tensorflow.python.autograph.pyct.origin_info import LineLocation
-
-        with suppress(AttributeError, OSError):  # these are no public names of TensorFlow
-            for factories in list(api._TRANSPILER._cache._cache.values()):
-                for factory in factories.values():
-                    origin = factory.source_map.get(LineLocation(filename, lineno))
-                    if origin is not None:  # of several lines that of the innermost name: the first of the statement is wanted
-                        text = Path(origin.loc.filename).read_text(errors="replace")
-                        statement = find_statement(text, origin.loc.lineno)
-                        return origin.loc.filename, text.count("\n", 0, statement.begin) + 1 if statement else origin.loc.lineno
-    return filename, lineno
 
 
 def is_users_own(filename: str) -> bool:
