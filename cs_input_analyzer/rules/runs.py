@@ -82,32 +82,26 @@ def worker_lost(case: Case) -> Iterator[Finding]:
     training. Signal 9 most likely came from the kernel's out-of-memory killer: use fewer tasks per node, or smaller
     buffers.
 
-    A worker that was stopped because time ran out is not lost. It is reported for your information if it gave nothing
-    while all others of its launch were done.
-
     Silent if all workers delivered, and for workers that only ran out of time.
     """
-    causes: dict[tuple[bool, str], list[tuple[Measurement, WorkerResult]]] = {}
+    causes: dict[str, list[tuple[Measurement, WorkerResult]]] = {}
     for measurement in case.measurements:
         for worker in measurement.workers:
-            others = {other.status for other in measurement.workers if other is not worker}
-            is_behind = worker.status == "deadline" and worker.samples_per_s is None and others == {"done"}
-            if worker.status == "lost" or is_behind:
-                causes.setdefault((worker.status == "lost", worker.message), []).append((measurement, worker))
-    for (is_lost, said), met in causes.items():  # one finding for all workers with the same message
+            if worker.status == "lost":
+                causes.setdefault(worker.message, []).append((measurement, worker))
+    for said, met in causes.items():  # one finding for all workers with the same message
         (launch, first), met_by = met[0], {(worker.index, str(one.layout)) for one, worker in met}
         launches = [one for one in case.measurements if one.layout == launch.layout and len(one.workers) > first.index]
         more = f" (and {len(met_by) - 1} more workers)" if len(met_by) > 1 else ""
         hit = sum(any(one is other for other, _ in met) for one in launches)
         times = f" in {hit} of {len(launches)} launches" if len(launches) > 1 else ""
-        was = "was lost" if is_lost else "gave nothing while the others delivered"
-        message = f"worker {first.index} of layout {launch.layout} {was}{times}{more}: {said}"
+        message = f"worker {first.index} of layout {launch.layout} was lost{times}{more}: {said}"
         evidence = {"workers": len(met), "launches_lost": hit, "launches": len(launches)}
         fix = "run that worker's shard alone to see why"
         if "memory" in said:
             fix = "start fewer workers at once, shrink shuffle and prefetch buffers, or allow more with --worker-memory"
         kept = "what it measured until then is kept" if first.samples_per_s is not None else "its numbers are not in the sums"
-        yield finding(None, message, f"{fix}; {kept}", evidence, is_warning=is_lost)
+        yield finding(None, message, f"{fix}; {kept}", evidence, is_warning=True)
 
 
 def dataset_exceeds_memory(case: Case) -> Iterator[Finding]:

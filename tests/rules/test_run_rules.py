@@ -184,10 +184,7 @@ ROWS: Rows = {
             says("warning", message="and 1 more workers", evidence={"workers": 2}),
             launches((WELL[0], LOST, replace(LOST, index=2)), layout="1x3x1"),
         ),
-        (says("info", message="waiting for the first batch", lacks=["lost", "--max-seconds"]), launches((WELL[0], LATE))),
-        ("", launches((WELL[0], STUCK))),  # its time was over, and its numbers are kept
-        ("", launches((LATE,), layout="1x1x1")),
-        ("", launches((LATE, replace(LATE, index=0)))),  # there was no time for any of them
+        *(("", launches((WELL[0], over))) for over in (LATE, STUCK)),  # their time was over
         ("", launches(WELL)),
     ],
     # A dataset that a node cannot keep: a warning where the plan rests on cached files.
