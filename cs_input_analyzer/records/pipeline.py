@@ -13,7 +13,7 @@ EditKind = Literal[
     "set-parallelism",  # num_parallel_calls of a parallel map, interleave or batch
     "set-cycle-length",
     "set-buffer",  # of a prefetch
-    "parallelize",  # a serial map or batch becomes a parallel one
+    "parallelize",  # a serial map or interleave becomes a parallel one
     "interleave",  # a flat_map over files becomes a parallel, deterministic interleave (cycle length 1 unless order is irrelevant)
     "insert-prefetch",
     "insert-cache",  # in memory

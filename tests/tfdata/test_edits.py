@@ -163,7 +163,6 @@ IN_SOURCE: list[tuple[Any, ...]] = [
     (IN_PARALLEL_CYCLES, ("set-parallelism", "interleave", 4)),
     ("Dataset.range(9).map(pair, num_parallel_calls=1)", ("set-parallelism", "map", 2)),
     ("Dataset.range(9).map(pair, num_parallel_calls=2)", ("set-parallelism", "map")),
-    (PLAIN, ("parallelize", "batch", 4)),
     ("Dataset.range(4).flat_map(lambda value: Dataset.range(value).repeat(2))", ("insert-cache", "flat_map")),
     (PLAIN, ("insert-cache", "map")),
     ("Dataset.range(9).map(pair).shuffle(4, seed=1, reshuffle_each_iteration=False)", ("insert-cache", "map")),
@@ -179,7 +178,7 @@ IN_GRAPH_ALONE: list[tuple[Any, ...]] = [
     (PLAIN, ("use-private-threads", "map", 3)),
     (PLAIN, ("insert-prefetch", "range", 1), ("set-buffer", "prefetch", 5)),  # an op inserted does not rename the others
     # What the function does to a batch is what it does to each sample.
-    ("Dataset.range(9).map(pair, num_parallel_calls=2).batch(3, drop_remainder=True)", ("vectorize", "batch")),
+    ("Dataset.range(9).map(pair, num_parallel_calls=2).batch(3, drop_remainder=True)", ("vectorize", "map")),
     ("examples().map(parse).batch(4)", ("vectorize", "map"), ("parallelize", "map")),
     ("examples().map(parse_sparse).batch(4)", ("vectorize", "map")),
     ("examples().map(lambda one: tf.ensure_shape(bytes_of(one), [3])[1:]).batch(4)", ("vectorize", "map")),
@@ -313,7 +312,7 @@ def test_a_seeded_shuffle_draws_what_a_fresh_one_draws() -> None:
 
 REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
     (PLAIN, ("parallelize", "map_7"), "no op map_7"),
-    (IN_PARALLEL_CYCLES, ("parallelize", "interleave"), "no serial map, batch or interleave"),
+    (IN_PARALLEL_CYCLES, ("parallelize", "interleave"), "no serial map or interleave"),
     ("Dataset.range(9).map(python)", ("parallelize", "map"), r"calls Python \(PyFunc"),
     ("Dataset.range(9).map(printed)", ("parallelize", "map"), r"a stateful op \(PrintV2"),
     ("Dataset.range(9).map(seeded, num_parallel_calls=1)", ("set-parallelism", "map", 2), r"seed \(RandomUniform"),
@@ -327,11 +326,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
         ("parallelize", "interleave"),
         "as TensorFlow likes, by the number of calls",
     ),
-    (
-        "TFRecordDataset(['a', 'b'], num_parallel_reads=2).shuffle(9)",
-        ("set-cycle-length", "interleave"),
-        "which TensorFlow cannot tune",
-    ),
+    (f"{IN_CYCLES}.shuffle(9)", ("set-cycle-length", "interleave"), "needs a number"),
     ("with_variable()", ("insert-prefetch", "map"), "holds a variable"),
     ("Dataset.range(4).map(changing_table().lookup)", ("insert-prefetch", "map"), "holds a table that can change"),
     (IN_TURN, ("interleave", "flat_map", 4), "order after flat_map is promised"),

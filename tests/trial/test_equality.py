@@ -166,7 +166,7 @@ SAME: list[tuple[Any, ...]] = [
     ("read_in_turn(Dataset.range(7).shuffle(7)).batch(4).repeat()", ("interleave", "flat_map")),
     (
         "read_in_turn(Dataset.range(7)).shuffle(6).map(plus_one).batch(4, drop_remainder=True).repeat()",
-        *(("interleave", "flat_map", 4), ("parallelize", "map", 2), ("parallelize", "batch", 2), ("insert-prefetch", "repeat", 2)),
+        *(("interleave", "flat_map", 4), ("parallelize", "map", 2), ("insert-prefetch", "repeat", 2)),
     ),
     ("any_order(2).map(plus_one).batch(4).repeat()", ("set-cycle-length", "interleave", 5)),
     ("Dataset.range(7).flat_map(Dataset.range).cache().shuffle(6).repeat().batch(4)", ("interleave", "flat_map", 4)),

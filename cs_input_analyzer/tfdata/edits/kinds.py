@@ -78,16 +78,13 @@ def parallelize(work: Work, edit: Edit) -> None:
             raise EditError(f"{edit.op} has to stay serial")
         kept = (*_FUNCTION_KEPT, "use_inter_op_parallelism", "preserve_cardinality")
         _become(body, node, "ParallelMapDatasetV2", _inputs_with(node, calls), kept)
-    elif kind == "Batch":
-        own = ("parallel_copy", "output_types", "output_shapes", "metadata")
-        _become(body, node, "ParallelBatchDataset", [*node.input[:2], calls, *node.input[2:]], own)
     elif kind == "Interleave":
         refuse_state(work, edit.op, node, "run in parallel")
         _refuse_calls(work, edit, body.argument(node, "cycle_length"))
         tuned = [body.constant(AUTOTUNE), body.constant(AUTOTUNE), calls]
         _become(body, node, "ParallelInterleaveDatasetV4", _inputs_with(node, *tuned), _FUNCTION_KEPT)
     else:
-        raise EditError(f"{edit.op} is no serial map, batch or interleave")
+        raise EditError(f"{edit.op} is no serial map or interleave")
 
 
 def calls_source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
@@ -106,11 +103,11 @@ def set_cycle_length(work: Work, edit: Edit) -> None:
         raise EditError(f"{edit.op} has no cycle length")
     if not work.order_is_moot(edit.op):
         raise EditError(_ORDER_IS_PROMISED.format(edit.op))
-    if edit.value is None and node.op.startswith("Legacy"):
-        raise EditError(f"{edit.op} reads a given number of files at once, which TensorFlow cannot tune")
+    if edit.value is None:
+        raise EditError(f"another cycle length of {edit.op} needs a number")
     refuse_state(work, edit.op, node, "run for other inputs at a time")
     parallel = body.argument(node, "num_parallel_calls")
-    if parallel is not None and edit.value is not None and parallel > edit.value:
+    if parallel is not None and parallel > edit.value:
         raise EditError(f"{edit.op} makes {parallel} calls at once: it must open as many inputs")
     _set_number(body, node, "cycle_length", _number_of(edit))
 

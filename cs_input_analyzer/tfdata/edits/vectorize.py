@@ -1,4 +1,4 @@
-"""Turn a `map` over samples into a `map` over batches. Either the map or the batch after it is named."""
+"""Turn a `map` over samples, which is named, into a `map` over batches."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _KEEPS_RECORDS = {"FixedLengthRecord", "TensorSlice", "Tensor", "MatchingFiles",
 
 def graph(work: Work, edit: Edit) -> None:
     """Put the batch before the map in the graph."""
-    body, node = work.find(edit.op)
-    map_, between, batch = _path_of(body, node)
-    if map_ is None or batch is None:
+    body, map_ = work.find(edit.op)
+    between, batch = _path_to_batch(body, map_)
+    if batch is None:
         raise EditError(f"{edit.op} is no map right before a batch")
     drawn = next((one.op for one in traits.user_nodes(work.text, map_) if one.op in STATELESS_TWINS), None)
     if drawn is not None:
@@ -60,22 +60,19 @@ def source(code: str, op: Op, ops: Sequence[Op], edit: Edit) -> str | None:
     return moved_up(after[0], ops, code)
 
 
-def _path_of(body: Body, node: Any) -> tuple[Any, list[Any], Any]:
-    """Return the map, the ops between, and the batch, of which either is named; None for a missing one."""
-    map_ = node
-    while map_ is not None and kind_of(map_.op) in BATCHES | BLIND | HANDS_ON:
-        map_ = body.input_of(map_)
-    if map_ is None or kind_of(map_.op) not in MAPS:
-        return None, [], None
+def _path_to_batch(body: Body, node: Any) -> tuple[list[Any], Any]:
+    """Return the ops between a map and the batch after it, and the batch; None without one, or if the node is no map."""
+    if kind_of(node.op) not in MAPS:
+        return [], None
     between: list[Any] = []
-    last = map_
+    last = node
     while True:
         refuse_several_readers(body, last)
         (last,) = body.readers_of(last.name)
         if kind_of(last.op) in BATCHES:
-            return map_, between, last
+            return between, last
         if kind_of(last.op) not in BLIND | HANDS_ON:
-            return None, [], None
+            return [], None
         between.append(last)
 
 
