@@ -164,9 +164,8 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
     Fix: `shuffle` before `batch`, with a buffer of some batches of samples. This is advice only, because the batches
     change.
 
-    Silent in evaluation. Silent if samples were shuffled before the batch too. In that case it is for your information
-    if the buffer takes much memory. Silent if the batch is split again before the shuffle. Silent for a batch of a
-    window, which is one sample.
+    Silent in evaluation. Silent if samples were shuffled before the batch too. Silent if the batch is split again
+    before the shuffle. Silent for a batch of a window, which is one sample.
     """
     ops = case.pipeline.ops
     if case.mode == "eval":
@@ -178,18 +177,16 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
             continue
         is_file = files_are_samples(ops)
         before = [op for op in upstream(batch, ops) if op.kind in SHUFFLES and (is_file or not reads_names_only(op, ops))]
-        is_mixed = any(batching_op(ops, op) is None for op in before)
+        if any(batching_op(ops, op) is None for op in before):
+            continue
         each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
         held = count * each * size if each is not None and size is not None else None  # a short dataset does not fill it
-        is_heavy = held is not None and held > MEMORY_RATIO * bytes_per_task(case)
-        if is_mixed and not is_heavy:
-            continue
         up_to = f", up to {format_bytes(held)}" if held is not None else ""
         message = f"{shuffle.name} mixes whole batches ({count:,} of them{up_to}), not the samples in them"
         fix = f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others"
         evidence = {"buffer_size": count, "batch_size": size, "buffer_bytes": held}
         after = with_calls_swapped(shuffle.code, "batch", "shuffle")
-        yield finding(shuffle, message, fix, evidence, is_warning=not is_mixed, after=after)
+        yield finding(shuffle, message, fix, evidence, is_warning=True, after=after)
 
 
 def repeat_before_shuffle(case: Case) -> Iterator[Finding]:

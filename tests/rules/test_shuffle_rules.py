@@ -115,7 +115,6 @@ ROWS: Rows = {
         ("warning", batched(batch(), shuffle(20))),
         ("", batched(batch(), shuffle(20), mode="eval")),
         ("", batched(shuffle(), batch(), shuffle(20))),
-        ("info", batched(shuffle(), batch(), shuffle(100_000))),  # its memory
         ("", case_of(NAMES, shuffle(1024), WHOLE_FILE, batch(), shuffle(20))),
         ("warning", case_of(NAMES, WHOLE_FILE, batch(), shuffle(20))),
     ],
