@@ -21,7 +21,7 @@ from cs_input_analyzer.tfdata.edits.kinds import argument_set
 from cs_input_analyzer.tfdata.folding import costliest
 from cs_input_analyzer.tfdata.lineage import upstream
 from cs_input_analyzer.tfdata.op_kinds import TRANSFORMS
-from cs_input_analyzer.tfdata.op_traits import is_costly
+from cs_input_analyzer.tfdata.op_traits import is_costly, width_of
 from cs_input_analyzer.tfdata.samples import batching_op, full_batches
 from cs_input_analyzer.tfdata.threads import python_ops
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_rate, format_ratio, several
@@ -161,13 +161,8 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
 
 
 NARROWER = {"float64": "float16", "int64": "int32", "uint64": "uint32"}
-# Bytes of one value.
-SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "uint32": 4}
-SIZES |= {"float32": 4, "float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
 WIDE_RATIO = 0.1
 LEAST_RATIO = 0.01
-# TensorFlow has no cbfloat16: the compiler converts float16 or float32 to it.
-IN_TENSORFLOW = {"bfloat16": "bfloat16"}
 SCALING = "; training in float16 wants dynamic loss scaling, with cbfloat16 many networks do without"
 
 
@@ -190,13 +185,15 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     hundredth of a sample.
     """
     half, is_batched = case.training.half, batching_op(case.pipeline.ops) is not None
-    narrower = NARROWER | ({"float32": IN_TENSORFLOW.get(half, "float16")} if half else {})
+    # TensorFlow has no cbfloat16: the compiler converts float16 or float32 to it.
+    narrower = NARROWER | ({"float32": "bfloat16" if half == "bfloat16" else "float16"} if half else {})
     wide = [part for part in case.pipeline.element_spec if part.dtype in narrower]
     if not wide:
         return
     measured = (w.bytes_out_per_sample for m in case.measurements for w in m.workers if w.bytes_out_per_sample is not None)
-    saved = _bytes(wide, {dtype: SIZES[dtype] - SIZES[other] for dtype, other in narrower.items()}, is_batched)
-    whole = _bytes(case.pipeline.element_spec, SIZES, is_batched) or next(measured, None)
+    before, after = _bytes(wide, {}, is_batched), _bytes(wide, narrower, is_batched)
+    saved = before - after if before is not None and after is not None else None
+    whole = _bytes(case.pipeline.element_spec, {}, is_batched) or next(measured, None)
     ratio = saved / whole if saved is not None and whole else None
     if ratio is not None and ratio < LEAST_RATIO:
         return
@@ -213,14 +210,15 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     yield finding(maps[-1].name if maps else None, message + amount, fix, evidence, is_warning=is_bad)
 
 
-def _bytes(parts: Iterable[Component], sizes: Mapping[str, int], is_batched: bool) -> float | None:
-    """Return the bytes of one sample by the size of each type. Return None if a dimension or a type is unknown."""
+def _bytes(parts: Iterable[Component], casts: Mapping[str, str], is_batched: bool) -> float | None:
+    """Return the bytes of one sample after these casts. Return None if a dimension or a type is unknown."""
     total = 0.0
     for part in parts:
         dims = part.shape[1:] if part.shape and is_batched else part.shape
-        if dims is None or part.kind != "tensor" or None in dims or part.dtype not in sizes:
+        width = width_of(casts.get(part.dtype, part.dtype))
+        if dims is None or part.kind != "tensor" or None in dims or width is None:
             return None
-        total += sizes[part.dtype] * prod(dim for dim in dims if dim is not None)
+        total += width * prod(dim for dim in dims if dim is not None)
     return total
 
 

@@ -177,11 +177,17 @@ def sample_bytes(pipeline: PipelineGraph) -> int | None:
     """Return bytes of one sample as it leaves the pipeline, by its element spec; None if a shape or the batch size is not known."""
     total = 0
     for component in pipeline.element_spec:
-        width = re.fullmatch(r"(?:b?float|u?int|complex)(\d+)", component.dtype.replace("bool", "int8"))
+        width = width_of(component.dtype)
         if component.shape is None or None in component.shape or width is None:
             return None
-        total += math.prod(dimension or 0 for dimension in component.shape) * int(width[1]) // 8
+        total += math.prod(dimension or 0 for dimension in component.shape) * width
     return total // pipeline.batch_size if pipeline.batch_size and total else None
+
+
+def width_of(dtype: str) -> int | None:
+    """Return the bytes of one value of a type; None for texts and the like."""
+    bits = re.fullmatch(r"(?:b?float|u?int|complex)(\d+)", dtype.replace("bool", "int8"))
+    return int(bits[1]) // 8 if bits is not None else None
 
 
 def opens_files(op: Op, ops: Sequence[Op]) -> bool:
