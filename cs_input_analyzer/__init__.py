@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from cs_input_analyzer.api import Analysis, analyze, compare, load_analysis, recommend_for, tune, tuning
+    from cs_input_analyzer.api import Analysis, analyze, compare, load_analysis, tune, tuning
     from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, LaunchError, TargetError, UsageError
     from cs_input_analyzer.records import Cluster, Consumption, Estimate, Layout, Options
     from cs_input_analyzer.runs.input_monitor import InputMonitor
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cs_input_analyzer.runs.session_hook import InputMonitorHook
 
 _HOMES = {
-    "api": ("Analysis", "analyze", "compare", "load_analysis", "recommend_for", "tune", "tuning"),
+    "api": ("Analysis", "analyze", "compare", "load_analysis", "tune", "tuning"),
     "errors": ("AnalyzerError", "InputFunctionError", "Interrupted", "LaunchError", "TargetError", "UsageError"),
     "runs.input_monitor": ("InputMonitor",),
     "runs.keras_callback": ("KerasInputMonitor",),
@@ -51,7 +51,6 @@ __all__ = [
     "analyze",
     "compare",
     "load_analysis",
-    "recommend_for",
     "tune",
     "tuning",
 ]
@@ -60,7 +59,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from cs_input_analyzer.gone import gone_message
+
+        raise AttributeError(gone_message("name", name) or f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{home}"), name)
 
 

@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cs_input_analyzer import records, report
 from cs_input_analyzer.errors import Interrupted, Mistakes, UsageError, typed
 from cs_input_analyzer.gone import gone_message
-from cs_input_analyzer.records import Cluster, Options
+from cs_input_analyzer.records import Cluster
 from cs_input_analyzer.request.again import VALIDATE_SECONDS
-from cs_input_analyzer.request.demand import resolved
 from cs_input_analyzer.request.keywords import AnalyzeKeywords, known_among, naming_keywords
 from cs_input_analyzer.request.options import NO_LAUNCH, as_cluster, read_options
 from cs_input_analyzer.request.request import read_request
 from cs_input_analyzer.request.target import Target, params_json_of
-from cs_input_analyzer.runs.in_process import Recommendation
-from cs_input_analyzer.runs.in_process import recommend_for as measured_here
 from cs_input_analyzer.units import format_seconds, parse_seconds
 from cs_input_analyzer.workflows import launched, replan
 from cs_input_analyzer.workflows import tune as tuning_here
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from cs_input_analyzer.request.keywords import CompareKeywords, PlanKeywords, ValidateKeywords
 
 TUNE_SECONDS = 30.0
-RECOMMEND_SECONDS = 10.0
 Public = TypeVar("Public")
 
 
@@ -207,58 +203,14 @@ def tuning(
     Raises:
         UsageError: not a `tf.data.Dataset`, inside a `tf.function`, or an unknown code.
     """
-    options = _for_here(seconds, TUNE_SECONDS, select=select, ignore=ignore)
-    return tuning_here.tune(dataset, seconds=seconds, select=options.select, ignore=options.ignore)
-
-
-@naming_keywords()
-def recommend_for(
-    dataset: Any,
-    *,
-    demand: float | None = None,
-    step_time: float | None = None,
-    batch_size: int | None = None,
-    samples_per_element: int | None = None,
-    headroom: float = 0.1,
-    seconds: float = RECOMMEND_SECONDS,
-) -> Recommendation:
-    """Measure a `tf.data.Dataset` in this process, and return its rate with recommendations.
-
-    Use it in training scripts and notebooks, before training begins. It reads the dataset itself, through an iterator
-    of its own. So a source that can be read only once loses elements, and the next order of `shuffle` differs. The
-    result is marked `isolation: none` and is no launch plan. `analyze` measures a function in separate processes, and
-    makes a plan.
-
-    Args:
-        dataset: the dataset of the training.
-        demand: samples per second that the accelerator takes; or `step_time` in seconds, with `batch_size`.
-        samples_per_element: how many samples one element holds, if the dataset does not say.
-        headroom: the reserve to leave, as a ratio of the demand.
-        seconds: time for reading, about.
-
-    Raises:
-        UsageError: not a `tf.data.Dataset`, an invalid number or one that contradicts the dataset, or a dataset that cannot be
-            read here (with the reason).
-    """
-    counts = {"batch_size": batch_size, "samples_per_element": samples_per_element}
-    options = _for_here(seconds, RECOMMEND_SECONDS, demand=demand, step_time=step_time, headroom_ratio=headroom, **counts)
-    options, consumption = resolved(options)
-    return measured_here(dataset, options, consumption, seconds=seconds)
-
-
-def _for_here(seconds: float, example: float, **choices: Any) -> Options:
-    """Return the options of a measurement inside this process.
-
-    Raise UsageError for all mistakes in them, or in the seconds.
-    """
     mistakes = Mistakes()
     with mistakes:
         if not 0 < typed("seconds", seconds, float) < math.inf:
-            raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example {example:g}")
-    options = read_options(mistakes, current=NO_LAUNCH, **choices)
+            raise UsageError(f"seconds={seconds:g}: give the seconds that measuring may take, for example {TUNE_SECONDS:g}")
+    options = read_options(mistakes, current=NO_LAUNCH, select=select, ignore=ignore)
     mistakes.raise_any()
     assert options is not None
-    return options
+    return tuning_here.tune(dataset, seconds=seconds, select=options.select, ignore=options.ignore)
 
 
 def load_analysis(path: str | Path) -> Analysis:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-Kind = Literal["option", "command", "format"]
+Kind = Literal["option", "command", "format", "name"]
 
 _ON_A_NODE = (
     "measure on a node, `srun -N1 --exclusive cs_input_analyzer analyze ...`, or give the ratio of the speeds by --node-speed."
@@ -39,6 +39,10 @@ GONE: Mapping[Kind, Mapping[str, str]] = {
     "format": {
         "log": "use --format console with --full to read the findings, or --format json in a script.",
         "summary": "use --format json; `verdict`, `supply`, `recommendation` and `findings` hold the answer.",
+    },
+    "name": {
+        "recommend_for": "csia.analyze(function, ...) measures in processes of its own and plans a launch; csia.tuning(dataset) "
+        "says what is slow in a dataset.",
     },
 }
 """The replacement, by the word that users type: `--soak`, `reference`, `log`."""

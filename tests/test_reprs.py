@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import cs_input_analyzer as csia
 from cs_input_analyzer import api
-from cs_input_analyzer.runs.in_process import Recommendation
 from cs_input_analyzer.units import LINE
 from tests.builders import (
     make_alternative,
@@ -17,24 +15,9 @@ from tests.builders import (
     make_bare_analysis,
     make_estimate,
     make_finding,
-    make_graph,
     make_measurement,
     make_plan,
 )
-
-
-def recommended(**overrides: Any) -> Recommendation:
-    found = Recommendation(
-        pipeline=make_graph(),
-        measurement=make_measurement("1x1x2", [1234.0]),
-        consumption=None,
-        workers_needed=None,
-        verdict="unknown",
-        confidence=None,
-        findings=(),
-    )
-    return replace(found, **overrides)
-
 
 SHOWN: dict[str, tuple[Any, str]] = {
     "estimate": (make_estimate(7023.0), "7,023"),
@@ -50,8 +33,6 @@ SHOWN: dict[str, tuple[Any, str]] = {
     "run": (api._public(make_analysis()), "plan "),
     "run without a plan": (make_bare_analysis(), "no plan"),
     "comparison": (api.compare(make_analysis(), make_analysis()), "times the rate"),
-    "recommendation": (recommended(), "here>"),
-    "recommendation for a demand": (recommended(workers_needed=3), "3 such workers needed"),
     "monitor": (csia.InputMonitor([1], 8, console=None, environ={}), "<InputMonitor step 0: no rate yet>"),
 }
 

@@ -32,7 +32,7 @@ def check_target(target: Any) -> None:
     elif type(target).__module__.startswith("tensorflow"):
         raise TargetError(
             "the target is a TensorFlow object; pass the function that builds the dataset, so that workers can call it "
-            "(of a dataset itself, recommend_for(dataset) says what can be said inside this process)"
+            "(of a dataset itself, csia.tuning(dataset) says what is slow in it)"
         )
     elif not callable(target):
         raise TargetError(

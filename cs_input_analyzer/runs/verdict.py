@@ -43,12 +43,10 @@ class InputAlone:
     Attributes:
         samples_per_s: None if nothing could be measured; `missing` says why.
         is_overlapped: whether the pipeline makes batches before they are asked for; else its time is time of waiting.
-        cpu_s_per_sample: of this process, its other threads included.
     """
 
     samples_per_s: Estimate | None = None
     is_overlapped: bool = True
-    cpu_s_per_sample: float | None = None
     missing: str = ""
 
 

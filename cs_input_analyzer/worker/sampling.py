@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -199,27 +199,6 @@ def shapes_of(element: Any) -> tuple[tuple[int | None, ...] | None, ...]:
         else:
             found.append(None)
     return tuple(found)
-
-
-def counted_here(element: Any, found: SamplesPerElement) -> SamplesPerElement:
-    """Return what to count in elements like this eager one.
-
-    If its first dimension cannot be that of the samples, each element counts as a full one.
-    """
-    import tensorflow as tf
-
-    if found.counted_in is None:
-        return found
-    components = tf.nest.flatten(element)
-    component = components[found.counted_in] if found.counted_in < len(components) else None
-    is_tensor = isinstance(component, tf.RaggedTensor | tf.SparseTensor | tf.Tensor)
-    if component is None or not is_tensor or component.shape.rank == 0:
-        return replace(found, counted_in=None)
-    if found.value is None:
-        return found
-    leading, full = int(leading_dimension(component)), found.value // found.rows
-    is_another = leading > full or (leading != full and full in (component.shape.as_list() or ())[1:])
-    return replace(found, counted_in=None) if is_another else found
 
 
 def samples_in(element: Any, found: SamplesPerElement) -> int:

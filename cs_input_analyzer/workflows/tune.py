@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from cs_input_analyzer import rules
+from cs_input_analyzer.host.cluster import this_host
 from cs_input_analyzer.host.machine import read_host
-from cs_input_analyzer.records import Finding, Fixes, Layout
-from cs_input_analyzer.runs.in_process import case_here, check_dataset
+from cs_input_analyzer.records import Case, Finding, Fixes, Layout
+from cs_input_analyzer.runs.in_process import check_dataset
+from cs_input_analyzer.tfdata.lineage import deals_out_files
 from cs_input_analyzer.trial.fixes import outcomes_of, try_fixes
 from cs_input_analyzer.worker.stopwatch import Stopwatch
 from cs_input_analyzer.workflows.prove import OUT_OF_TIME, filled_in, fixes_in, fixes_together
@@ -55,7 +57,18 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
     if why is None and copy.calls_python:
         why = "it calls Python, which may not be run more often than training does"
     pipeline = graph.read_graph(dataset, graph.SourceLog(), target="a dataset in this process")
-    sifted = rules.sift(case_here(pipeline, read_host()), select, ignore).findings
+    host = read_host()
+    case = Case(
+        pipeline=pipeline,
+        mode="train",
+        is_sharded=deals_out_files(pipeline.ops),
+        measurements=(),
+        profile=None,
+        plan=None,
+        cluster=this_host(host),
+        host=host,
+    )
+    sifted = rules.sift(case, select, ignore).findings
     findings = tuple(replace(one, source_check=NOT_HERE) if one.change is not None else one for one in sifted)
     candidates = fixes_in(findings, texts=())
     if why is not None or not candidates:
@@ -69,7 +82,7 @@ def tune(dataset: Any, *, seconds: float, select: Sequence[str] = (), ignore: Se
 
     try_fixes(record, dataset, [fix.candidate for fix in candidates], seconds=seconds, watch=Stopwatch())
     outcomes = outcomes_of(events, len(candidates))
-    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=read_host().cpu_budget)
+    layout = Layout(nodes=1, tasks_per_node=1, cpus_per_task=host.cpu_budget)
     fixes = fixes_together(candidates, outcomes, layout)
     return Tuned(
         dataset=rewrite.apply(dataset, fixes.edits) if fixes.edits else dataset,

@@ -33,6 +33,12 @@ def test_a_keyword_that_is_gone_says_what_to_do(option: str) -> None:
         replan.plan(make_analysis(), command="", **{keyword: 3})
 
 
+@pytest.mark.parametrize("name", GONE["name"])
+def test_a_name_that_is_gone_says_what_to_do(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"`{name}` is gone: "):
+        getattr(csia, name)
+
+
 @pytest.mark.parametrize("command", GONE["command"])
 def test_a_command_that_is_gone_says_what_to_do(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command]) == 2

@@ -19,7 +19,6 @@ from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.report import render
 from cs_input_analyzer.request.target import pickled_into
-from cs_input_analyzer.runs import in_process
 from cs_input_analyzer.workflows import launched
 from tests.builders import GIB, make_analysis, make_host
 
@@ -39,7 +38,6 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     monkeypatch.setattr(engine, "open_engine", starts)
     monkeypatch.setattr(api.tuning_here, "tune", starts)
-    monkeypatch.setattr(in_process, "measure_alone", starts)
     monkeypatch.setattr(subprocess, "Popen", starts)
     monkeypatch.chdir(tmp_path)
     Path("run.json").write_text(render(make_analysis(host=make_host(tensorflow_version=None)), "json"))
@@ -102,8 +100,6 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "monitor smoothing is all": (lambda: csia.InputMonitor([], smoothing=1.0), "smoothing 1.0"),
     "monitor lines are negative": (lambda: csia.InputMonitor([], log_every=-1), "log_every -1"),
     "monitor folder": (lambda: csia.InputMonitor([], log_dir=5), "log_dir=5"),  # type: ignore[arg-type]
-    "recommend seconds": (lambda: csia.recommend_for(None, seconds=0), "seconds=0"),
-    "recommend demand is negative": (lambda: csia.recommend_for(None, demand=-1.0), "positive"),
 }
 
 

@@ -97,5 +97,5 @@ def test_a_dataset_is_refused_with_what_to_call_instead() -> None:
 
     import cs_input_analyzer as csia
 
-    with pytest.raises(csia.TargetError, match="recommend_for"):
+    with pytest.raises(csia.TargetError, match="tuning"):
         csia.analyze(tf.data.Dataset.range(3), max_seconds=5)  # type: ignore[arg-type]

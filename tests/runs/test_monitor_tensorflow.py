@@ -239,24 +239,6 @@ def measured(dataset: Any, seconds: float = 0.5) -> Any:
     return measure_alone(dataset, BATCH, max_s=seconds)
 
 
-def test_what_recommend_for_counts_is_what_analyze_counts() -> None:
-    views = (
-        tf.data.Dataset.range(1 << 30).map(lambda x: tf.zeros([4])).batch(50, drop_remainder=True).map(lambda x: tf.stack([x, x]))
-    )
-    found = csia.recommend_for(views, demand=10.0, batch_size=100, seconds=0.5)
-    assert found.pipeline.samples_per_element.value == 50
-    assert "1 element = 50 samples" in str(found)
-    with pytest.raises(csia.UsageError, match=r"batch size of 64 .* 50 samples"):
-        csia.recommend_for(views, demand=10.0, batch_size=64, seconds=0.5)
-    made = tf.data.Dataset.from_tensors((tf.zeros([16, 3]), tf.zeros([16]))).repeat()
-    with pytest.raises(csia.UsageError, match="by samples_per_element=1 or"):
-        csia.recommend_for(made, demand=10.0, seconds=0.5)
-    unknown, told = csia.recommend_for(made, seconds=0.5), csia.recommend_for(made, samples_per_element=16, seconds=0.5)
-    assert "samples per element unknown" in str(unknown)
-    assert (unknown.verdict, unknown.workers_needed) == ("unknown", None)
-    assert told.samples_per_s.estimate > unknown.samples_per_s.estimate  # 16 times, but each for half a second
-
-
 def test_a_file_cache_is_left_alone_until_it_is_complete(tmp_path: Path) -> None:
     dataset = batches_of(20).cache(str(tmp_path / "cache"))
     assert "writes files" in measured(dataset).missing
@@ -372,33 +354,3 @@ def test_the_hook_of_sessions_warns_and_lets_them_run(tmp_path: Path) -> None:
         with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as session:
             assert session.run(number) == 7
     assert list(tmp_path.iterdir()) == []
-
-
-# --- recommend_for ---------------------------------------------------------------------------------------------------------------
-
-
-def test_recommend_for_says_how_many_workers_and_that_nothing_isolated_it() -> None:
-    from cs_input_analyzer.model import capacity
-
-    demand = 10 * BATCH / SLOW_S
-    found = csia.recommend_for(batches_of(500, slow_s=SLOW_S), demand=demand, seconds=1)
-    assert found.isolation == found.measurement.isolation == "none"
-    assert found.verdict == "input_bound"
-    rate = found.measurement.samples_per_s
-    assert rate.estimate <= BATCH / SLOW_S
-    assert demand / rate.estimate <= found.workers_needed <= 2 * demand / rate.low
-    assert "isolation: none" in str(found)
-    with pytest.raises(csia.UsageError):
-        capacity.fit(found.pipeline, [found.measurement], 2)
-
-
-@pytest.mark.parametrize(
-    ("made", "why"),
-    [
-        (lambda: [1], r"takes a tf\.data\.Dataset"),
-        (lambda: tf.data.Dataset.range(0).batch(4), "0 batches"),
-    ],
-)
-def test_what_recommend_for_cannot_read_is_refused_with_the_reason(made: Any, why: str) -> None:
-    with pytest.raises(csia.UsageError, match=why):
-        csia.recommend_for(made(), seconds=0.5)

@@ -18,7 +18,6 @@ from cs_input_analyzer.worker.sampling import (
     CAPACITY,
     SamplingLoop,
     bytes_of,
-    counted_here,
     digest_of,
     harness_us_per_batch,
     samples_in,
@@ -146,16 +145,6 @@ def test_batches_of_batches_are_counted_by_the_rows() -> None:
     found = SamplesPerElement(value=8, source="batches", counted_in=0, rows=4)
     chunk = SamplingLoop(counted_in=0, rows=4)(iter(dataset), 9)
     assert chunk.samples.tolist() == [8, 8, 4] == [samples_in(element, found) for element in dataset]
-
-
-@pytest.mark.parametrize(
-    ("shape", "is_counted"),
-    [([8, 3], True), ([5, 3], True), ([16, 3], False), ([20, 8], False), ([3, 8], False), ([8, 8], True), ([], False)],
-)
-def test_a_first_dimension_that_cannot_be_the_batch_is_not_counted(shape: list[int], is_counted: bool) -> None:
-    found = counted_here(tf.zeros(shape), SamplesPerElement(value=8, source="batch(8)", counted_in=0))
-    assert (found.counted_in == 0) is is_counted
-    assert found.value == 8
 
 
 def test_the_shapes_of_an_element_are_those_of_its_components() -> None:
