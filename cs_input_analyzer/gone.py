@@ -29,6 +29,7 @@ GONE: Mapping[Kind, Mapping[str, str]] = {
         "--no-host-history": "use --fresh, which looks at no earlier run.",
         "--node-reference": _ON_A_NODE,
         "--previous": "a plan is kept by itself while it feeds the accelerator; --fresh plans anew.",
+        "--smoothing": "leave it out: Rate is 0.6 of the local rate and 0.4 of the Rate before, as in model-zoo runs.",
         "--soak": "run your script under `memray run --native` to see what grows; CSI213 names buffers that will not fit a node.",
         "--system-file": "the wafers are CS-1, CS-2 and CS-3; give the rate of another one by --demand.",
         "--systems": _BY_WAFER.format(option="--systems N"),

@@ -59,7 +59,7 @@ class InputMonitor(Monitor, Generic[Batch]):
     Args:
         iterable: what the loop iterates over; None if the loop fetches by itself, inside `with monitor.waiting():`.
         batch_size: samples in a full batch. Batches with a `shape` are counted by it; None: only those.
-        options: log_dir, log_every, smoothing, device, console, tensorboard, clock, environ: see `runs.settings`.
+        options: log_dir, log_every, device, console, tensorboard, clock, environ: see `runs.settings`.
 
     Raises:
         UsageError: a number above makes no sense. Nothing else raises later on.

@@ -22,7 +22,6 @@ class Summary:
     Attributes:
         samples: handed to the training; None if they cannot be counted.
         rate_per_s, global_per_s: Rate and GlobalRate, samples per second; None until seen.
-        phases_s: seconds by phase.
     """
 
     steps: int
@@ -30,7 +29,6 @@ class Summary:
     rate_per_s: float | None
     global_per_s: float | None
     verdict: Verdict
-    phases_s: Mapping[str, float]
 
     def __str__(self) -> str:
         return str(self.verdict)
@@ -92,7 +90,6 @@ class Monitor:
             rate_per_s=seen.rate_per_s if seen else None,
             global_per_s=seen.global_per_s if seen else None,
             verdict=watch.verdict,
-            phases_s=dict(watch.recorder.phases_s),
         )
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Rate and GlobalRate, as model-zoo runs print them. Pure: the time is an argument.
 
 GlobalRate is all samples over all time since the executable was loaded. Rate is sampled at each log step: 0.6 of the local rate
-since the last sampling point, and 0.4 of the Rate before. The first Rate is the local one. The factor 0.4 can be set.
+since the last sampling point, and 0.4 of the Rate before. The first Rate is the local one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 SMOOTHING = 0.4
-"""Weight of the Rate before; model-zoo runs use it by default."""
+"""Weight of the Rate before, as in model-zoo runs."""
 
 ALL_KEPT_BITS = 18
 
@@ -34,7 +34,6 @@ class Rates:
         rate_per_s: Rate; None until an interval was seen.
     """
 
-    smoothing: float = SMOOTHING
     since_s: float
     total_samples: float = 0.0
     samples: float = 0.0
@@ -70,5 +69,5 @@ def sampled(rates: Rates, total_samples: float, now_s: float) -> Rates:
         total_samples=total_samples,
         samples=rates.samples + gained,
         elapsed_s=rates.elapsed_s + passed_s,
-        rate_per_s=local if before is None else (1 - rates.smoothing) * local + rates.smoothing * before,
+        rate_per_s=local if before is None else (1 - SMOOTHING) * local + SMOOTHING * before,
     )

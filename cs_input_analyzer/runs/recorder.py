@@ -56,7 +56,6 @@ class Recorder:
         began_s: when the watching began; the times of events count from there.
         steps: over or under way.
         rows: the last intervals; `closed` counts all of them.
-        phases_s: seconds by phase.
     """
 
     began_s: float
@@ -64,7 +63,6 @@ class Recorder:
     steps: int = 0
     rows: deque[Interval] = field(default_factory=lambda: deque(maxlen=KEPT_INTERVALS))
     closed: int = 0
-    phases_s: dict[str, float] = field(default_factory=dict)
     _open: Step | None = None
     _is_first: bool = True
     _is_marked: bool = False
@@ -98,11 +96,6 @@ class Recorder:
         """Return the time since the watching began."""
         return round(at_s - self.began_s, 6)
 
-    def found_gap(self, row: Interval, lost_s: float) -> None:
-        """Note an unmarked gap: time that was neither training nor waiting for input."""
-        self._add_seconds("steady", -lost_s)
-        self._tell_checkpoint(row.start_s, lost_s, int(row.step + row.steps), found=True)
-
     def end_step(self, at_s: float, *, is_synced: bool) -> None:
         """End the step under way, if there is one. `is_synced`: the accelerator was done, too."""
         step, self._open = self._open, None
@@ -114,7 +107,7 @@ class Recorder:
             self._drop_interval()  # the clock was set back: the time across that is unknown
             self._is_marked = False
             return
-        self._tell(step, wait_s, body_s)
+        self._tell(step, body_s)
         if self._is_first or (step.opens_pass and step.wait_s is None):
             self._is_first = self._is_marked = False  # it holds the start, or waits until buffers have filled
             self._drop_interval()
@@ -145,19 +138,15 @@ class Recorder:
         self._dispatches.clear()
         self._follows = follows
 
-    def _tell(self, step: Step, wait_s: float, body_s: float) -> None:
-        """Write the step, and sort its seconds by phase."""
-        phase, wait_phase = "steady", "steady"
+    def _tell(self, step: Step, body_s: float) -> None:
+        """Write the step, with its phase."""
+        phase = "steady"
         if self._is_marked:
-            phase = "checkpoint"  # its mark said how long that took
+            phase = "checkpoint"
         elif self._is_first:
-            phase, wait_phase = "start_up", "fill"
-            self._add_seconds(phase, step.asked_s - self.began_s)
+            phase = "start_up"
         elif step.opens_pass:
-            phase = wait_phase = "epoch_edge"
-        self._add_seconds(wait_phase, wait_s)
-        if phase != "checkpoint":
-            self._add_seconds("steady" if phase == "epoch_edge" and step.wait_s is not None else phase, body_s)
+            phase = "epoch_edge"
         self.on_event(
             "step",
             step=self.steps,
@@ -169,25 +158,16 @@ class Recorder:
             phase=phase,
         )
 
-    def _tell_checkpoint(self, at_s: float, duration_s: float, step: int, *, found: bool) -> None:
-        if not _runs_forwards(duration_s):
-            return
-        self._add_seconds("checkpoint", duration_s)
-        self.on_event("checkpoint", at_s=self.since(at_s), duration_s=round(duration_s, 6), step=step, found=found)
-
-    def _add_seconds(self, phase: str, seconds: float) -> None:
-        if _runs_forwards(abs(seconds)):
-            self.phases_s[phase] = self.phases_s.get(phase, 0.0) + seconds
-
     def checkpoint(self, began_s: float, at_s: float) -> None:
         """Take a marked checkpoint: of the step under way, else at the beginning of the interval to come."""
-        if at_s > began_s:
-            self._tell_checkpoint(began_s, at_s - began_s, self.steps, found=False)
+        duration_s = at_s - began_s
+        if duration_s > 0 and _runs_forwards(duration_s):
+            self.on_event("checkpoint", at_s=self.since(began_s), duration_s=round(duration_s, 6), step=self.steps)
         if self._open is not None:
             self._is_marked = True
             return
         self._cause = CHECKPOINT
-        if self._start_s is None and _runs_forwards(at_s - began_s):
+        if self._start_s is None and _runs_forwards(duration_s):
             self._start_s = began_s
 
 

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from cs_input_analyzer.errors import UsageError, typed
 from cs_input_analyzer.gone import gone_message
-from cs_input_analyzer.runs.rates import SMOOTHING
 
 LOG = logging.getLogger("cs_input_analyzer.runs")
 
@@ -33,7 +32,6 @@ class Settings:
         batch_size: samples in a full batch; None: the size of each batch is read, if it has one.
         log_dir: folder for TensorBoard events and `steps.jsonl`; several workers write into subfolders. None: nothing is written.
         log_every: training steps between two lines if the user's code logs none itself; 0: never.
-        smoothing: weight of the Rate before in the new one.
         device: for the lines; None: `GPU` if TensorFlow is loaded and sees one, else `CPU`.
         console: called with each line; None: silent.
         clock: seconds; any clock that mostly runs forwards.
@@ -47,7 +45,6 @@ class Settings:
     batch_size: int | None = None
     log_dir: str | Path | None = None
     log_every: int = 100
-    smoothing: float = SMOOTHING
     device: str | None = None
     console: Callable[[str], object] | None = print_line
     tensorboard: bool = True
@@ -55,13 +52,11 @@ class Settings:
     environ: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        hints = {"batch_size": int | None, "log_dir": str | None, "log_every": int, "smoothing": float}
+        hints = {"batch_size": int | None, "log_dir": str | None, "log_every": int}
         for name, hint in hints.items():
             typed(name, getattr(self, name), hint)
         if self.batch_size is not None and self.batch_size < 1:
             raise UsageError(f"batch_size {self.batch_size}: how many samples a full batch holds, 1 or more")
-        if not 0 <= self.smoothing < 1:
-            raise UsageError(f"smoothing {self.smoothing}: 0 or more and below 1 (0.4 is usual)")
         if self.log_every < 0:
             raise UsageError(f"log_every {self.log_every}: a number of steps, or 0 for never")
 

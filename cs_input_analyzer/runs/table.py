@@ -214,18 +214,13 @@ def _burst_end(follows: Booleans, is_gap: Booleans, is_quick: Booleans, late: Fl
     return after, left_s
 
 
-def monitored(table: Intervals) -> tuple[Booleans, Floats]:
-    """Return which rows of a monitor's table count, and how much time each unmarked gap lost. Shapes: [n].
-
-    All rows count but the gaps. If gaps are the rule, they count, too.
-    """
+def monitored(table: Intervals) -> Booleans:
+    """Return which rows of a monitor's table count: all but the gaps. If gaps are the rule, they count, too. Shape: [n]."""
     usual_s = usual_pace_s(table)
     if usual_s is None:
-        return np.zeros(len(table.steps), dtype=bool), np.zeros(len(table.steps))
+        return np.zeros(len(table.steps), dtype=bool)
     kinds = kinds_of(table, usual_s, SHORTEST_SEEN_S)
     plain: Booleans = kinds == Kind.PLAIN
     unmarked: Booleans = kinds < Kind.EXPLAINED
-    if table.own_s[plain].sum() < (1 - MOST_GAPS_RATIO) * table.own_s[unmarked].sum():
-        return unmarked, np.zeros(len(kinds))
-    is_gap = (kinds == Kind.LOST) | (kinds == Kind.READ_LATE)
-    return plain, np.where(is_gap, table.own_s - usual_s * table.steps, 0.0)
+    are_the_rule = table.own_s[plain].sum() < (1 - MOST_GAPS_RATIO) * table.own_s[unmarked].sum()
+    return unmarked if are_the_rule else plain

@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
 import cs_input_analyzer
 from cs_input_analyzer.runs import rates
 from cs_input_analyzer.runs.outputs import SCALARS, Outputs, console_line, training_task
@@ -77,7 +75,6 @@ class Watch:
         self._passes = 0
         self._next_log = settings.log_every
         self._judge_at = 1.0
-        self._told_until_s = self.began_s
         self._written: tuple[int, Verdict] | None = None
         self._over: tuple[float | None, float] = (0.0, self.began_s)
         self.outputs.line(
@@ -92,7 +89,6 @@ class Watch:
             source=settings.source,
             batch_size=settings.batch_size,
             device=self.device,
-            smoothing=settings.smoothing,
         )
 
     # --- during a step ------------------------------------------------------------------------------------------------------
@@ -101,7 +97,7 @@ class Watch:
     def took(self, asked_s: float, got_s: float | None, samples: float | None, count: int = 1) -> None:
         """Take `count` steps that begin. Their input was asked for and there (None: out of sight) at these times."""
         if self._rates is None:
-            self._rates = rates.Rates(since_s=asked_s, smoothing=self.settings.smoothing)
+            self._rates = rates.Rates(since_s=asked_s)
         self._over = (self.samples, asked_s)
         if 0 < self._next_log <= self.steps:
             self._next_log = self.steps + self.settings.log_every
@@ -132,7 +128,7 @@ class Watch:
             self._passes += 1
             self._event("epoch", now, epoch=self._passes)
         elif kind == "loaded":
-            self._rates = rates.Rates(since_s=now, total_samples=self.samples or 0.0, smoothing=self.settings.smoothing)
+            self._rates = rates.Rates(since_s=now, total_samples=self.samples or 0.0)
             self._event("loaded", now)
         else:
             self.recorder.drop()
@@ -189,7 +185,6 @@ class Watch:
                 rate=seen.rate_per_s if seen else None,
                 global_rate=seen.global_per_s if seen else None,
                 **self._verdict_fields(),
-                phases={phase: round(seconds, 6) for phase, seconds in self.recorder.phases_s.items()},
             )
         self.outputs.settle()
 
@@ -227,12 +222,8 @@ class Watch:
 
     def _clue(self) -> Clue:
         """Return what the step table says."""
-        rows = tuple(self.recorder.rows)
-        table = intervals_of(rows)
-        counts, lost_s = monitored(table)
-        for place in np.flatnonzero((lost_s > 0) & (table.start_s >= self._told_until_s)):
-            self._told_until_s = rows[place].start_s + rows[place].seconds
-            self.recorder.found_gap(rows[place], float(lost_s[place]))
+        table = intervals_of(self.recorder.rows)
+        counts = monitored(table)
         if self.settings.source == "iterator":
             steps = int(table.steps[counts].sum())
             return from_wait(wait_share(table, counts), steps=steps or self.steps)

@@ -97,7 +97,6 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "tune seconds are none": (lambda: csia.tune(None, seconds=float("nan")), "seconds=nan"),
     "tune select": (lambda: csia.tune(None, select=["CSI999"]), "there is no rule 'CSI999'"),
     "monitor batch size": (lambda: csia.InputMonitor([], batch_size="256"), "batch_size='256'"),  # type: ignore[arg-type]
-    "monitor smoothing is all": (lambda: csia.InputMonitor([], smoothing=1.0), "smoothing 1.0"),
     "monitor lines are negative": (lambda: csia.InputMonitor([], log_every=-1), "log_every -1"),
     "monitor folder": (lambda: csia.InputMonitor([], log_dir=5), "log_dir=5"),  # type: ignore[arg-type]
 }

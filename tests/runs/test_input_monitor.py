@@ -104,10 +104,7 @@ def test_a_checkpoint_between_two_steps_and_the_spike_after_it(tmp_path: Path) -
             with monitor.checkpoint():
                 loop.clock.sleep(30.0)
     assert monitor.verdict.name == "accelerator_bound"
-    assert monitor.summary().phases_s["checkpoint"] == pytest.approx(31.0, abs=0.02)
-    marked, found = events(tmp_path, "checkpoint")
-    assert (marked["found"], marked["duration_s"]) == (False, 30.0)
-    assert (found["found"], found["step"], found["duration_s"]) == (True, 191, pytest.approx(0.99, abs=0.01))
+    assert [event["duration_s"] for event in events(tmp_path, "checkpoint")] == [30.0]
 
 
 def test_passes_over_the_data_have_edges(tmp_path: Path) -> None:
@@ -116,8 +113,6 @@ def test_passes_over_the_data_have_edges(tmp_path: Path) -> None:
     for _ in range(3):
         loop.given = 0
         train(loop, monitor, log_every=5)
-    assert math.fsum(monitor.summary().phases_s.values()) == pytest.approx(loop.clock.now_s)
-    assert set(monitor.summary().phases_s) == {"start_up", "fill", "steady", "epoch_edge"}
     assert [event["epoch"] for event in events(tmp_path, "epoch")] == [1, 2, 3]
     assert [event["phase"] for event in events(tmp_path, "step")].count("epoch_edge") == 2
     assert monitor.summary().steps == 60
@@ -185,9 +180,9 @@ def test_it_iterates_as_what_it_wraps_does() -> None:
         iter(csia.InputMonitor(7, 8, **options))  # type: ignore[arg-type]
 
 
-def test_a_loop_that_is_left_and_begun_again_goes_on() -> None:
+def test_a_loop_that_is_left_and_begun_again_goes_on(tmp_path: Path) -> None:
     loop = loop_of(batches=20)
-    monitor = monitor_of(loop)
+    monitor = monitor_of(loop, log_dir=tmp_path)
     for step, _ in enumerate(monitor):
         loop.train()
         if step == 5:
@@ -196,7 +191,7 @@ def test_a_loop_that_is_left_and_begun_again_goes_on() -> None:
     loop.given = 0
     train(loop, monitor, log_every=1)
     assert monitor.summary().steps == 26
-    assert monitor.summary().phases_s["steady"] < 1.0
+    assert all(event["step_s"] < 1.0 for event in events(tmp_path, "step"))
 
 
 @pytest.mark.parametrize("jump", [-1000.0, -0.03, 0.0, math.nan, math.inf, -math.inf])
