@@ -43,11 +43,7 @@ def ask(
     if calibrate_samples_per_s is not None:
         constants = calibrate(network, box, found.mode, samples_per_s=calibrate_samples_per_s, **step)
         found = predict(network, box, wanted, **step, constants=constants, calibrated=True)
-    if found.sequence_length is None:
+    if found.sequence_length is None or sequence_length is not None:
         return found
-    length = f"{found.sequence_length:,} tokens in a sample"
-    if sequence_length is not None:
-        return replace(found, choices=(*found.choices, ("sequence length", f"{length}, as asked for")))
     # Nobody gave the length and it decides the rate, so it is an assumption.
-    length = f"{length}, the network's own length"
-    return replace(found, choices=(*found.choices, ("sequence length", length)), notes=(length, *found.notes))
+    return replace(found, notes=(f"{found.sequence_length:,} tokens in a sample, the network's own length", *found.notes))

@@ -47,7 +47,6 @@ def predict(
         rate, ceiling, found = weight_streaming.execution(network, box, fitted, batch_size, systems, dtype=dtype)
     # A published wire speed caps the high end, since it is no matter of fitting.
     factor = fitted.interval_factor(calibrated=calibrated, beyond=beyond)
-    why = "as asked for" if mode else _why(network, box, dtype, systems, obstacle)
     return WaferPrediction(
         network=network.name,
         system=box.name,
@@ -65,7 +64,6 @@ def predict(
         notes=_notes(box, dtype, obstacle),
         sequence_length=network.sequence_length,
         beyond_fit=() if calibrated else tuple(said for said, _ in beyond),
-        choices=(("mode", f"{chosen.replace('_', ' ')}: {why}"),),
         **{field.name: getattr(found, field.name) for field in fields(found)},
     )
 
@@ -77,15 +75,6 @@ def _check(batch_size: int, systems: int, dtype: str) -> None:
         raise WaferModelError(f"unknown dtype {dtype!r}: one of {', '.join(FLOAT_BYTES)}")
     if batch_size < systems:
         raise WaferModelError(f"a batch of {batch_size} cannot be divided among {systems} systems")
-
-
-def _why(network: Network, system: System, dtype: str, systems: int, obstacle: str) -> str:
-    """Return the reason for the mode if the user asked for none."""
-    if not obstacle:
-        return f"it fits on one {system.name}, and has fewer than a billion parameters"
-    if systems > 1 and not _obstacle_to_pipelining(network, system, dtype, 1):
-        return f"{obstacle}; one system alone would be pipelined"
-    return obstacle
 
 
 def _obstacle_to_pipelining(network: Network, system: System, dtype: str, systems: int) -> str:

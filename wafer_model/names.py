@@ -26,33 +26,25 @@ def find_name(text: str, names: Iterable[str], what: str, *, otherwise: str = ""
     known = tuple(names)
     if text in known:
         return text
-    alike = [name for name in known if _parts(text) and _parts(name) == _parts(text)]
-    found = alike or [name for name in known if _begins(name, text)]
+    typed = _plain(text)
+    plain = {name: _plain(name) for name in known}
+    found = [name for name in known if plain[name] == typed] or [name for name in known if _begins(plain[name], typed)]
     if len(found) == 1:
         return found[0]
     if found:
         raise WaferModelError(f"which {what} is {text!r}? {', '.join(found)}")
-    plain = {"".join(_parts(name)): name for name in known}
-    near = [plain[one] for one in difflib.get_close_matches("".join(_parts(text)), plain, n=4)]
+    close = difflib.get_close_matches(typed, plain.values(), n=4)
+    near = [name for each in close for name in known if plain[name] == each]
     hint = f"did you mean {' or '.join(near)}? There are {', '.join(known)}" if near else f"one of {', '.join(known)}"
     raise WaferModelError(f"unknown {what} {text!r}: {hint}{otherwise}")
 
 
 def _begins(name: str, text: str) -> bool:
-    """Return whether the name goes on where the text ends: after a whole number, or in the middle of letters."""
-    whole, start = _parts(name), _parts(text)
-    if not start or len(start) > len(whole) or whole[: len(start) - 1] != start[:-1]:
-        return False
-    last, typed = whole[len(start) - 1], start[-1]
-    return last == typed or (typed[0].isalpha() and last.startswith(typed))
+    """Return whether the name begins with the text, and not in the middle of a number."""
+    end = r"(?![\d.])" if text[-1:].isdigit() else ""
+    return bool(text) and re.match(re.escape(text) + end, name) is not None
 
 
-def _parts(text: str) -> tuple[str, ...]:
-    """Return gpt, 3, 1.3, b of `GPT-3 1.3B` and `gpt3_1.3b`. Letters with only a sign between them are one part."""
-    found: list[str] = []
-    for piece in re.findall(r"[a-z]+|[0-9]+(?:\.[0-9]+)?", text.lower()):
-        if found and found[-1][0].isalpha() and piece[0].isalpha():
-            found[-1] += piece
-        else:
-            found.append(piece)
-    return tuple(found)
+def _plain(text: str) -> str:
+    """Return `gpt3 1.3b` for `GPT-3 1.3B` and `gpt3_1.3b`: signs are left out, but between two numbers."""
+    return re.sub(r"(?<!\d) | (?!\d)", "", re.sub(r"[^a-z0-9.]+", " ", text.lower()))

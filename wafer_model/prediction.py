@@ -79,7 +79,6 @@ class WaferPrediction(Execution):
         calibrated: whether a measured point of the user replaced the fitted efficiency.
         notes: assumptions a reader should know, one sentence each.
         beyond_fit: how network and system lie outside of what was fitted, one sentence each; the interval is wider for it.
-        choices: what was asked for or taken, and why: (mode, sequence length) with a sentence each.
     """
 
     network: str
@@ -98,4 +97,3 @@ class WaferPrediction(Execution):
     notes: tuple[str, ...]
     sequence_length: int | None = None
     beyond_fit: tuple[str, ...] = ()
-    choices: tuple[tuple[str, str], ...] = ()

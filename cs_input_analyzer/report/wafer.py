@@ -30,13 +30,10 @@ def wafer_facts(found: WaferPrediction) -> Pairs:
     length = "" if found.sequence_length is None else f" of {format_count(found.sequence_length)} tokens"
     size = f"{format_count(found.parameters)} parameters, {found.training_flops:.3g} FLOPs to train on one sample{length}"
     cores = f"{format_ratio(found.active_core_ratio)} of the usable cores work; the pipeline is full at step {found.fill_steps}"
-    said = " ".join(told for _, told in found.choices)
-    notes = [note for note in found.notes if note.removeprefix("weight streaming, because ") not in said]
     step = f"{format_seconds(found.step_s)}, {format_count(found.micro_batches)} micro-batch(es) of {found.micro_batch_size}"
     return pairs(
         (
             ("consumes", f"{format_estimate(found.samples_per_s)}, 90 % interval, {basis}"),
-            *found.choices,
             ("limited by", f"{found.limited_by}, first at {found.limiting_row}"),
             ("limits", ", ".join(f"{limit.name} {format_rate(limit.samples_per_s)}" for limit in found.limits)),
             ("wafer", f"{boxes}, {found.mode}, {found.dtype}, batch size {format_count(found.batch_size)}"),
@@ -45,7 +42,7 @@ def wafer_facts(found: WaferPrediction) -> Pairs:
             ("memory", f"{format_bytes(found.memory_bytes)} of one wafer"),
             ("sample", f"{format_bytes(found.sample_bytes)} on the wire, {format_bytes(found.ingress_bytes_per_s)}/s at this rate"),
             ("cores", None if found.fill_steps is None else f"{cores}, after {format_seconds(found.fill_s)}"),
-            *(("assumed", note) for note in notes),
+            *(("assumed", note) for note in found.notes),
         )
     )
 
