@@ -33,8 +33,6 @@ RANKS = (
     # Not SLURM_NTASKS: a batch script has that, too, without being one of several tasks. Only a step has this.
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("RANK", "WORLD_SIZE"),  # torchrun
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # mpirun of Open MPI
-    ("PMI_RANK", "PMI_SIZE"),  # mpirun of MPICH and its derivatives
 )
 """By launcher, the variables with the rank of a process and their number."""
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import copy
 import gc
-import json
 import logging
-import multiprocessing
 import os
 import pickle
-import subprocess
 import threading
 import time
 import tracemalloc
@@ -64,26 +61,6 @@ def test_no_step_waits_for_a_stalled_file_system_and_the_end_of_a_pass_does_so_o
     assert "unfinished" in caplog.text
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-@pytest.mark.parametrize("tensorboard", [False, True])
-def test_a_full_file_system_stops_no_training(tensorboard: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("no tmpfs can be mounted here")
-    try:
-        with caplog.at_level(logging.WARNING):
-            monitor = watched(5000, tmp_path, tensorboard=tensorboard, log_every=10)
-            assert len(list(monitor)) == 5000
-            monitor.close()
-        assert [record.message.partition(":")[0] for record in caplog.records] == [
-            "the input monitor cannot write its record, training goes on without"
-        ]
-        assert '"event": "start"' in (tmp_path / STEPS).read_text(encoding="utf-8").splitlines()[0]
-        assert (tmp_path / STEPS).stat().st_size <= 65_536
-    finally:
-        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
-
-
 def test_a_forked_child_keeps_no_lines_of_a_record_that_it_does_not_write(tmp_path: Path) -> None:
     monitor = watched(3000, tmp_path)
     assert len(list(monitor)) == 3000
@@ -108,28 +85,6 @@ def test_a_copy_watches_anew_with_a_record_of_its_own(copied: Any, tmp_path: Pat
     monitor.close()
     for folder in (tmp_path, tmp_path / "monitor-2"):
         assert len(events(folder, "start")) == 1
-
-
-def watch_there(monitor: csia.InputMonitor[int]) -> None:
-    """What a process that was spawned does with its copy."""
-    assert sum(1 for _ in monitor) == 300
-    monitor.close()
-
-
-def test_spawned_processes_that_do_not_know_of_each_other_share_a_folder(tmp_path: Path) -> None:
-    monitor = csia.InputMonitor(range(300), 8, console=None, environ={}, tensorboard=False, log_dir=tmp_path)
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=watch_there, args=(monitor,)) for _ in range(3)]
-    for process in processes:
-        process.start()
-    watch_there(monitor)
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0, 0, 0]
-    journals = [[json.loads(line) for line in file.read_text().splitlines() if line] for file in tmp_path.rglob(STEPS)]
-    starts = [sum(line["event"] == "start" for line in lines) for lines in journals]
-    assert sum(starts) == 4
-    assert [sum(line["event"] == "step" for line in lines) for lines in journals] == [300 * count for count in starts]
 
 
 def test_no_link_that_somebody_has_laid_is_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

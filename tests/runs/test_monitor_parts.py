@@ -32,8 +32,6 @@ def tf_config(kind: str, index: object, **cluster: int) -> dict[str, str]:
         ({"SLURM_PROCID": "1", "SLURM_NTASKS": "8", "SLURM_STEP_NUM_TASKS": "2"}, ("rank-1", 1, 2)),
         ({"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8"} | tf_config("worker", 1, chief=1, worker=2), ("worker-1", 2, 3)),
         ({"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}, ("rank-5", 5, 8)),
-        ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4"}, ("rank-2", 2, 4)),
-        ({"PMI_RANK": "2", "PMI_SIZE": "4"}, ("rank-2", 2, 4)),
         # In a batch script, where the shell is process 0 of no step.
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "RANK": "5", "WORLD_SIZE": "8"}, ("rank-5", 5, 8)),
         # One launcher a node, and as many processes below each.
@@ -61,7 +59,7 @@ def test_a_process_finds_its_task(environ: dict[str, str], expected: tuple[str, 
         {"RANK": "8", "WORLD_SIZE": "8"},
         {"RANK": "", "WORLD_SIZE": ""},
         {"RANK": "0", "WORLD_SIZE": "1"},
-        {"OMPI_COMM_WORLD_RANK": "1", "WORLD_SIZE": "8"},
+        {"SLURM_PROCID": "1", "WORLD_SIZE": "8"},
     ],
 )
 def test_what_cannot_be_read_is_a_lone_worker(environ: dict[str, str]) -> None:

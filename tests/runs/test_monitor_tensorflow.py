@@ -317,20 +317,6 @@ def test_a_loop_gets_odd_batches_as_they_are_and_they_are_counted(
     assert monitor.summary().samples == (9 * BATCH if is_counted else None)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", [*ODD, "short dict"])
-def test_a_fit_on_odd_batches_is_watched_and_trains_as_without(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    dataset = ODD["dict" if kind == "short dict" else kind](12)
-    dataset = dataset.take(3) if kind == "short dict" else dataset
-    model, monitor = Counts(), silent(dataset=dataset, log_dir=tmp_path, measure_s=0.3)
-    model.compile(optimizer="sgd", jit_compile=False)
-    fit(model, monitor, dataset, epochs=2)
-    steps = 6 if kind == "short dict" else 24
-    assert int(model.steps.numpy()) == steps
-    assert monitor.summary().steps == steps
-    assert [record.message for record in caplog.records if "monitor" in record.message] == []
-
-
 # --- a loop of one's own ---------------------------------------------------------------------------------------------------------
 
 
