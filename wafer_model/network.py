@@ -13,10 +13,10 @@ from functools import cached_property
 
 from wafer_model.errors import WaferModelError, check_count
 
-# Wire rules of the public input pipelines: integers travel as int32, floating point in the precision of the network; nothing is
-# compressed. (FC-MNIST: 784 x 2 + 4 = 1,572 bytes.)
+# Wire rules of the public input pipelines: integers travel as int32, floating point in 16 bits; nothing is compressed.
+# (FC-MNIST: 784 x 2 + 4 = 1,572 bytes.)
 INTEGER_BYTES = 4
-FLOAT_BYTES = {"fp16": 2, "cbfloat16": 2, "fp32": 4}
+FLOAT_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +138,10 @@ class Network:
         """Return the FLOPs of a training step for one sample."""
         return sum(layer.training_flops for layer in self.layers)
 
-    def sample_bytes(self, dtype: str = "fp16") -> int:
+    @cached_property
+    def sample_bytes(self) -> int:
         """Return bytes of one uncompressed sample on the wire."""
-        width = {"integer": INTEGER_BYTES, "float": FLOAT_BYTES[dtype]}
+        width = {"integer": INTEGER_BYTES, "float": FLOAT_BYTES}
         return sum(tensor.elements * width[tensor.kind] for tensor in self.inputs)
 
     @cached_property

@@ -21,15 +21,13 @@ OPTIMIZER_BYTES = 12
 DOCUMENTED_PARAMETER_LIMIT = 1e9
 
 
-def execution(
-    network: Network, system: System, constants: Constants, batch_size: int, *, dtype: str
-) -> tuple[float, float, Execution]:
+def execution(network: Network, system: System, constants: Constants, batch_size: int) -> tuple[float, float, Execution]:
     """Return samples per second, the samples per second of the wires, and the placement that accepts the most.
 
     Raises:
         DoesNotFitError: memory, parameters, or fewer cores than kernels.
     """
-    memory = memory_bytes(network, dtype=dtype)
+    memory = memory_bytes(network)
     if memory > system.sram_bytes or network.parameters >= DOCUMENTED_PARAMETER_LIMIT:
         raise DoesNotFitError(
             f"{network.name} cannot run pipelined on {system.name}: {network.parameters / 1e6:,.0f} M parameters need "
@@ -37,7 +35,7 @@ def execution(
             f"than 1,000 M parameters; use weight streaming"
         )
     kernels = tuple(layer for layer in network.layers if layer.forward_flops > 0)
-    core_rate = system.peak(dtype) / system.cores * constants.efficiency_on(system.name)
+    core_rate = system.peak_flops_per_s / system.cores * constants.efficiency_on(system.name)
     fabric = int(system.usable_cores * constants.usable_share)
     if fabric < len(kernels):
         raise DoesNotFitError(f"{network.name} has {len(kernels)} kernels and {system.name} only {fabric} cores")
@@ -47,7 +45,7 @@ def execution(
     rows = tuple(_row(layer, count, core_rate, constants) for layer, count in zip(kernels, cores, strict=True))
     slowest = min(rows, key=lambda row: row.samples_per_s)
     compute = min(row.compute_samples_per_s for row in rows)
-    accepted, ingress = slowest.samples_per_s, system.io_bytes_per_s / network.sample_bytes(dtype)
+    accepted, ingress = slowest.samples_per_s, system.io_bytes_per_s / network.sample_bytes
     steady, stages = min(accepted, ingress), len(network.weighted_blocks)
     # Weights change at the end of every batch, so the pipeline fills again: a batch of B takes (B + fill) / rate.
     fill = stages - 1
@@ -68,18 +66,17 @@ def execution(
     )
 
 
-def memory_bytes(network: Network, *, dtype: str) -> float:
+def memory_bytes(network: Network) -> float:
     """Return the bytes of weights, gradients and optimizer state, and the activations of the samples in flight.
 
     A stage i of K keeps what it computed until the same sample comes back: 2 (K - 1 - i) + 1 samples, as in any pipeline with one
     forward and one backward per tick. (Derived; the documentation gives no number.)
     """
-    width = FLOAT_BYTES[dtype]
-    resident = network.parameters * (2 * width + OPTIMIZER_BYTES)
+    resident = network.parameters * (2 * FLOAT_BYTES + OPTIMIZER_BYTES)
     blocks = network.blocks
     last = len(blocks) - 1
     in_flight = sum(block.working_elements * (2 * (last - index) + 1) for index, block in enumerate(blocks))
-    return float(resident + in_flight * width)
+    return float(resident + in_flight * FLOAT_BYTES)
 
 
 def _transmission(layer: Layer, constants: Constants) -> float:

@@ -5,13 +5,9 @@ SI units; peaks are dense (no credit for skipped zeros); bandwidths are one dire
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wafer_model.errors import WaferModelError
 from wafer_model.names import find_name
-
-SAME_WIDTH = "as fp16: both are 16 bits wide"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +16,8 @@ class System:
 
     Attributes:
         cores: processing elements on the wafer; `usable_cores`: those that a compiled network may occupy.
-        peak_flops_per_s: dense FLOP/s of the whole wafer, by dtype; a dtype is missing if no peak is known.
-        derived_peaks: the derivation of an unpublished peak, by dtype.
+        peak_flops_per_s: dense FLOP/s of the whole wafer in 16 bits, of either format.
+        peak_origin: its derivation, as none was published.
     """
 
     name: str
@@ -29,14 +25,8 @@ class System:
     usable_cores: int
     sram_bytes: float
     io_bytes_per_s: float
-    peak_flops_per_s: Mapping[str, float]
-    derived_peaks: Mapping[str, str]
-
-    def peak(self, dtype: str) -> float:
-        """Return the dense FLOP/s of the whole wafer in `dtype`. Raise WaferModelError: no peak is known for it."""
-        if dtype not in self.peak_flops_per_s:
-            raise WaferModelError(f"no peak is known for {self.name} in {dtype}: choose one of {', '.join(self.peak_flops_per_s)}")
-        return self.peak_flops_per_s[dtype]
+    peak_flops_per_s: float
+    peak_origin: str
 
 
 SYSTEMS = (
@@ -47,11 +37,8 @@ SYSTEMS = (
         usable_cores=308_274,
         sram_bytes=18.0e9,  # AnandTech 16626 (18 GB on chip)
         io_bytes_per_s=150.0e9,  # tweakers.net 160108 (12 x 100 GbE = 1.2 Tb/s)
-        peak_flops_per_s={"fp16": 3.53e15, "cbfloat16": 3.53e15},
-        derived_peaks={
-            "fp16": "no peak was published: 400,000 cores at the rate of a WSE-2 core (7.5 PFLOP/s / 850,000)",
-            "cbfloat16": SAME_WIDTH,
-        },
+        peak_flops_per_s=3.53e15,
+        peak_origin="no peak was published: 400,000 cores at the rate of a WSE-2 core (7.5 PFLOP/s / 850,000)",
     ),
     System(
         name="CS-2",
@@ -61,11 +48,8 @@ SYSTEMS = (
         usable_cores=745_500,
         sram_bytes=40.0e9,  # ALCF user guide (40 GB, 48 KB per core)
         io_bytes_per_s=150.0e9,  # AIaccelerators-SC24-tutorial, Cerebras part (1.2 Tb/s)
-        peak_flops_per_s={"fp16": 7.5e15, "cbfloat16": 7.5e15},
-        derived_peaks={
-            "fp16": "Tom's Hardware on Andromeda: 16 systems give 120 PFLOP/s dense, so 7.5 each",
-            "cbfloat16": SAME_WIDTH,
-        },
+        peak_flops_per_s=7.5e15,
+        peak_origin="Tom's Hardware on Andromeda: 16 systems give 120 PFLOP/s dense, so 7.5 each",
     ),
     System(
         name="CS-3",
@@ -74,12 +58,9 @@ SYSTEMS = (
         sram_bytes=44.0e9,  # tweaktown 96843 (44 GB)
         # vengineer.hatenablog.com 2025-07-02 (1.2 Tb/s). The 2.10 documentation claims 30 % more than a CS-2, without a number.
         io_bytes_per_s=150.0e9,
-        peak_flops_per_s={"fp16": 12.5e15, "cbfloat16": 12.5e15},
-        derived_peaks={
-            "fp16": "125 PFLOP/s are advertised for sparse AI work; one tenth is a guess, unsourced, and the fitted system factor "
-            "absorbs its error",
-            "cbfloat16": SAME_WIDTH,
-        },
+        peak_flops_per_s=12.5e15,
+        peak_origin="125 PFLOP/s are advertised for sparse AI work; one tenth is a guess, unsourced, and the fitted system factor "
+        "absorbs its error",
     ),
 )
 

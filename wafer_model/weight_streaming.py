@@ -14,13 +14,13 @@ from wafer_model.prediction import Execution, KernelRow, limits_of
 from wafer_model.systems import System
 
 
-def micro_batching(network: Network, system: System, samples: int, *, dtype: str) -> tuple[int, int]:
+def micro_batching(network: Network, system: System, samples: int) -> tuple[int, int]:
     """Return (micro-batches, samples in each) of one system: the fewest that fit.
 
     Raises:
         DoesNotFitError: not even one sample fits.
     """
-    kept = activation_bytes(network, dtype=dtype)
+    kept = activation_bytes(network)
     size = min(samples, int(system.sram_bytes // kept))
     if size < 1:
         raise DoesNotFitError(
@@ -31,7 +31,7 @@ def micro_batching(network: Network, system: System, samples: int, *, dtype: str
     return count, -(-samples // count)
 
 
-def activation_bytes(network: Network, *, dtype: str) -> float:
+def activation_bytes(network: Network) -> float:
     """Return bytes per sample: what enters each block, kept so that backward can run the block again, and one block at work.
 
     (Assumed: recomputation from block inputs. The public batch sizes agree: 1,100 and 1,168 samples of the diffusion transformer
@@ -40,11 +40,11 @@ def activation_bytes(network: Network, *, dtype: str) -> float:
     blocks = network.weighted_blocks
     kept = sum(block.input_elements for block in blocks)
     working = max(max(layer.output_elements + layer.scratch_elements for layer in block.layers) for block in blocks)
-    return float((kept + working) * FLOAT_BYTES[dtype])
+    return float((kept + working) * FLOAT_BYTES)
 
 
 def execution(
-    network: Network, system: System, constants: Constants, batch_size: int, systems: int, *, dtype: str
+    network: Network, system: System, constants: Constants, batch_size: int, systems: int
 ) -> tuple[float, float, Execution]:
     """Return samples per second, the samples per second of the wires, and a step of the system that has the most samples.
 
@@ -52,16 +52,13 @@ def execution(
         DoesNotFitError: not even one sample fits.
     """
     samples = -(-batch_size // systems)
-    count, size = micro_batching(network, system, samples, dtype=dtype)
-    flops_per_s = system.peak(dtype) * constants.efficiency_on(system.name)
-    width = FLOAT_BYTES[dtype]
+    count, size = micro_batching(network, system, samples)
+    flops_per_s = system.peak_flops_per_s * constants.efficiency_on(system.name)
     blocks = network.weighted_blocks
-    rows = tuple(
-        _row(block, samples, count, flops_per_s, width, system.io_bytes_per_s, constants.layer_latency_s) for block in blocks
-    )
-    boundary = blocks[0].streamed_parameters * width / system.io_bytes_per_s + constants.layer_latency_s
-    weight_bytes = sum(block.streamed_parameters for block in blocks) * width
-    ingress = (samples * network.sample_bytes(dtype) + 2 * count * weight_bytes) / system.io_bytes_per_s
+    rows = tuple(_row(block, samples, count, flops_per_s, system.io_bytes_per_s, constants.layer_latency_s) for block in blocks)
+    boundary = blocks[0].streamed_parameters * FLOAT_BYTES / system.io_bytes_per_s + constants.layer_latency_s
+    weight_bytes = sum(block.streamed_parameters for block in blocks) * FLOAT_BYTES
+    ingress = (samples * network.sample_bytes + 2 * count * weight_bytes) / system.io_bytes_per_s
     step_s = max(sum(row.step_s or 0.0 for row in rows) + boundary, ingress)
     terms = {  # what each would take alone; the one that takes the most decides
         "compute": samples * network.training_flops / flops_per_s,
@@ -79,17 +76,15 @@ def execution(
             rows=rows,
             micro_batches=count,
             micro_batch_size=size,
-            memory_bytes=size * activation_bytes(network, dtype=dtype),
+            memory_bytes=size * activation_bytes(network),
         ),
     )
 
 
-def _row(
-    block: Block, samples: int, count: int, flops_per_s: float, width: int, wire_bytes_per_s: float, latency_s: float
-) -> KernelRow:
+def _row(block: Block, samples: int, count: int, flops_per_s: float, wire_bytes_per_s: float, latency_s: float) -> KernelRow:
     forward = samples * block.forward_flops / flops_per_s
     backward = samples * block.backward_flops / flops_per_s
-    weights = count * block.streamed_parameters * width / wire_bytes_per_s  # in, and as long for the gradients out
+    weights = count * block.streamed_parameters * FLOAT_BYTES / wire_bytes_per_s  # in, and as long for the gradients out
     latency = 2 * count * latency_s
     step = max(forward, weights) + max(backward, weights) + latency
     terms = {"compute": forward + backward, "weights": 2 * weights, "latency": latency}

@@ -37,13 +37,13 @@ def rate(name: str, system: System, mode: str, batch_size: int, **more: object) 
 
 def with_cores(factor: float) -> System:
     """More of the same cores: the peak grows with them."""
-    peaks = {dtype: peak * factor for dtype, peak in CS2.peak_flops_per_s.items()}
-    return replace(CS2, cores=int(CS2.cores * factor), usable_cores=int(CS2.usable_cores * factor), peak_flops_per_s=peaks)
+    peak = CS2.peak_flops_per_s * factor
+    return replace(CS2, cores=int(CS2.cores * factor), usable_cores=int(CS2.usable_cores * factor), peak_flops_per_s=peak)
 
 
 def room_for(name: str, samples: int) -> System:
     """A CS-2 with the memory for micro-batches of so many samples."""
-    return replace(CS2, sram_bytes=(samples + 0.5) * activation_bytes(NETWORKS[name], dtype="fp16"))
+    return replace(CS2, sram_bytes=(samples + 0.5) * activation_bytes(NETWORKS[name]))
 
 
 @laws
@@ -125,7 +125,7 @@ def test_weights_come_again_for_every_micro_batch(name: str, batch_size: int) ->
     limits = [{limit.name: limit.samples_per_s for limit in found.limits} for found in (whole, halves)]
     assert limits[0]["weights"] == pytest.approx(2 * limits[1]["weights"])
     for limit in limits:  # the wires carry the samples, too
-        sample_s = NETWORKS[name].sample_bytes() / CS2.io_bytes_per_s
+        sample_s = NETWORKS[name].sample_bytes / CS2.io_bytes_per_s
         assert 1 / limit["ingress"] == pytest.approx(sample_s + 1 / limit["weights"])
     assert whole.samples_per_s.estimate > halves.samples_per_s.estimate
 
@@ -196,7 +196,7 @@ def test_a_thin_wire_makes_ingress_the_limit(name: str, mode: str) -> None:
     thin = replace(CS2, io_bytes_per_s=1e9)
     found = predict(NETWORKS[name], thin, mode, batch_size=4096)
     assert found.limited_by == "ingress"
-    assert found.samples_per_s.high <= 1e9 / NETWORKS[name].sample_bytes() * (1 + 1e-9)
+    assert found.samples_per_s.high <= 1e9 / NETWORKS[name].sample_bytes * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
