@@ -38,7 +38,7 @@ def throughput_curve(analysis: Analysis) -> tuple[Prediction, ...]:
     marked = (plan.nodes, today.nodes if today is not None else plan.nodes)
     shapes += [(nodes, tasks) for nodes in spread(2, cluster.nodes, MOST_CURVE_NODES, marked)]
     layouts = [Layout(nodes=nodes, tasks_per_node=count, cpus_per_task=cpus) for nodes, count in shapes]
-    of_run = analysis.capacity, cluster, analysis.options
+    of_run = analysis.capacity, analysis.consumption, cluster, analysis.options
     predictions = (predicted_launch(*of_run, layout) for layout in layouts)
     found = {prediction.input_workers: prediction for prediction in predictions if prediction.problem is None}
     return tuple(found[workers] for workers in sorted(found))

@@ -132,5 +132,5 @@ def _in_proportion(change: PlanChange, factor: float, verdict: VerdictName) -> P
 
 def _input_workers(nodes: int, tasks: int) -> int:
     """Return the workers of a pipelined launch, without the node or the task of the chief."""
-    alone = recommend.single_task_nodes(nodes, Options())
+    alone = recommend.single_task_nodes(nodes, None, Options())
     return (nodes - alone) * tasks - (1 if alone == 0 else 0)

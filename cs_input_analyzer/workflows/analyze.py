@@ -255,7 +255,7 @@ def verdict_of(request: Request, results: Results, plan: LaunchPlan | None) -> J
         layout, supply = plan.layout, plan.predicted_samples_per_s
     elif request.options.current is not None:
         layout = request.options.current
-        supply = recommend.predict_current(results.model(), request.cluster, request.options, layout)
+        supply = recommend.predict_current(results.model(), request.consumption, request.cluster, request.options, layout)
     else:
         rates = {each.layout: each.samples_per_s for each in results.measurements if each.samples_per_s is not None}
         if request.options.wafer_mode != "weight_streaming" or not rates:

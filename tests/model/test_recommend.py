@@ -65,10 +65,11 @@ def plan(
     demand: float | None,
     model: CapacityModel | None = None,
     cluster: Cluster | None = None,
+    mode: str | None = None,
     kept: Layout | None = None,
     **options: object,
 ) -> LaunchPlan:
-    consumption = None if demand is None else make_consumption(demand)
+    consumption = None if demand is None else make_consumption(demand, mode=mode)
     earlier = None if kept is None else KeptPlan(layout=kept, created_at="2026-01-01T00:00:00+00:00")
     return recommend.recommend(model or a_model(), consumption, cluster or a_cluster(), Options(**options), kept=earlier)  # type: ignore[arg-type]
 
@@ -83,7 +84,7 @@ def every_launch(model: CapacityModel, consumption: Consumption | None, cluster:
     for nodes in range(1, cluster.nodes + 1):
         for tasks, cpus in zip(problem.tasks, problem.cpus, strict=True):
             layout = Layout(nodes=nodes, tasks_per_node=int(tasks), cpus_per_task=int(cpus))
-            single = recommend.single_task_nodes(nodes, options)
+            single = recommend.single_task_nodes(nodes, consumption, options)
             prediction = capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
             if prediction.problem is None:
                 found.append(prediction)
@@ -118,8 +119,8 @@ problems = st.fixed_dictionaries(
             feed=st.sampled_from(["round-robin", "first-come"]),
             headroom_ratio=st.sampled_from([0.0, 0.1, 1.0]),
             shared_nodes=st.booleans(),
-            wafer_mode=st.sampled_from([None, "pipelined", "weight_streaming"]),
         ),
+        "mode": st.sampled_from([None, "pipelined", "weight_streaming"]),
     }
 )
 
@@ -128,7 +129,7 @@ Problem = tuple[CapacityModel, Cluster, Options, Consumption | None]
 
 
 def unpacked(problem: dict[str, Any], demand: float | None) -> Problem:
-    consumption = None if demand is None else make_consumption(demand)
+    consumption = None if demand is None else make_consumption(demand, mode=problem["mode"])
     return problem["model"], problem["cluster"], problem["options"], consumption
 
 
@@ -277,7 +278,7 @@ def test_storage_is_measured_on_this_host_declared_where_stated_and_unverified_e
 
 
 def test_weight_streaming_takes_two_nodes_that_do_not_stream() -> None:
-    streams = plan(270, wafer_mode="weight_streaming", cluster=a_cluster(cpus_per_node=4))
+    streams = plan(270, mode="weight_streaming", cluster=a_cluster(cpus_per_node=4))
     assert (streams.nodes, streams.single_task_nodes) == (3, 2)
 
 
@@ -313,16 +314,8 @@ def test_the_launch_in_use_today_comes_first_and_may_have_more_nodes_than_the_cl
         ({"memory_bytes_per_node": GIB // 2}, {}, "one input worker of this pipeline holds 768 MiB, but a node has 512 MiB"),
         # Room for one task on the only node, which must be the chief.
         ({"memory_bytes_per_node": GIB, "nodes": 1}, {}, "no launch fits 1 node.* of memory per node, a node has 1 GiB"),
-        (
-            {"nodes": 1},
-            {"wafer_mode": "weight_streaming"},
-            "streaming needs 3 nodes at least, .* has 1 node: give more by --nodes N",
-        ),
-        (
-            {"nodes": 2},
-            {"wafer_mode": "weight_streaming"},
-            "streaming needs 3 nodes at least, .* has 2 nodes: give more by --nodes N",
-        ),
+        ({"nodes": 1}, {"mode": "weight_streaming"}, "streaming needs 3 nodes at least, .* has 1 node: give more by --nodes N"),
+        ({"nodes": 2}, {"mode": "weight_streaming"}, "streaming needs 3 nodes at least, .* has 2 nodes: give more by --nodes N"),
         ({"nodes": 1, "cpus_per_node": 1}, {}, "chief"),
         ({"nodes": 2}, {"single_task_nodes": 2}, "--single-task-nodes 2"),
         ({}, {"single_task_nodes": -1}, "--single-task-nodes -1"),

@@ -69,9 +69,9 @@ def test_a_chance_rises_with_the_supply_and_falls_with_the_demand(rate: float, s
 
 def test_without_a_demand_or_a_launch_that_runs_there_is_no_verdict() -> None:
     assert recommend.judge(Estimate.exact(10), None, 0.1) == ("unknown", None)
-    broken = recommend.predict_current(a_model(), a_cluster(), Options(), Layout.parse("4x9x4"))
+    broken = recommend.predict_current(a_model(), None, a_cluster(), Options(), Layout.parse("4x9x4"))
     assert recommend.judge(broken, make_consumption(10), 0.1) == ("unknown", None)
-    runs = recommend.predict_current(a_model(), a_cluster(), Options(), Layout.parse("4x2x4"))
+    runs = recommend.predict_current(a_model(), None, a_cluster(), Options(), Layout.parse("4x2x4"))
     assert recommend.judge(runs, make_consumption(10), 0.1)[0] == "accelerator_bound"
 
 

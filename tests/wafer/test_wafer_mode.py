@@ -19,7 +19,7 @@ from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
 from cs_input_analyzer.request.demand import with_mode
 from cs_input_analyzer.request.request import read_request
-from tests.builders import make_cluster, make_plan
+from tests.builders import make_cluster, make_consumption, make_plan
 from tests.fakes import FakeLauncher
 from tests.workflows.test_analysis import CLUSTER, analyzed, job, linear
 
@@ -125,11 +125,11 @@ def test_a_cluster_of_two_nodes_is_refused_before_anything_runs(nodes: int) -> N
     assert launcher.ran == []
 
 
-def test_the_mode_decides_how_many_nodes_run_a_single_task() -> None:
-    assert single_task_nodes(1, Options(wafer_mode=WS)) == 2
-    assert [single_task_nodes(8, Options(wafer_mode=mode)) for mode in MODES] == [1, 1, 2]
-    assert [single_task_nodes(nodes, Options()) for nodes in (1, 2)] == [0, 1]
-    assert single_task_nodes(8, Options(wafer_mode=WS, single_task_nodes=3)) == 3
+def test_a_mode_counts_without_a_demand_and_a_demands_without_an_option() -> None:
+    assert single_task_nodes(1, None, Options(wafer_mode=WS)) == 2
+    assert [single_task_nodes(8, make_consumption(5, mode=mode), Options()) for mode in MODES] == [1, 1, 2]
+    assert [single_task_nodes(nodes, None, Options()) for nodes in (1, 2)] == [0, 1]
+    assert single_task_nodes(8, make_consumption(5, mode=WS), Options(single_task_nodes=3)) == 3
 
 
 def without_a_plan(demand: float | None = 100, **options: Any) -> Analysis:

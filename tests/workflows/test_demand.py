@@ -126,7 +126,7 @@ def test_a_mode_is_one_word_however_it_is_written_and_none_where_nobody_says_one
     for word in ("weight-streaming", "weight_streaming"):
         options, found = resolved(make_options(**source, wafer_mode=word))
         assert found.mode == "weight_streaming"
-        assert single_task_nodes(8, options) == 2
+        assert single_task_nodes(8, found, options) == 2
     assert demanded(make_options(**source)).mode == ("pipelined" if "wafer" in source else None)
 
 

@@ -123,7 +123,7 @@ def test_the_plan_of_such_a_pipeline_names_the_lock() -> None:
     assert free is not None
     assert free.estimate > 1.2 / SAMPLE_S
     layout, cluster = make_layout("2x8x2"), make_cluster(cpus_per_node=16, network_bytes_per_s_per_node=None)
-    found = recommend.predict_current(results.model(), cluster, Options(), layout)
+    found = recommend.predict_current(results.model(), make_consumption(1e6), cluster, Options(), layout)
     assert found.limited_by == "Python (GIL) map"
 
 

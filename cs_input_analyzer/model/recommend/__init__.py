@@ -84,7 +84,7 @@ def recommend(
         UsageError: no launch can run on this cluster at all.
     """
     check_cluster(cluster, options)
-    if streams_weights(options) and single_task_nodes(cluster.nodes, options) >= cluster.nodes:
+    if streams_weights(consumption, options) and single_task_nodes(cluster.nodes, consumption, options) >= cluster.nodes:
         raise UsageError(_too_few_to_stream(cluster))
     _check_memory(model, cluster)
     problem = PlanningProblem(
@@ -92,7 +92,7 @@ def recommend(
     )
     choice = _choose(problem)
     best = choice.best
-    today = None if options.current is None else predict_current(model, cluster, options, options.current)
+    today = None if options.current is None else predict_current(model, consumption, cluster, options, options.current)
     plan = _planned(problem, choice, storage or _storage_basis(problem, best.layout.nodes))
     return replace(
         plan,
@@ -159,13 +159,13 @@ def _at_quiet_level(problem: PlanningProblem, best: Prediction) -> Estimate:
     if problem.cluster.source != THIS_HOST:
         return best.samples_per_s
     quiet = replace(problem.model, host_ratio=Estimate.exact(1.0))
-    return predicted_launch(quiet, problem.cluster, problem.options, best.layout).samples_per_s
+    return predicted_launch(quiet, problem.consumption, problem.cluster, problem.options, best.layout).samples_per_s
 
 
 def check_cluster(cluster: Cluster, options: Options) -> None:
     """Raise UsageError for a cluster or options on which no launch of any pipeline can run: worth asking before measuring."""
     check_single_task_nodes(cluster, options)
-    if streams_weights(options) and cluster.source != THIS_HOST and cluster.nodes <= STREAMING_SINGLE_TASK_NODES:
+    if streams_weights(None, options) and cluster.source != THIS_HOST and cluster.nodes <= STREAMING_SINGLE_TASK_NODES:
         raise UsageError(_too_few_to_stream(cluster))
     if cluster.nodes == 1 and cluster.cpus_per_node < 2:
         raise UsageError(f"no launch fits one node of one CPU: {ROOM}")
@@ -184,7 +184,7 @@ def check_single_task_nodes(cluster: Cluster, options: Options) -> None:
 def check_streaming_nodes(options: Options) -> None:
     """Raise UsageError for fewer single-task nodes than weight streaming needs."""
     asked = options.single_task_nodes
-    if asked is not None and asked < STREAMING_SINGLE_TASK_NODES and streams_weights(options):
+    if asked is not None and asked < STREAMING_SINGLE_TASK_NODES and streams_weights(None, options):
         raise UsageError(f"--single-task-nodes {asked}: weight streaming needs {STREAMING_SINGLE_TASK_NODES} at least")
 
 

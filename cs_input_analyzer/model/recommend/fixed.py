@@ -47,7 +47,7 @@ def with_gain(
     current = options.current
     if current is None or current.cpus_per_task < gain_cpus:
         return after, None
-    today = predict_current(faster, cluster, options, current)
+    today = predict_current(faster, consumption, cluster, options, current)
     if today.problem is not None:
         return after, None
     return after, replace(alternative(problem, today), memory_bytes_per_node=None)

@@ -93,12 +93,12 @@ class PlanningProblem:
     @property
     def first_nodes(self) -> int:
         """Return the fewest nodes, from 2 up, that leave one to stream. On one node the chief takes a task."""
-        return max(2, single_task_nodes(2, self.options) + 1)
+        return max(2, single_task_nodes(2, self.consumption, self.options) + 1)
 
     @cached_property
     def last_nodes(self) -> Ints:
         """Return the most nodes on which a launch can run: those of the cluster, and no more than there are files for."""
-        files, single = self.model.file_count, single_task_nodes(2, self.options)
+        files, single = self.model.file_count, single_task_nodes(2, self.consumption, self.options)
         if not self.model.is_sharded or files is None:
             return np.full(self.tasks.shape, self.cluster.nodes)
         enough: Ints = single + files // self.tasks if single else (files + 1) // self.tasks
@@ -107,7 +107,7 @@ class PlanningProblem:
     def launches(self, nodes: Ints | int) -> Launches:
         """Return the launches of all rows on `nodes` nodes; `nodes` broadcasts against shape [rows]."""
         nodes = np.asarray(nodes)
-        one, more = (single_task_nodes(count, self.options) for count in (1, 2))
+        one, more = (single_task_nodes(count, self.consumption, self.options) for count in (1, 2))
         return Launches(nodes=nodes, tasks=self.tasks, cpus=self.cpus, single_task_nodes=np.where(nodes == 1, one, more))
 
     def rates_of_workers(self, launches: Launches) -> Rates:
@@ -141,30 +141,38 @@ class PlanningProblem:
 def predicted(problem: PlanningProblem, nodes: int, tasks: int, cpus: int) -> Prediction:
     """Return the prediction of a launch for this problem."""
     layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
-    return predicted_launch(problem.model, problem.cluster, problem.options, layout)
+    return predicted_launch(problem.model, problem.consumption, problem.cluster, problem.options, layout)
 
 
-def predicted_launch(model: CapacityModel, cluster: Cluster, options: Options, layout: Layout) -> Prediction:
-    """Return the prediction of a launch with as many single-task nodes as the options ask for."""
-    single = single_task_nodes(layout.nodes, options)
+def predicted_launch(
+    model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options, layout: Layout
+) -> Prediction:
+    """Return the prediction of a launch with as many single-task nodes as the options and the demand ask for."""
+    single = single_task_nodes(layout.nodes, consumption, options)
     return capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
 
 
-def predict_current(model: CapacityModel, cluster: Cluster, options: Options, current: Layout) -> Prediction:
+def predict_current(
+    model: CapacityModel, consumption: Consumption | None, cluster: Cluster, options: Options, current: Layout
+) -> Prediction:
     """Return the rate of the launch in use today (`--current`). It runs, so the cluster has at least its nodes."""
     wide_enough = replace(cluster, nodes=max(cluster.nodes, current.nodes))
-    return predicted_launch(model, wide_enough, options, current)
+    return predicted_launch(model, consumption, wide_enough, options, current)
 
 
-def single_task_nodes(nodes: int, options: Options) -> int:
+def single_task_nodes(nodes: int, consumption: Consumption | None, options: Options) -> int:
     """Nodes that run one task which does not stream: as asked, else 2 for weight streaming, 0 on one node, 1 otherwise."""
     if options.single_task_nodes is not None:
         return options.single_task_nodes
-    if streams_weights(options):
+    if streams_weights(consumption, options):
         return STREAMING_SINGLE_TASK_NODES
     return 0 if nodes == 1 else 1
 
 
-def streams_weights(options: Options) -> bool:
-    """Return whether the plan is for weight streaming."""
-    return options.wafer_mode == "weight_streaming"
+def streams_weights(consumption: Consumption | None, options: Options) -> bool:
+    """Return whether the plan is for weight streaming: by the options, else by the demand.
+
+    Only runs of older versions and tests need the demand.
+    """
+    mode = options.wafer_mode or (consumption.mode if consumption is not None else None)
+    return mode == "weight_streaming"

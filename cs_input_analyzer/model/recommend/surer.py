@@ -20,7 +20,7 @@ def surer(problem: PlanningProblem, layout: Layout) -> tuple[Surer, ...]:
     """Return what would narrow the interval of a launch, most first, each computed by setting its term to zero."""
 
     def half_width(model: CapacityModel, cluster: Cluster, *, is_near: bool = False) -> float:
-        found = predicted_launch(model, cluster, problem.options, layout)
+        found = predicted_launch(model, problem.consumption, cluster, problem.options, layout)
         rate = found.samples_per_s
         width = rate.relative_half_width_ratio or 0.0
         if not is_near or rate.low <= 0:
