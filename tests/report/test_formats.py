@@ -86,7 +86,9 @@ def test_env_and_sbatch_need_a_plan() -> None:
 
 
 def test_launch_lines_can_be_copied() -> None:
-    launch = make_launch_lines()
+    launch = make_launch_lines(
+        csrun_wse="csrun_wse python run.py --params configs/of_a_folder_with_a_long_name/params_resnet50.yaml"
+    )
     run = make_analysis(recommendation=make_plan(launch=launch))
     lines, page = render(run, "console", full=True, width=60).split("\n"), Page(render(run, "html"))
     for text in (launch.defaults, launch.csrun_wse, launch.srun, run.command, "DEF_NODES=2\nDEF_TASKS=16\nDEF_CPUS=2"):

@@ -119,12 +119,13 @@ def inspection() -> RunInspection:
             batch_size=250.0,
             total_samples=100_000.0,
             total_time_s=100.0,
+            worker_steps_per_s=2.0,
         ),
         stalls=(Stall(start_s=50.0, duration_s=9.0, lost_s=8.0, step=200, cause="none known"),),
         stall_count=1,
         spans=tuple(StepSpan(step=step, steps=50.0, duration_s=12.5 + step % 100 / 20) for step in range(0, 400, 50)),
         workers=(
-            StepWorker(name="0", samples_per_s=400.0),
+            StepWorker(name="0", samples_per_s=400.0, wait_ratio=0.1),
             StepWorker(name="1", samples_per_s=200.0, is_straggler=True),
         ),
         change=PlanChange(

@@ -140,7 +140,7 @@ def test_explain_shows_a_rule_by_code_or_name(rule: Rule, capsys: pytest.Capture
     ("asked", "near"),
     [
         (CODES[0][:5], CODES[0]),
-        ("CSI399", "CSI3"),  # of its topic
+        ("CSI319", "CSI3"),  # of its topic
         (f"{RULES[0].name}s", RULES[0].name),
         ("float64", "wide-dtypes"),  # which speaks of it
         ("zzzzzzzzz", None),

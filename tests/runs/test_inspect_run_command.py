@@ -74,7 +74,7 @@ def test_a_saved_analysis_plans_the_change(starved_log: Path, tmp_path: Path, ca
     [
         (["missing.log"], "missing.log"),
         ([".", "--current", "1x2"], "layout"),
-        ([".", "--current", "1x1x1,1x2x1"], "one layout"),
+        ([".", "--current", "1x1x1,1x2x1"], "a layout is written"),
         ([".", "--json", "no/such/folder/out.json"], "no/such"),
         ([".", "--analysis", "missing.json"], "missing.json"),
         ([], "PATH"),
