@@ -27,7 +27,10 @@ def cache_folder() -> Path:
     """
     import platformdirs
 
-    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
+    try:
+        folder = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
+    except RuntimeError:  # a container's user, who has no name and no home
+        folder = Path("/nonexistent/cs_input_analyzer")
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):

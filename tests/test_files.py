@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -147,6 +149,21 @@ def test_without_a_home_the_cache_is_a_folder_of_ones_own(tmp_path: Path, monkey
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
     (own / "kept").write_text("")
     assert cache_folder() == own
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can run as somebody else")
+def test_a_user_without_a_name_has_a_cache_too(tmp_path: Path) -> None:
+    """A container that runs as such a user, and with no HOME."""
+    code = "from cs_input_analyzer.files import cache_folder; print(cache_folder())"
+    tmp_path.chmod(0o777)
+    environ = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        environ.pop(name, None)
+    words = ["setpriv", "--reuid=43210", "--clear-groups", sys.executable, "-c", code]
+    run = subprocess.run(words, env=environ, capture_output=True, text=True, cwd="/", check=False)
+    if "ermission denied" in run.stderr:
+        pytest.skip("others may not read this Python")
+    assert Path(run.stdout.strip()).name == "cs_input_analyzer-43210", run.stderr
 
 
 @pytest.mark.parametrize("trap", ["a link", "a folder that others write to"])

@@ -45,6 +45,8 @@ EXAMPLES = (
 )
 NAME = "cs_input_analyzer"
 EXIT_BUG = 70
+# Python's words where the kernel grants a user no more threads.
+NO_THREAD = "can't start new thread"
 # As a shell says of a program that was ended by SIGPIPE.
 EXIT_BROKEN_PIPE = 141
 
@@ -99,6 +101,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hide_in(error, secrets)
         for line in getattr(error, "lines", ()) or (str(error),):
             complain(line, getattr(error, "details", ""))
+        if error.exit_code != UsageError.exit_code:
+            _complain_of_limits()
         return error.exit_code
     except KeyboardInterrupt:
         complain("interrupted")
@@ -110,11 +114,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hide(sys.stdout)
         complain(f"the report could not be printed: {error}; free some space there, or save it with --json FILE elsewhere")
         return LaunchError.exit_code
-    except Exception:
+    except Exception as error:
+        if isinstance(error, RuntimeError) and NO_THREAD in str(error):
+            complain(f"{error}: end other processes of yours, or raise their limit")
+            _complain_of_limits()
+            return LaunchError.exit_code
         complain("this is a bug of cs_input_analyzer; please report it with the lines above", secrets.hide(traceback.format_exc()))
         return EXIT_BUG
     finally:
         ignore_late_signals()
+
+
+def _complain_of_limits() -> None:
+    from cs_input_analyzer.host.limits import low_limits
+
+    if advice := low_limits():
+        complain(advice)
 
 
 def _outcome(command: click.Command, arguments: Sequence[str]) -> Any:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import psutil
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.host.limits import low_limits
 from cs_input_analyzer.records import Host
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -53,6 +54,7 @@ def read_host(cpus: int | None = None) -> Host:
         threads_per_core=threads_per_core(budget_cpus(budget)),
         numa_cpus=numa_cpus(budget_cpus(budget)),
         is_virtual=_is_virtual(),
+        low_limits=low_limits(),
     )
 
 

@@ -186,6 +186,7 @@ class Host:
         numa_cpus: usable CPUs of the largest NUMA node; None if unknown.
         is_virtual: whether it is a virtual machine; no counter shows its neighbours on the same cores. None if unknown.
         site_errors: natural logarithms of validated over predicted rates of earlier runs on this site.
+        low_limits: a sentence about limits (ulimit) that are too low for TensorFlow.
     """
 
     hostname: str
@@ -200,3 +201,4 @@ class Host:
     numa_cpus: int | None = None
     is_virtual: bool | None = None
     site_errors: tuple[float, ...] = ()
+    low_limits: str = ""

@@ -81,13 +81,15 @@ def _about(analysis: Analysis) -> str:
 
 
 def _notices(analysis: Analysis) -> tuple[str, ...]:
-    """Return what a reader must know before the answer: an interruption, workers that failed."""
-    stopped = ("INTERRUPTED: this holds what was measured until then.",) if analysis.interrupted else ()
+    """Return what a reader must know before the answer: an interruption, low limits, workers that failed."""
+    found = ["INTERRUPTED: this holds what was measured until then."] if analysis.interrupted else []
+    if limits := analysis.host.low_limits:
+        found.append(f"{limits[0].upper()}{limits[1:]}.")
     bad = [worker for launch in analysis.measurements for worker in launch.workers if workers.ended_badly(worker)]
-    if not bad or analysis.interrupted:
-        return stopped
-    more = f" ({len(bad) - 1} more failed)" if len(bad) > 1 else ""
-    return (f"A worker failed: {one_line(workers.troubles(analysis)[0])}{more}",)
+    if bad and not analysis.interrupted:
+        more = f" ({len(bad) - 1} more failed)" if len(bad) > 1 else ""
+        found.append(f"A worker failed: {one_line(workers.troubles(analysis)[0])}{more}")
+    return tuple(found)
 
 
 def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:

@@ -139,6 +139,7 @@ def test_a_terminal_that_says_odd_things_of_itself_is_written_to(
     [
         (KeyboardInterrupt(), 130, "cs_input_analyzer: interrupted"),
         (EOFError("a pipe to somebody ended"), 70, "this is a bug"),
+        (RuntimeError("can't start new thread"), 4, "end other processes of yours, or raise their limit"),
         (ValueError(TITLE), 70, "Traceback"),
         (InputFunctionError(f"raised {TITLE}", f"Traceback {TITLE}"), 3, "Traceback"),
     ],

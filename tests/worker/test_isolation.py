@@ -137,6 +137,13 @@ def test_a_folder_of_ones_own_below_one_of_others_can_be_written_to(users: Path,
     assert (mine / "result").read_text() == "precious"
 
 
+def test_a_mount_that_another_one_hides_is_left_out(users: Path, tmp_path: Path) -> None:
+    """A container may cover /sys, with what is mounted below it."""
+    cover = "mount -t tmpfs none /sys"
+    mount = f'{cover} && mkdir /sys/inner && mount -t tmpfs none /sys/inner && {cover} && exec "$@"'
+    assert isolated("import os\nassert not why, why\nprint(os.listdir('/sys'))", folder=tmp_path, mount=mount) == "[]"
+
+
 @needs_root
 def test_a_working_directory_among_the_sockets_is_a_copy_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory(dir="/run") as folder:

@@ -85,8 +85,8 @@ class Tree:
     """
 
     def __init__(self, place: Path, kept: Sequence[str], working: str, level: UserFiles, *, has_own_processes: bool) -> None:
-        # Of several mounts at one path, the last is the one that is seen.
-        self._mounts = {found.mountpoint: found for found in psutil.disk_partitions(all=True)}
+        # Of several mounts at one path, the last is seen. One below a path that was mounted over is not.
+        self._mounts = {found.mountpoint: found for found in psutil.disk_partitions(all=True) if not _is_hidden(found.mountpoint)}
         self._sockets = _listened_sockets()
         self._level = level
         self._has_own_processes = has_own_processes
@@ -305,6 +305,16 @@ class Tree:
             self._read_only(SYS)
         with suppress(OSError):  # the queues of the launch's own IPC namespace
             kernel.mount("mqueue", self.root + "/dev/mqueue", "mqueue")
+
+
+def _is_hidden(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # the mount of a server that does not answer is there
+        return False
+    return False
 
 
 def _quoted(path: str) -> str:
