@@ -65,7 +65,6 @@ def test_a_dataloader_of_pytorch(tmp_path: Path) -> None:
 def test_in_a_notebook(tmp_path: Path) -> None:
     printed = run("In a notebook", tmp_path)
     assert "100 steps," in printed
-    assert "isolation: none" in printed
     assert {path.name for path in tmp_path.iterdir()} == {"example.py"}
 
 
