@@ -49,7 +49,7 @@ class NodeLauncher(QuotaLauncher):
         self.cpus_per_worker = layout.cpus_per_task * EIGHTH
         real = replace(layout, cpus_per_task=math.ceil(self.cpus_per_worker))
         workers = super().start(real)
-        workers.layout = layout
+        workers.layout, workers.shares_cpus = layout, True
         return workers
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cs_input_analyzer.engines import launch
@@ -16,7 +17,7 @@ from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memo
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.host.counters import ProcessTree
 from cs_input_analyzer.host.machine import cpu_sets, memory_here
-from cs_input_analyzer.records import START_TIMEOUT_S, Layout
+from cs_input_analyzer.records import START_TIMEOUT_S, Layout, WorkerResult
 from cs_input_analyzer.worker.journal import WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Ending, Killed
 
@@ -26,14 +27,19 @@ FORK_S = 0.1
 
 
 class LocalWorkers:
-    """Hold the workers of one launch on this host. They get messages by pipe and write journals in `folder`."""
+    """Hold the workers of one launch on this host. They get messages by pipe and write journals in `folder`.
+
+    With `shares_cpus`, workers have CPUs in common, and nobody knows how much of these other programs used.
+    """
 
     hosts = ("localhost",)
     # A slow first batch shortens the window, so that workers end by themselves and not at the deadline.
     leaving_s = 1.0
 
-    def __init__(self, layout: Layout, folder: Path, processes: Sequence[WorkerProcess], memory_bytes: int | None) -> None:
-        self.layout, self.processes = layout, tuple(processes)
+    def __init__(
+        self, layout: Layout, folder: Path, processes: Sequence[WorkerProcess], memory_bytes: int | None, *, shares_cpus: bool
+    ) -> None:
+        self.layout, self.processes, self.shares_cpus = layout, tuple(processes), shares_cpus
         self._folder, self._memory_bytes = folder, memory_bytes
 
     def wait(self, kinds: tuple[str, ...], deadline_s: float, late: Killed = "deadline", *, is_first_only: bool = False) -> None:
@@ -77,6 +83,8 @@ class LocalWorkers:
     def _collected(self, plan: WorkPlan, endings: Sequence[Ending]) -> Collected:
         journals = [read_journal(process.folder) for process in self.processes]
         workers = results_of(plan, journals, endings, [socket.gethostname()] * len(endings))
+        if self.shares_cpus:
+            workers = tuple(_without_others(worker) for worker in workers)
         return Collected(workers=workers, first=journals[0], ending=endings[0])
 
     def close(self) -> None:
@@ -85,6 +93,11 @@ class LocalWorkers:
         for process in self.processes:
             process.finish()
         remove(self._folder)
+
+
+def _without_others(worker: WorkerResult) -> WorkerResult:
+    """Return the result without the use of its CPUs by other programs, which includes the other workers' here."""
+    return worker if worker.noise is None else replace(worker, noise=replace(worker.noise, others_ratio=None))
 
 
 class LocalLauncher:
@@ -139,7 +152,9 @@ class LocalLauncher:
                 process = self._starter.start(folder, cpus, None if processes else folder)
                 processes.append(WorkerProcess(folder, process, memory_limit(self._worker_memory_bytes), self._tree))
         finally:  # `close` ends those that were started
-            workers = LocalWorkers(layout, launch_folder, processes, self._worker_memory_bytes)
+            workers = LocalWorkers(
+                layout, launch_folder, processes, self._worker_memory_bytes, shares_cpus=layout.cpus_per_node > self._cpu_budget
+            )
             self._started.append(workers)
         return workers
 

@@ -83,7 +83,8 @@ class Noise:
     Attributes:
         run_queue_wait_ratio: time the worker's threads waited for a CPU over the time they ran (schedstat); None if unreadable.
         steal_ratio: share of CPU time that the hypervisor took; None if unreadable.
-        others_ratio: share of the worker's CPUs that other programs or the hypervisor used; None if unreadable.
+        others_ratio: share of the worker's CPUs that other programs or the hypervisor used; None if unreadable, or if it shared
+            them with other workers.
         preempted_ratio: the part of `run_queue_wait_ratio` after a thread lost its CPU in the middle of its work. It assumes that
             all waits are equally long, so it is the share of such switches among all. None if unreadable.
     """
@@ -220,14 +221,9 @@ class Measurement:
         return tuple(worker for worker in self.workers if worker.samples_per_s is not None and worker.samples_per_s.high < bound)
 
 
-def others_ratio(measurements: Iterable[Measurement], host_cpus: int | None) -> float | None:
-    """Return the mean share of their CPUs that other programs used in all measured windows; None if none has it.
-
-    Args:
-        host_cpus: launches with more CPUs are left out, as the other programs include our own workers; None if unknown.
-    """
-    launches = [launch for launch in measurements if host_cpus is None or launch.layout.cpus_per_node <= host_cpus]
-    noises = [worker.noise for launch in launches for worker in launch.measured_workers if worker.noise is not None]
+def others_ratio(measurements: Iterable[Measurement]) -> float | None:
+    """Return the mean share of their CPUs that other programs used in all measured windows; None if none has it."""
+    noises = [worker.noise for launch in measurements for worker in launch.measured_workers if worker.noise is not None]
     known = [noise.others_ratio for noise in noises if noise.others_ratio is not None]
     return sum(known) / len(known) if known else None
 

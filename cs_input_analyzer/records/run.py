@@ -335,4 +335,4 @@ class Analysis:
     @property
     def others_ratio(self) -> float | None:
         """Return the share of the CPUs that other programs used while workers were measured; None if unknown."""
-        return others_ratio((launch for launch in self.measurements if launch.role == "probe"), self.host.cpu_budget)
+        return others_ratio(launch for launch in self.measurements if launch.role == "probe")

@@ -79,9 +79,8 @@ def oversubscribed_cpus(case: Case) -> Iterator[Finding]:
         yield finding(None, message, fix, evidence, is_warning=True)
     # Launches of one worker, so that no other worker of ours competed with it.
     alone = [m.noise for m in case.measurements if m.layout.tasks == 1 and m.noise is not None]
-    host_cpus = case.host.cpu_budget if case.host is not None else None
     steals = [noise.steal_ratio for noise in alone if noise.steal_ratio is not None]
-    stolen, taken = median(steals) if steals else None, others_ratio(case.measurements, host_cpus)
+    stolen, taken = median(steals) if steals else None, others_ratio(case.measurements)
     facts = []
     if stolen is not None and stolen >= STOLEN_RATIO:
         facts.append(f"the hypervisor took {format_ratio(stolen)} of the CPU time")

@@ -109,6 +109,14 @@ def test_autotune_has_the_cpus_of_the_launch_and_not_the_hosts(open_launcher: Lo
     assert max(chosen) == max(seen["parallelism"]) == 1
 
 
+@pytest.mark.parametrize("extra", [0, 1])
+def test_workers_that_share_cpus_say_nothing_of_other_programs(open_launcher: LocalLauncher, extra: int) -> None:
+    """Each would count the others as other programs, and its rate would be raised to that on idle CPUs."""
+    found = launched(open_launcher, "endless", f"1x{BUDGET + extra}x1", params_json="{}")
+    known = [worker.noise.others_ratio is not None for worker in found.measurement.measured_workers]
+    assert known == [not extra] * (BUDGET + extra)
+
+
 # --- how workers end ---------------------------------------------------------------------------------------------------------
 
 

@@ -58,12 +58,13 @@ def test_a_worker_that_stays_behind_sets_the_pace() -> None:
     assert found.slowest_ratio == pytest.approx(600 / 900, rel=0.01)
 
 
-def test_validation_and_runs_inside_the_users_process_never_feed_the_model() -> None:
+def test_validation_runs_in_process_and_tasks_that_share_cpus_never_feed_the_model() -> None:
     others = [
         make_measurement("1x1x1", [5000], role="validate"),
         make_measurement("1x1x4", [5000], isolation="none"),
         make_measurement("2x1x8", [5000, 5000]),
         make_measurement("1x1x1", [None]),
+        make_measurement("1x3x8", [5000] * 3),
     ]
     model = fit(make_measurement("1x1x1", [1000]), *others)
     assert [(p.tasks, p.cpus, p.samples_per_s.estimate) for p in model.points] == [(1, 1, pytest.approx(1000))]

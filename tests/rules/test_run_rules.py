@@ -249,7 +249,6 @@ ROWS: Rows = {
         ("info", host(0.0, others=0.1)),
         ("info", host(0.0, others=0.1, layout="1x4x2")),  # others had CPUs that each worker has to itself
         ("", host(0.04, others=0.09)),
-        ("", host(0.3, others=0.3, layout="1x99x2")),  # they shared CPUs with each other
         ("", host(0.3, layout="1x4x2")),  # our own workers stood in each other's way
         ("", make_case(measurements=(), plan=None)),
     ],

@@ -32,8 +32,8 @@ def fit(
     """Return the capacity model of one pipeline from probes of one host, at the rates of idle CPUs.
 
     Launches that announced more workers than ran read only their shard, and show its effect on the rate. Only those
-    count that announced the number of the last one, which is nearest to the plan. Runs of role `validate` and runs
-    inside the user's process never feed the model.
+    count that announced the number of the last one, which is nearest to the plan. Runs of role `validate`, runs inside the
+    user's process, and launches whose tasks shared CPUs never feed the model.
 
     Args:
         host_cpus: CPUs of the measuring host that the workers could use.
@@ -44,6 +44,7 @@ def fit(
         UsageError: no probe holds the rate of a worker that ran alone.
     """
     measured = [m for m in measurements if m.layout.nodes == 1 and m.role == "probe" and m.isolation == "process" and _has_rate(m)]
+    measured = [m for m in measured if m.layout.tasks == 1 or m.layout.cpus_per_node <= host_cpus]
     whole, on_shards = _whole_and_shards([on_idle_cpus(launch) for launch in measured])
     if not any(len(launch.measured_workers) == 1 for launch in whole):
         raise UsageError(
@@ -57,7 +58,7 @@ def fit(
         alike, (whole, on_shards) = probes, _by_known_shapes(whole, on_shards)
     spreads = spreads_of(
         alike,
-        others_ratio(measured, host_cpus) or 0.0,
+        others_ratio(measured) or 0.0,
         is_virtual=is_virtual,
         over_nodes=[m for m in measurements if m.layout.nodes > 1 and m.role == "probe" and _has_rate(m)],
         site_errors=site_errors,

@@ -68,6 +68,6 @@ def host_ratio(measured: Sequence[Measurement]) -> Estimate:
         return Estimate.exact(1.0)
     mean = math.fsum(logs) / len(logs)
     spread = math.sqrt(math.fsum((log - mean) ** 2 for log in logs) / len(logs))
-    error = math.hypot(spread, assumed_spread(ASSUMED.host, others_ratio(measured, None) or 0.0))
+    error = math.hypot(spread, assumed_spread(ASSUMED.host, others_ratio(measured) or 0.0))
     found = from_log(mean, NORMAL_95 * error, len(logs))
     return replace(found, high=max(found.estimate, min(found.high, 1.0)))  # no host gives more than an idle one
