@@ -49,7 +49,10 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
         table.add_column(column, justify="left" if index == 0 else "right")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:  # a file has room for whole columns
+        console.width = 200
+    console.print(table)
 
 
 def save(path: str | None, result: dict[str, object]) -> None:

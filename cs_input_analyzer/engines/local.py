@@ -29,7 +29,7 @@ FORK_S = 0.1
 class LocalWorkers:
     """Hold the workers of one launch on this host. They get messages by pipe and write journals in `folder`.
 
-    With `shares_cpus`, workers have CPUs in common, and nobody knows how much of these other programs used.
+    With `shares_cpus`, workers have CPUs in common, so the share of these that other programs used is unknown.
     """
 
     hosts = ("localhost",)

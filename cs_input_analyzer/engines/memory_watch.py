@@ -8,8 +8,8 @@ import time
 
 from cs_input_analyzer.host.counters import ProcessTree, read_start
 
-# The largest part of the time that may go into reading proportional shares. The kernel adds them page by page: some gigabytes take
-# tens of milliseconds.
+# The largest part of the time that may go into reading proportional shares while the limit is far. The kernel adds them page by
+# page: some gigabytes take tens of milliseconds.
 WEIGH_RATIO = 0.05
 
 
@@ -19,20 +19,25 @@ class MemoryWatch:
     def __init__(self, pid: int, tree: ProcessTree) -> None:
         self._pid, self._tree = pid, tree
         self._weigh_again_s = float("-inf")
+        self._safe_rss_bytes = 0
 
     def is_above(self, limit_bytes: int) -> bool:
         """Return whether the worker and its descendants hold more memory than the limit.
 
         The sum of resident memory is cheap. But it counts a page once for each process that shares it. So the proportional shares
-        (PSS) are summed only if that sum is above the limit.
+        (PSS) are summed only if that sum is above the limit: at once if it has grown by what was left below the limit,
+        else from time to time, as a page may cease to be shared.
         """
         began_s = time.monotonic()
         family = (self._pid, *self._tree.descendants(self._pid))
-        if began_s < self._weigh_again_s or sum(map(rss_bytes, family)) <= limit_bytes:
+        resident_bytes = sum(map(rss_bytes, family))
+        is_safe = began_s < self._weigh_again_s and resident_bytes <= self._safe_rss_bytes
+        if is_safe or resident_bytes <= limit_bytes:
             return False
         held_bytes = sum(map(pss_bytes, family))
         ended_s = time.monotonic()
         self._weigh_again_s = ended_s + (ended_s - began_s) / WEIGH_RATIO
+        self._safe_rss_bytes = resident_bytes + limit_bytes - held_bytes
         return held_bytes > limit_bytes
 
 

@@ -138,7 +138,8 @@ def test_shares_are_added_up_in_a_twentieth_of_the_time_at_most(monkeypatch: pyt
         clock.now_s += 0.01
         return shares[0]
 
-    monkeypatch.setattr(memory_watch, "rss_bytes", lambda pid: 1000)
+    resident = [1000]
+    monkeypatch.setattr(memory_watch, "rss_bytes", lambda pid: resident[0])
     monkeypatch.setattr(memory_watch, "pss_bytes", weigh)
     monkeypatch.setattr("time.monotonic", lambda: clock.now_s)
     watch = MemoryWatch(os.getpid(), SimpleNamespace(descendants=lambda pid: ()))  # type: ignore[arg-type]
@@ -148,6 +149,14 @@ def test_shares_are_added_up_in_a_twentieth_of_the_time_at_most(monkeypatch: pyt
     assert len(weighed) in (5, 6)
     shares[0] = 501  # a child made pages its own: nothing more is resident
     clock.now_s += 0.2
+    assert watch.is_above(500)
+    shares[0] = 100
+    assert not watch.is_above(2000)
+    clock.now_s += 0.2
+    assert not watch.is_above(500)
+    shares[0] = resident[0] = 1400
+    assert not watch.is_above(500)  # the growth alone cannot have reached the limit
+    resident[0] = 1401
     assert watch.is_above(500)
 
 
