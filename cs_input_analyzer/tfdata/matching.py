@@ -18,14 +18,16 @@ from cs_input_analyzer.tfdata.op_kinds import HOLDS, TRANSFORMS, kind_of, kinds_
 from cs_input_analyzer.tfdata.op_traits import chain_before
 from cs_input_analyzer.tfdata.threads import results_of
 
-# A node that does the work of several ops -> their methods, the one that bears the cost first.
+# A node that does the work of several ops -> their methods, from the consumer on.
 _FUSED = {
-    "map_and_batch": ("map", "batch"),
-    "shuffle_and_repeat": ("shuffle", "repeat"),
-    "map_and_filter": ("map", "filter"),
+    "map_and_batch": ("batch", "map"),
+    "shuffle_and_repeat": ("repeat", "shuffle"),
+    "map_and_filter": ("filter", "map"),
     "filter_and_map": ("map", "filter"),
     "parse_example": ("map",),
 }
+# Of several ops, these bear the cost.
+_COSTLY = ("map", "shuffle")
 _RENAMED = (
     (re.compile(r"^(forever|finite|empty)_repeat$"), "repeat"),
     (re.compile(r"^(memory|file)_cache(_impl)?$|^(file|memory)_(reader|writer)$"), "cache"),
@@ -111,8 +113,7 @@ def _laid(nodes: tuple[str, ...], chain: tuple[tuple[str, str], ...]) -> tuple[i
             if matches and j > deepest + 1 and i == matches[-1][0] + 1:  # an unknown node between them may be theirs
                 matches[-1] = matches[-1][0], _with_between(matches[-1][1], chain, deepest, j)
             covers = chain[j : j + taken]
-            parts = _FUSED.get(_method(nodes[i]), ())
-            owner = next((name for part in parts for name, kind in covers if method_of(kind) == part), covers[0][0])
+            owner = next((name for name, kind in covers if method_of(kind) in _COSTLY), covers[0][0])
             matches.append((i, Match(owner, covers[0][0], tuple(name for name, _ in covers if name != owner))))
             deepest = j + taken - 1
             i, j = i + 1, j + taken
@@ -127,7 +128,7 @@ def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:
     """Return the number of ops from `at` on that the node stands for, and its worth: half if only a part of it has an op."""
     method = _method(node)
     parts = _FUSED.get(method, ())
-    if parts and sorted(methods[at : at + len(parts)]) == sorted(parts):
+    if parts and tuple(methods[at : at + len(parts)]) == parts:
         return len(parts), 2 * len(parts)
     return (1, 2) if methods[at] == method else (int(methods[at] in parts), 1)
 

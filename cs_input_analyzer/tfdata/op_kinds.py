@@ -57,12 +57,11 @@ _TABLE: Mapping[str, str] = {
     "filter one-by-one names": "Filter",
     "filter threads one-by-one": "ParallelFilter",
     "filter one-by-one": "FilterByLastComponent",
-    "": "TakeWhile Unique GroupByReducer Sampling ChooseFastestBranch",
+    "": "TakeWhile Unique GroupByReducer Sampling ChooseFastestBranch Rebatch IgnoreErrors AutoShard",
     "joins": "DirectedInterleave WeightedFlatMap ChooseFastest",
     "one-for-one": (
-        "Scan IgnoreErrors Rebatch GlobalShuffle AutoShard AssertNext AssertPrev Finalize Optimize Rewrite "
-        "NonSerializable MaxIntraOpParallelism PrivateThreadPool ThreadPool LatencyStats BytesProducedStats "
-        "SetStatsAggregator Sleep"
+        "Scan GlobalShuffle AssertNext AssertPrev Finalize Optimize Rewrite NonSerializable MaxIntraOpParallelism "
+        "PrivateThreadPool ThreadPool LatencyStats BytesProducedStats SetStatsAggregator Sleep"
     ),
     "opens one-by-one": "FlatMap",
     "opens": "IndexFlatMap",
@@ -148,7 +147,9 @@ BATCHES = frozenset({"Batch", "ParallelBatch"})
 # Chooses and orders elements without a look at them, at once.
 BLIND = SHUFFLES | REPEATS | {"Take", "Skip"}
 # What gives the numbers of its input, one by one or put together.
-KEEPS_SIZE = (BATCHING | ONE_BY_ONE | ONE_FOR_ONE) - TRANSFORMS - OPENS - {"Unbatch", "Zip"}
+KEEPS_SIZE = (
+    (BATCHING | ONE_BY_ONE | ONE_FOR_ONE | {"Rebatch", "IgnoreErrors", "AutoShard"}) - TRANSFORMS - OPENS - {"Unbatch", "Zip"}
+)
 
 
 def is_dataset_op(op: str) -> bool:

@@ -65,7 +65,7 @@ def visit_ratios(
     """
     partial = next((op.name for op in reversed(ops) if op.kind in BATCHING and op.parameters.get("drop_remainder") is False), None)
     ratios: dict[str, float] = {}
-    heads = _by_head(seen)
+    heads = _by_head(seen, ops)
     top = [op for op in ops if op.within is None]
     if top:
         ratios[top[-1].name] = elements_per_sample
@@ -92,7 +92,7 @@ def is_counted(op: Op, ops: Sequence[Op], seen: Mapping[str, OpCounts]) -> bool:
 
     The kinds of all ops behind it tell how many they take, or ten or more of their elements were counted.
     """
-    heads, behind = _by_head(seen), downstream(op, ops)
+    heads, behind = _by_head(seen, ops), downstream(op, ops)
     passed = {op.name, *(other.name for other in behind)}
     for other in behind:
         results = results_of(other, ops)
@@ -161,9 +161,14 @@ def per_sample(seen: Mapping[str, OpCounts], ratios: Mapping[str, float]) -> dic
     return found
 
 
-def _by_head(seen: Mapping[str, OpCounts]) -> dict[str, OpCounts]:
-    """Return the counts by the op whose elements were counted."""
-    return {counts.head: counts for counts in seen.values()}
+def _by_head(seen: Mapping[str, OpCounts], ops: Sequence[Op]) -> dict[str, OpCounts]:
+    """Return the counts by the op whose elements were counted. One that TensorFlow left out gives as many as its input."""
+    heads = {counts.head: counts for counts in seen.values()}
+    for op in ops:
+        below = heads.get(op.inputs[0]) if len(op.inputs) == 1 else None
+        if below is not None and op.kind in ONE_FOR_ONE - KEEPERS:
+            heads.setdefault(op.name, below)
+    return heads
 
 
 def _taken(op: Op, name: str, seen: Mapping[str, OpCounts], *, has_nested: bool) -> float | None:

@@ -24,6 +24,13 @@ CHAIN = (
 
 FILTERED = (op("range", "Range"), op("filter", "Filter", "range"), op("batch", "Batch", "filter", batch_size=10))
 CACHED = (op("read", "TFRecord"), op("cache", "Cache", "read"), op("batch", "Batch", "cache", batch_size=32))
+REBATCHED = (
+    op("range", "Range"),
+    op("batch", "Batch", "range", batch_size=32),
+    op("dense", "Map", "batch"),  # `rebatch` adds it, and TensorFlow leaves it out
+    op("rebatch", "Rebatch", "dense"),
+)
+WHOLE = (op("read", "TFRecord"), op("whole", "IgnoreErrors", "read"))
 ZIPPED = (op("a", "Range"), op("b", "Range"), op("zip", "Zip", "a", "b"))
 EACH = dict.fromkeys(("map", "shuffle", "interleave", "records"), 1.0)
 
@@ -35,6 +42,8 @@ EACH = dict.fromkeys(("map", "shuffle", "interleave", "records"), 1.0)
         (CHAIN, {}, 1 / 32, {"prefetch": 1 / 32, "batch": 1 / 32, "files": 0.0} | EACH),
         (CHAIN, {"interleave": 1000, "files": 4}, 1 / 32, {"files": 0.004}),
         (FILTERED, {"filter": 50, "range": 200}, 0.1, {"filter": 1.0, "range": 4.0}),
+        (REBATCHED, {"batch": 100, "rebatch": 400}, 1 / 8, {"batch": 1 / 32, "range": 1.0}),
+        (WHOLE, {"read": 100, "whole": 50}, 1.0, {"read": 2.0}),  # half of the records were broken
         (ZIPPED, {}, 1.0, {"a": 1.0, "b": 1.0, "zip": 1.0}),
         # the model of the iterator shows neither a full cache nor what came before it
         (CACHED, {"batch": 10}, 1 / 32, {"read": 0.0}),

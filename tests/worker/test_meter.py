@@ -50,6 +50,12 @@ MAPPED_BATCH = (RANGE, ("map", "Map"), ("map_and_batch", "MapAndBatch"), ("map_2
             chain(RANGE, ("map", "Map"), ("map_2", "Map"), ("batch", "Batch")),
             {1: "map_2", 2: "map", 3: "range"},
         ),
+        # a map that does nothing is left out behind it, as the one of `rebatch`
+        (
+            ["Rebatch", "MapAndBatch", "Range"],
+            chain(RANGE, ("map", "Map"), ("batch", "Batch"), ("map_2", "Map"), ("rebatch", "Rebatch")),
+            {1: "rebatch", 2: "map", 3: "range"},
+        ),
         # an injected prefetch belongs to nobody, and does not take the place of the user's
         (["Root", "Prefetch", "BatchV2", "Map", "Range"], CHAIN[:-1], {3: "batch", 4: "map", 5: "range"}),
         (
