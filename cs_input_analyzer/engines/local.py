@@ -16,7 +16,7 @@ from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.host.counters import ProcessTree
-from cs_input_analyzer.host.machine import cpu_sets, memory_here
+from cs_input_analyzer.host.machine import budget_cpus, memory_here, task_cpus
 from cs_input_analyzer.records import START_TIMEOUT_S, Layout, WorkerResult
 from cs_input_analyzer.worker.journal import WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Ending, Killed
@@ -135,8 +135,8 @@ class LocalLauncher:
         if layout.nodes != 1:
             raise LaunchError(f"launch {layout}: this host is one node")
         # Launches import side by side. Each begins with the CPU after the last one's, so that they share no CPU needlessly.
-        sets = cpu_sets(layout.tasks_per_node, layout.cpus_per_task, self._cpu_budget, self._next_cpu)
-        self._next_cpu += layout.cpus_per_node
+        sets = task_cpus(budget_cpus(self._cpu_budget), layout.tasks_per_node, layout.cpus_per_task, self._next_cpu)
+        self._next_cpu += sum(map(len, sets))
         launch_folder = self.folder / f"launch-{len(self._started)}"
         folders = [launch_folder / f"worker-{rank}" for rank in range(layout.tasks)]
         try:

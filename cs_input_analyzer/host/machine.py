@@ -125,30 +125,29 @@ def memory_here(groups: Path = OWN_GROUPS, root: Path = CGROUP) -> Memory:
     return Memory(free_bytes=min(free), total_bytes=min(total))
 
 
-def cpu_sets(workers: int, cpus_per_task: int, budget: int, first: int = 0) -> tuple[tuple[int, ...], ...]:
-    """Return the CPU numbers of each worker, side by side from the `first` on.
-
-    They wrap around, and so share CPUs, when the budget is used up.
-    """
-    allowed = budget_cpus(budget)
-    return tuple(_neighbours(allowed, first + worker * cpus_per_task, cpus_per_task) for worker in range(workers))
-
-
 def whole_cores(cpus: int, threads_per_core: int) -> int:
     """Return the number of CPUs of as many whole cores as hold these. Slurm binds a task to whole cores."""
     return -(-cpus // threads_per_core) * threads_per_core
 
 
-def task_cpus(allowed: Collection[int], tasks: int, cpus_per_task: int, root: Path = CPUS) -> tuple[tuple[int, ...], ...]:
+def task_cpus(
+    allowed: Collection[int], tasks: int, cpus_per_task: int, first: int = 0, root: Path = CPUS
+) -> tuple[tuple[int, ...], ...]:
     """Return the CPUs of each task of a node, core by core, as `--cpu-bind=cores` deals them.
 
     A task of one CPU has both threads of its core while there are enough cores. Tasks share CPUs if there are too few.
+
+    Args:
+        first: number of CPUs, in this order, that are dealt last; other launches have them.
     """
-    threads = {cpu: threads_of_core(cpu, root) or {cpu} for cpu in allowed}
     by_core = sorted(allowed, key=lambda cpu: topology_of(cpu, root))
-    each = whole_cores(cpus_per_task, max(len(threads[cpu]) for cpu in allowed))
-    each = each if tasks * each <= len(by_core) else cpus_per_task
-    return tuple(_neighbours(by_core, task * each, each) for task in range(tasks))
+    threads = max(len(threads_of_core(cpu, root).intersection(allowed)) for cpu in allowed) or 1
+    each = whole_cores(cpus_per_task, threads)
+    if tasks * each > len(by_core):
+        each = cpus_per_task
+    else:
+        first = whole_cores(first, threads)
+    return tuple(_neighbours(by_core, first + task * each, each) for task in range(tasks))
 
 
 def _neighbours(allowed: Sequence[int], first: int, count: int) -> tuple[int, ...]:

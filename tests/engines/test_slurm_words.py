@@ -107,6 +107,7 @@ def test_what_we_cannot_do_without_comes_after_the_users_words() -> None:
     assert not any(word.startswith(("--partition", "--exclude=")) for word in job_words())
     for timed in ("-t 5", "--time=5", "-t5"):
         assert "--time=10" not in job_words(timed)
+    assert "--time=10" in job_words("--time-min=5")
 
 
 @pytest.mark.parametrize(("extra", "expected"), [("", 1), ("--mem-per-cpu=2G", 0), ("--mem 64G", 0), ("--account=me", 1)])
@@ -146,17 +147,26 @@ TWO_THREADS = ("0,4", "1,5", "2,6", "3,7") * 2
         ((1, 5), 1, 4, [(1, 5)]),  # fewer than were asked for
         ((1, 5), 3, 1, [(1,), (5,), (1,)]),  # shared in turn
         (range(4), 2, 2, [(0, 1), (2, 3)]),  # one thread of each core is ours
+        (range(4), 2, 1, [(0,), (1,)]),
+        ((4, 5, 6, 7), 1, 8, [(4, 5, 6, 7)]),
     ],
 )
 def test_the_cpus_of_the_workers_of_a_node(
     allowed: Sequence[int], tasks: int, cpus: int, expected: list[tuple[int, ...]], tmp_path: Path
 ) -> None:
-    assert list(task_cpus(allowed, tasks, cpus, cores(tmp_path, *TWO_THREADS))) == expected
+    assert list(task_cpus(allowed, tasks, cpus, root=cores(tmp_path, *TWO_THREADS))) == expected
+
+
+@pytest.mark.parametrize(("first", "expected"), [(0, [(0, 4), (1, 5)]), (1, [(1, 5), (2, 6)]), (6, [(0, 4), (3, 7)])])
+def test_another_launch_has_the_cpus_after_those_of_the_last_one(
+    first: int, expected: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    assert sorted(task_cpus(range(8), 2, 1, first, cores(tmp_path, *TWO_THREADS))) == expected
 
 
 @given(st.integers(1, 16), st.integers(1, 8), st.integers(1, 8))
 def test_workers_share_no_cpu_while_there_are_enough(count: int, tasks: int, cpus: int) -> None:
-    sets = task_cpus(range(count), tasks, cpus, Path("/nowhere"))
+    sets = task_cpus(range(count), tasks, cpus, root=Path("/nowhere"))
     assert all(1 <= len(found) <= cpus and set(found) <= set(range(count)) for found in sets)
     if tasks * cpus <= count:
         everything = [cpu for found in sets for cpu in found]

@@ -13,7 +13,6 @@ from cs_input_analyzer.host.machine import (
     budget_cpus,
     cgroup_quota_cpus,
     cpu_budget,
-    cpu_sets,
     memory_here,
     numa_cpus,
     read_host,
@@ -125,13 +124,6 @@ def test_memory_is_that_of_the_group_that_leaves_least(
         for name, text in files.items():
             put(tmp_path / "cgroup" / level / name, text)
     assert memory_here(tmp_path / "groups", tmp_path / "cgroup") == (free * MEGABYTE, total * MEGABYTE)
-
-
-def test_cpu_sets_lie_side_by_side_and_wrap_when_oversubscribed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {4, 5, 6, 7})
-    assert cpu_sets(2, 2, 4) == ((4, 5), (6, 7))
-    assert cpu_sets(3, 1, 2) == ((4,), (5,), (4,))
-    assert cpu_sets(1, 8, 4) == ((4, 5, 6, 7),)
 
 
 # --- threads of a core ------------------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def sbatch_words(options: Options, cluster: Cluster, nodes: int, name: str) -> l
     words += [f"--nodes={nodes}", "--exclusive", "--no-requeue", "--no-kill", f"--job-name={name}"]
     words += [] if asks_for_memory(extra) else ["--mem=0"]
     words += ["--output=/dev/null", "--error=/dev/null"]
-    if not any(word.startswith(("-t", "--time")) for word in extra):
+    if not any(word.startswith("-t") or word.partition("=")[0] == "--time" for word in extra):
         measure_s = options.start_timeout_s + options.max_seconds * SPARE_RATIO + SPARE_S
         words.append(f"--time={math.ceil(measure_s / 60)}")
     if cluster.partition is not None:
