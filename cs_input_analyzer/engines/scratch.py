@@ -112,12 +112,17 @@ class Scratch:
 
 def remove(folder: Path) -> None:
     """Remove a folder of workers, and their files on other file systems."""
-    for place, folders, names in os.walk(folder):  # it may vanish meanwhile
-        for link in (Path(place, name) for name in (*folders, *names) if name.startswith(AWAY)):
-            if link.is_symlink():
-                remove_tree(link.readlink())
+    for place, folders, _ in os.walk(folder):  # it may vanish meanwhile
+        remove_away(Path(place))
         folders[:] = [name for name in folders if name.startswith(("launch-", "step-", "worker-"))]
     remove_tree(folder)
+
+
+def remove_away(folder: Path) -> None:
+    """Remove the files of a worker on other file systems of this host."""
+    for link in folder.glob(f"{AWAY}*"):
+        if link.is_symlink():
+            remove_tree(link.readlink())
 
 
 def _guard(folder: Path, job_name: str, stdin: int) -> subprocess.Popen[bytes]:

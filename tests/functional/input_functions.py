@@ -204,6 +204,10 @@ def tells_what_it_sees(params: dict[str, Any]) -> Any:
     return endless(params)
 
 
+def caches_where_it_is_told(params: dict[str, Any]) -> Any:
+    return Dataset.range(1 << 40).map(_busy).cache(params["to"]).batch(8, drop_remainder=True)
+
+
 def caches_in_a_file() -> Any:
     return Dataset.range(1 << 40).map(_busy).cache("cache/store").batch(8, drop_remainder=True)
 

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from cs_input_analyzer.engines import scratch
 from cs_input_analyzer.engines.slurm import SlurmLauncher
 from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
 from cs_input_analyzer.engines.slurm.agent import Settings, variables_of_task
@@ -26,6 +28,7 @@ from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.model.node_list import expand_nodelist
 from cs_input_analyzer.records import Layout, Options
+from cs_input_analyzer.worker.isolation import AWAY
 from tests.builders import make_cluster
 from tests.engines.launching import check_places, launched, plan_for
 from tests.functional.running import ran
@@ -255,6 +258,29 @@ def test_a_worker_has_the_variables_that_srun_gives_a_task(slurm: PrivateSlurm, 
         found = agent | variables_of_task(agent, settings, rank % 2)
         names = {name for name in found | task if not name.startswith(OF_THE_STEP)}
         assert {name: found.get(name) for name in names} == {name: task.get(name) for name in names}
+
+
+@pytest.mark.tf
+def test_a_cache_on_a_nodes_own_disk_is_gone_when_its_step_ends(
+    slurm: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher, whose host may not have that disk, has then removed nothing yet."""
+    if os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
+        pytest.skip("/dev/shm and the folder of the tests are one file system")
+    moved: list[Path] = []
+    left: list[Path] = []
+
+    def remove(folder: Path) -> None:
+        moved.extend(link.readlink() for link in folder.glob(f"*/{AWAY}*"))
+        left.extend(place for place in moved if place.exists())
+        scratch.remove(folder)
+
+    monkeypatch.setattr(slurm_launcher, "remove", remove)
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as disk, launcher_on(slurm, tmp_path) as launcher:
+        found = launched(launcher, "caches_where_it_is_told", params_json=json.dumps({"to": f"{disk}/store"}), max_window_s=1.0)
+        assert found.failure is None
+        assert [place.parent for place in moved if place.parent == Path(disk)] == [Path(disk)]
+        assert (left, os.listdir(disk)) == ([], [])
 
 
 # --- how workers end ---------------------------------------------------------------------------------------------------------

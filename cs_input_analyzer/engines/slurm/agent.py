@@ -27,6 +27,7 @@ import msgspec
 
 from cs_input_analyzer.engines.collecting import temporary_scratch
 from cs_input_analyzer.engines.launch import LaunchOrder
+from cs_input_analyzer.engines.scratch import remove_away
 from cs_input_analyzer.engines.slurm.node_worker import NodeWorker, node, say
 from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import WorkerProcess, memory_limit
@@ -213,6 +214,8 @@ class _Agent:
             for process in processes:
                 process.finish()
         finally:
+            for worker in self._workers:  # the launcher's host may not have the file system
+                remove_away(worker.folder)
             self._starter.close()
             if self._scratch is not None:
                 self._scratch.close()
