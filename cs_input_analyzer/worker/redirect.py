@@ -1,7 +1,7 @@
 """Leave the user's files untouched: while we measure, file caches, snapshots and saves go to a private folder.
 
-A worker that is ended inside `.cache("file")` leaves a lock file, which makes the user's next training fail. A finished cache is
-only read.
+A worker that is ended inside `.cache("file")` leaves a lock file, which makes the user's next training fail. A finished cache or
+snapshot is only read.
 
 The private folder is on the file system that the user chose, so that its speed is measured. If the worker's folder is on another
 file system, a link there leads to the private folder. So both are removed together.
@@ -13,7 +13,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,12 @@ def redirected_writes(folder: Path) -> Iterator[list[str]]:
     def elsewhere(path: Any) -> Any:
         return _elsewhere(path, folder, moved, places)
 
+    def of_snapshot(path: Any) -> Any:
+        place = elsewhere(path)
+        for users in [text for text, there in places.items() if isinstance(place, str) and place == there]:
+            _link_finished(Path(users), Path(place))
+        return place
+
     def of_what_was_saved(path: Any) -> Any:
         return places.get(os.fspath(path), path) if isinstance(path, str | os.PathLike) else path
 
@@ -39,8 +45,8 @@ def redirected_writes(folder: Path) -> Iterator[list[str]]:
         for module, name, argument, change in (
             (gen_dataset_ops, "cache_dataset", "filename", elsewhere),
             (gen_dataset_ops, "cache_dataset_v2", "filename", elsewhere),
-            (gen_experimental_dataset_ops, "snapshot_dataset", "path", elsewhere),
-            (gen_experimental_dataset_ops, "snapshot_dataset_v2", "path", elsewhere),
+            (gen_experimental_dataset_ops, "snapshot_dataset", "path", of_snapshot),
+            (gen_experimental_dataset_ops, "snapshot_dataset_v2", "path", of_snapshot),
             (save_op, "_save", "path", elsewhere),
             (load_op, "_load", "path", of_what_was_saved),
         ):
@@ -63,6 +69,18 @@ def _with_other_path(original: Callable[..., Any], argument: str, change: Callab
         return original(*bound.args, **bound.kwargs)
 
     return call
+
+
+def _link_finished(users: Path, place: Path) -> None:
+    """Show the finished snapshots in a folder of the user in another one. TensorFlow reads that of the same pipeline there."""
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf.snapshot_pb2 import SnapshotMetadataRecord
+
+    for metadata in users.glob("*/snapshot.metadata"):
+        with suppress(OSError, DecodeError):
+            if SnapshotMetadataRecord.FromString(metadata.read_bytes()).finalized:
+                place.mkdir(parents=True, exist_ok=True)
+                (place / metadata.parent.name).symlink_to(metadata.parent.absolute())
 
 
 def _elsewhere(path: Any, folder: Path, moved: list[str], places: dict[str, str]) -> Any:

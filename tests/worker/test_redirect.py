@@ -98,6 +98,28 @@ def test_what_is_moved_stays_on_the_file_system_that_the_user_chose(private: Pat
         assert list(users.iterdir()) == []
 
 
+def test_a_finished_snapshot_of_the_same_pipeline_is_read(users: Path, private: Path) -> None:
+    def stamped(count: int) -> Any:
+        return Dataset.range(count).map(lambda x: tf.cast(tf.timestamp() * 1e6, tf.int64)).snapshot(str(users / "snapshot"))
+
+    stamps = values(stamped(5))
+    (folder,) = (users / "snapshot").iterdir()
+    broken = users / "snapshot" / "broken"
+    broken.mkdir()
+    (broken / "snapshot.metadata").write_text("nothing")
+    before = tree_of(users)
+    with redirected_writes(private):
+        same, other = stamped(5), stamped(6)
+    assert values(same) == stamps
+    assert not set(values(other)) & set(stamps)
+    assert tree_of(users) == before
+    metadata = folder / "snapshot.metadata"
+    metadata.unlink()  # what a killed training left
+    with redirected_writes(private):
+        unfinished = stamped(5)
+    assert values(unfinished) != stamps
+
+
 def finished_cache(folder: Path) -> None:
     assert values(Dataset.range(5).cache(str(folder / "store"))) == [0, 1, 2, 3, 4]
 
