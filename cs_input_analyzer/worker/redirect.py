@@ -73,7 +73,7 @@ def _with_other_path(original: Callable[..., Any], argument: str, change: Callab
 
 def _link_finished(users: Path, place: Path) -> None:
     """Show the finished snapshots in a folder of the user in another one. TensorFlow reads that of the same pipeline there."""
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from tensorflow.core.protobuf.snapshot_pb2 import SnapshotMetadataRecord
 
     for metadata in users.glob("*/snapshot.metadata"):
