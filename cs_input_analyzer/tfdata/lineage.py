@@ -36,6 +36,17 @@ def is_random_order(op: Op) -> bool:
     return op.kind in SHUFFLES and not is_seeded and op.parameters.get("buffer_size") != 1
 
 
+def is_mixed_anew(shuffle: Op, op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether a shuffle decides only the order in which elements reach a later op, and another one follows there.
+
+    Not if they are batched or counted between the two: then the order decides which are together, or which there are.
+    """
+    behind = {other.name for other in downstream(shuffle, ops)}
+    between = [other for other in (op, *upstream(op, ops)) if other.name in behind and other.within is None]
+    is_only_order = shuffle.within is None and all(other.kind in ONE_BY_ONE for other in between)
+    return is_only_order and any(is_random_order(other) for other in downstream(op, ops))
+
+
 def may_reorder(op: Op, by_default: bool) -> bool:
     """Return whether the order of an op's elements may change between runs because it works in parallel.
 

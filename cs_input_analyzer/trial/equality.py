@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -135,22 +135,31 @@ def _stands_for_the_rest(read: _Read, pipelines: _Pair) -> bool:
 
 
 def _two_passes(original: Any, edited: Any, pipelines: _Pair, deadline_s: float, python: str) -> Proof:
-    """Compare two whole passes: a cache shows only in the second one, after the first was read to its end."""
-    forms = deterministic(original, one_pass=True), deterministic(edited, one_pass=True)
+    """Compare two whole passes: a cache shows only in the second one, after the first was read to its end.
+
+    If a shuffle stands before the cache, the passes come in other orders. They are compared without it where another one follows.
+    """
+    where = difference.parting(*pipelines) if any(difference.mixed_anew(one.ops) for one in pipelines) else None
+    cuts = (where.original, where.edited) if where is not None else (None, None)
+    first, second = deterministic(original, one_pass=True, cut=cuts[0]), deterministic(edited, one_pass=True, cut=cuts[1])
+    compared: Callable[[Any, Any, float], _Read] = _side_by_side if where is None else _without_order
     total = pass_elements = 0
     for _ in range(2):
-        read = _side_by_side(*forms, deadline_s)
+        read = compared(first, second, deadline_s)
         total += read.elements
         if read.failure or read.difference:
             return _refused(read.failure or read.difference + python, total)
         if not read.is_whole:
             return _refused("a cache shows in the second pass, and reading two takes longer than there is time", total)
         pass_elements = pass_elements or read.elements
-        if not _stands_for_the_rest(read, pipelines):
+        if where is None and not _stands_for_the_rest(read, pipelines):
             return _refused(_OTHER_TURNS, total)
     if pass_elements == 0:
         return _refused("no element could be compared")
-    return Proof(status="proven", reason="two whole passes, in order", elements=total, of=total, pass_elements=pass_elements)
+    if where is not None:
+        pass_elements = -(-pass_elements // difference.batched_behind(pipelines[0], where.original))
+    reason = f"two whole passes, {'in order' if where is None else 'in any order, as the original promises none there'}"
+    return Proof(status="proven", reason=reason, elements=total, of=total, pass_elements=pass_elements)
 
 
 def _side_by_side(first: Any, second: Any, deadline_s: float, latest_s: float | None = None) -> _Read:

@@ -347,6 +347,15 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
     (PLAIN, ("insert-prefetch", "batch"), "a prefetch after batch already"),
     ("Dataset.range(6).map(draw)", ("insert-cache", "map"), "would freeze what RandomUniform gave"),
     ("Dataset.range(4).shuffle(4).map(pair)", ("insert-cache", "map"), "freeze the order of the shuffle"),
+    *(
+        (f"Dataset.range(9).shuffle(4).{between}.map(pair).shuffle(4)", ("insert-cache", "map"), "freeze the order of the shuffle")
+        for between in ("take(4)", "batch(2)", "shard(2, 0)", "window(2).flat_map(lambda window: window)")
+    ),
+    (
+        "Dataset.range(4).flat_map(lambda v: Dataset.range(v).shuffle(4)).map(pair).shuffle(4)",
+        ("insert-cache", "map"),
+        "freeze the order of the shuffle",
+    ),
     ("Dataset.range(4).repeat().map(pair).take(3)", ("insert-cache", "map"), "is repeated"),
     (
         "Dataset.range(4).interleave(lambda v: Dataset.range(v + 1).repeat(), cycle_length=2).map(pair).take(9)",

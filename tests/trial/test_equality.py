@@ -173,6 +173,7 @@ SAME: list[tuple[Any, ...]] = [
     ("numbers().filter(lambda v: v % 3 == 0).map(plus_one)", ("parallelize", "map")),
     ("numbers().map(table().lookup)", ("parallelize", "map")),
     ("numbers().cache().map(plus_one).repeat()", ("swap", "map")),
+    ("Dataset.range(7).shuffle(7).flat_map(Dataset.range).map(plus_one).shuffle(6).repeat().batch(4)", ("insert-cache", "map")),
     ("numbers().map(plus_one).cache('/nowhere/at/all').batch(2)", ("parallelize", "map")),
     # Python, chance taken out of it
     ("generated().batch(2)", ("insert-prefetch", "batch")),
@@ -195,6 +196,14 @@ def test_edits_that_change_only_speed_are_proven(case: tuple[Any, ...]) -> None:
     found = proof(original, edited(original, *case[1:]))
     assert found.status == "proven", found
     assert found.elements > 0
+
+
+def test_passes_of_other_orders_are_compared_where_a_shuffle_follows() -> None:
+    original = dataset("numbers().shuffle(9).map(plus_one).shuffle(6).repeat().batch(4)")
+    found = proof(original, edited(original, ("insert-cache", "map")))
+    assert (found.status, found.elements, found.pass_elements) == ("proven", 48, 6)
+    other = dataset("numbers().shuffle(9).map(lambda v: tf.minimum(v + 1, 20)).cache().shuffle(6).repeat().batch(4)")
+    assert "are missing" in proof(original, other).reason
 
 
 # --- what differs -------------------------------------------------------------------------------------------------------------
@@ -229,6 +238,12 @@ PAIRS: list[tuple[str, str, str]] = [
     ("reordering(False, True)", "reordering(False, False)", ""),
     ("reordering(False, True)", "reordering(True, False)", "from run to run"),
     ("numbers().map(draw).repeat(2)", "numbers().map(draw).cache().repeat(2)", "kept from one pass to the next"),
+    ("numbers().shuffle(9).repeat(2)", "numbers().shuffle(9).cache().repeat(2)", "kept from one pass to the next"),
+    (
+        "numbers().shuffle(9).take(5).shuffle(5).repeat(2)",  # which five, too
+        "numbers().shuffle(9).take(5).cache().shuffle(5).repeat(2)",
+        "kept from one pass to the next",
+    ),
     ("numbers().map(draw)", "numbers().map(lambda v: (v, 0.5))", "drawn at random|differs"),
     (
         "numbers().filter(lambda v: v >= 0).shuffle(9).batch(3)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from cs_input_analyzer.tfdata.edits import traits
 from cs_input_analyzer.tfdata.edits.graph_text import GraphText
 from cs_input_analyzer.tfdata.function_ops import STATELESS_TWINS, calls, does
 from cs_input_analyzer.tfdata.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reached_from, reader_of, sources_of
-from cs_input_analyzer.tfdata.lineage import downstream, is_random_order, may_reorder, upstream
+from cs_input_analyzer.tfdata.lineage import downstream, is_mixed_anew, is_random_order, may_reorder, upstream
 from cs_input_analyzer.tfdata.op_kinds import (
     BATCHING,
     GROUPING,
@@ -220,7 +221,10 @@ def _shuffles(ops: tuple[Op, ...]) -> list[tuple[str, ...]]:
 
 
 def _chances(ops: tuple[Op, ...]) -> list[tuple[str, int]]:
-    """Return each op at the top that brings chance, with the caches behind it: caches keep its draws of the first pass."""
+    """Return each op at the top that brings chance, with the caches behind it: caches keep its draws of the first pass.
+
+    The order of a shuffle does not count if another one mixes what the cache keeps.
+    """
     found = []
     for op in ops:
         drawn = next((name for name in op.function_ops if name in STATELESS_TWINS), None)
@@ -229,8 +233,23 @@ def _chances(ops: tuple[Op, ...]) -> list[tuple[str, int]]:
         if drawn is None and op.kind in SHUFFLES | traits.NONDETERMINISTIC_SOURCES:
             drawn = op.kind
         if drawn is not None and op.within is None:
-            found.append((drawn, sum(other.kind in KEEPERS for other in downstream(op, ops))))
+            keepers = [other for other in downstream(op, ops) if other.kind in KEEPERS]
+            found.append((drawn, sum(not (drawn in SHUFFLES and is_mixed_anew(op, keeper, ops)) for keeper in keepers)))
     return sorted(found)
+
+
+def batched_behind(pipeline: Pipeline, node: str) -> int:
+    """Return how many elements of a node later batches put together."""
+    sizes = [op.parameters.get("batch_size") for op in downstream(pipeline.nodes[node], pipeline.ops) if op.kind in BATCHING]
+    return math.prod(size for size in sizes if isinstance(size, int))
+
+
+def mixed_anew(ops: tuple[Op, ...]) -> bool:
+    """Return whether the order of a shuffle is kept by a cache, and does not count as another shuffle follows."""
+    keepers = [op for op in ops if op.kind in KEEPERS]
+    return any(
+        is_mixed_anew(op, keeper, ops) for op in ops if op.kind in SHUFFLES for keeper in keepers if op in upstream(keeper, ops)
+    )
 
 
 def _working(pipeline: Pipeline, node: Any) -> Any:

@@ -24,7 +24,7 @@ from cs_input_analyzer.tfdata.edits.work import (
 )
 from cs_input_analyzer.tfdata.function_ops import STATELESS_TWINS
 from cs_input_analyzer.tfdata.graph import AUTOTUNE
-from cs_input_analyzer.tfdata.lineage import downstream, freeing_shuffle, is_random_order, upstream
+from cs_input_analyzer.tfdata.lineage import downstream, freeing_shuffle, is_mixed_anew, is_random_order, upstream
 from cs_input_analyzer.tfdata.op_kinds import INTERLEAVES, KEEPERS, MAPS, REPEATS, SHUFFLES, kind_of, method_of
 from cs_input_analyzer.tfdata.op_traits import (
     call_number,
@@ -188,7 +188,7 @@ def insert_cache(work: Work, edit: Edit) -> None:
         if count != 1 and not (other.within and isinstance(count, int) and count > 0):
             where = f"{other.name} inside a function" if other.within else other.name
             raise EditError(f"what reaches a cache after {edit.op} is repeated by {where}: it would be kept many times or for ever")
-    _refuse_unrepeatable(edit.op, before)
+    _refuse_unrepeatable(edit.op, (one for one in before if not (one.kind in SHUFFLES and is_mixed_anew(one, op, work.ops))))
     if any(other.kind == "Cache" for other in downstream(op, work.ops)):
         raise EditError(f"there is a cache after {edit.op} already")
     memory = body.tensor(body.add("DummyMemoryCache", ()).name)
