@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypedDict
 
-from cs_input_analyzer.errors import AnalyzerError, Mistakes, UsageError
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Mistakes, UsageError
 from cs_input_analyzer.gone import gone_message
 from cs_input_analyzer.records import CacheChoice, Estimate, Feed, Launcher, Layout, Mode
 
@@ -182,9 +182,11 @@ def in_keywords(text: str) -> str:
 
 @contextlib.contextmanager
 def naming_keywords() -> Iterator[None]:
-    """Name keywords, not options, in what a function of the Python interface raises."""
+    """Name keywords, not options, in what a function of the Python interface raises. The user's own errors stay as they are."""
     try:
         yield
+    except InputFunctionError:
+        raise
     except AnalyzerError as error:
         error.args = tuple(in_keywords(part) if isinstance(part, str) else part for part in error.args)
         if isinstance(error, UsageError):

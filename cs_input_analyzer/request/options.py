@@ -63,7 +63,9 @@ def _read(choices: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     read: dict[str, Any] = {}
     for keyword, value in choices.items():
         name = SHORT.get(keyword, keyword)
-        if not (value is None and name in read):
+        if value is not None and name != keyword and choices.get(name) is not None:
+            mistakes.note(f"{keyword} and {name} are the same: give one")
+        elif not (value is None and name in read):
             with mistakes:
                 read[name] = typed(keyword, _parsed(keyword, name, value), _hints()[name])
                 for part in read[name] if isinstance(read[name], tuple) else (read[name],):

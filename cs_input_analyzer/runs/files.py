@@ -164,16 +164,17 @@ def _recent(by_kind: dict[RunSourceKind, list[Found]], files: RunFiles) -> dict[
 
 
 def _take_log(found: list[Found], files: RunFiles) -> None:
-    if not found:
-        return
-    file = LogFile(found[0].path)
-    runs, count = read_console_log(file.lines(WORTH_PARSING))
-    note = file.trouble if count else "none of the lines that were looked for"
-    files.sources.append(RunSource(path=str(file.path), kind="console log", note=note))
-    files.notes += [f"left aside: {other.path}, an older log" for other in found[1:]]
-    if count:
-        files.log = runs[-1]
-        files.runs_found = max(1, len(runs) + len(runs[-1].writer_groups()) - 1)
+    """Take the newest log that holds a run."""
+    for place, one in enumerate(found):
+        file = LogFile(one.path)
+        runs, count = read_console_log(file.lines(WORTH_PARSING))
+        note = file.trouble if count else "none of the lines that were looked for"
+        files.sources.append(RunSource(path=str(file.path), kind="console log", note=note))
+        if count:
+            files.notes += [f"left aside: {other.path}, an older log" for other in found[place + 1 :]]
+            files.log = runs[-1]
+            files.runs_found = max(1, len(runs) + len(runs[-1].writer_groups()) - 1)
+            return
 
 
 def _take_journal(found: list[Found], files: RunFiles) -> None:

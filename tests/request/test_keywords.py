@@ -13,7 +13,7 @@ import pytest
 
 import cs_input_analyzer as csia
 from cs_input_analyzer.cli import cli
-from cs_input_analyzer.errors import Mistakes, UsageError
+from cs_input_analyzer.errors import InputFunctionError, Mistakes, UsageError
 from cs_input_analyzer.records import Cluster, Layout, Options
 from cs_input_analyzer.request.keywords import (
     KEYWORDS,
@@ -25,6 +25,7 @@ from cs_input_analyzer.request.keywords import (
     fields_of,
     in_keywords,
     known_among,
+    naming_keywords,
 )
 from cs_input_analyzer.request.options import _FROM_ANY, _FROM_TEXT
 from tests.builders import GIB, make_analysis
@@ -90,6 +91,17 @@ TEXTS = {
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_message_names_keywords_in_place_of_options(text: str) -> None:
     assert in_keywords(text) == TEXTS[text]
+
+
+def test_what_the_users_function_says_stays_as_it_is() -> None:
+    with pytest.raises(InputFunctionError, match="pass --mode train"), naming_keywords():
+        raise InputFunctionError("the input function failed: pass --mode train")
+
+
+@pytest.mark.parametrize("choices", [{"demand": 7000, "demand_samples_per_s": 9000}, {"step_time_s": 1, "step_time": "2s"}])
+def test_two_names_of_one_keyword_are_one_too_many(choices: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"(demand|step_time) and \1_\w+ are the same: give one"):
+        csia.analyze("none.py:f", batch_size=4, **choices)
 
 
 def test_every_misspelt_keyword_is_told_with_its_nearest() -> None:

@@ -61,6 +61,18 @@ def test_the_newest_of_several_logs_counts_and_the_others_are_named(tmp_path: Pa
     assert any(str(older) in note for note in found.notes)
 
 
+def test_a_newer_text_that_holds_no_run_hides_no_log(tmp_path: Path) -> None:
+    log = logs.write(tmp_path / "run.log", logs.smoothed_log([20.0] * 30))
+    logs.write(tmp_path / "notes.txt", ["training is on node 3"])
+    age(log, 600)
+    found = inspect_run(tmp_path)
+    assert found.rates.batch_size == 64
+    assert {source.path: bool(source.note) for source in found.sources} == {
+        str(tmp_path / "notes.txt"): True,
+        str(log): False,
+    }
+
+
 def test_what_is_a_day_older_is_of_another_run(tmp_path: Path) -> None:
     old = logs.write(tmp_path / "performance.json", [json.dumps({"samples_per_sec": 5.0, "suspected_input_bottleneck": "true"})])
     logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30))
