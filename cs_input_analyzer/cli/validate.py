@@ -61,5 +61,5 @@ def validate(run_file: str | None, layouts: tuple[Layout, ...] | None, target: s
     )
     tried = found.validation
     assert tried is not None
-    output.deliver(found, partial(reports.render, tried, "console", full=True), keeps=True)
+    output.deliver(found, partial(reports.render_validation, found), keeps=True)
     return output.exit_code(found, is_interrupted=tried.interrupted)

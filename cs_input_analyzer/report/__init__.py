@@ -26,7 +26,7 @@ from cs_input_analyzer.report.wafer import wafer_document, wafer_json
 from wafer_model.prediction import WaferPrediction
 
 __all__ = ["ENDINGS", "FORMATS", "NEWEST", "Format", "card", "format_of", "load", "masked", "render", "render_tuning"]
-__all__ += ["secrets_of", "write_report", "write_text_atomically"]
+__all__ += ["render_validation", "secrets_of", "write_report", "write_text_atomically"]
 
 Found: TypeAlias = Analysis | Comparison | RunInspection | Validation | WaferPrediction
 Format = Literal["console", "html", "md", "json", "csv", "sbatch", "env"]
@@ -73,7 +73,9 @@ def render(
         return to_csv.to_csv(found)
     if format in ("sbatch", "env") and isinstance(found, Analysis):
         return _to_launch(found, format)
-    there_are = FORMATS if isinstance(found, Analysis) else ("console", "html", "md", "json")
+    there_are = (
+        FORMATS if isinstance(found, Analysis) else ("console", "html", "md", "json")[: 3 if isinstance(found, Validation) else 4]
+    )
     raise UsageError(gone_message("format", format) or f"no report format {format!r} here; there are {', '.join(there_are)}")
 
 
@@ -114,6 +116,13 @@ def _document_of(found: Found, run_file: str | None, *, draws: bool = False) -> 
     if isinstance(found, RunInspection):
         return shortened(inspection_document(found, charts=charts))
     return shortened(wafer_document(found))
+
+
+def render_validation(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:
+    """Return what was predicted and what was measured, for a terminal."""
+    tried = masked(analysis).validation
+    assert tried is not None
+    return render(tried, "console", width=width, color=color, full=True)
 
 
 def render_tuning(analysis: Analysis, *, width: int | None = None, color: bool = False) -> str:

@@ -229,8 +229,11 @@ def present(*sections: Section) -> tuple[Section, ...]:
 
 # Letters of a text that a report shows; nobody reads on, and what is longer is whole in the JSON.
 LONGEST_SHOWN = 4000
-# Where a report counts in samples: in rates and in costs. An option is named as it is.
-_COUNTED = re.compile(r"\bsamples(?=/s\b| per second)|(?<=\bper[ \n])sample\b|(?<=\bone )sample\b|\ba sample\b|\bsample(?= time)")
+# Where a report counts in samples: in rates and in costs. An option and a path are named as they are.
+_COUNTED = re.compile(
+    r"(?<!/)\bsamples(?=/s(?![\w/-]|\.\w)| per second)"
+    r"|(?<=\bper[ \n])sample\b|(?<=\bone )sample\b|\ba sample\b|\bsample(?= time)"
+)
 
 
 def in_elements(document: Document) -> Document:

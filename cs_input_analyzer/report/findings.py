@@ -227,9 +227,6 @@ def tuning_document(analysis: Analysis) -> Document:
     others = len(analysis.findings) - len(kept) - len(tried)
     noun = "finding proposes" if others == 1 else "findings propose"
     rest = f"{format_count(others)} more {noun} no change that can be tried: `analyze` shows all" if others else ""
-    patch = fixes.patch if fixes is not None else None
-    diff = patch.diff if patch is not None and patch.proven and _is_diff(patch.diff) else ""
-    where = f"in {one_line(patch.folder) if patch is not None else ''}, with patch -p0 or git apply"
     return Document(
         kind="tuning",
         title="Fixes",
@@ -245,14 +242,22 @@ def tuning_document(analysis: Analysis) -> Document:
                 Text(text=ignored_sentence(analysis)),
             ),
             section("tried", f"Not kept ({len(tried)})", *finding_cards(tried)),
-            section("patch", "Patch", Facts(pairs=_patch_facts(patch)), Copyable(label=where, text=diff)),
+            section("patch", "Patch", *patch_parts(analysis)),
         ),
     )
 
 
-def _patch_facts(patch: Patch | None) -> Pairs:
+def patch_parts(analysis: Analysis) -> tuple[Part, ...]:
+    """Return what the patch of all kept fixes holds and gains, and the patch, unbroken: to be copied."""
+    patch = analysis.fixes.patch if analysis.fixes is not None else None
     if patch is None:
         return ()
+    diff = patch.diff if patch.proven and _is_diff(patch.diff) else ""
+    label = f"in {one_line(patch.folder)}, with patch -p0 or git apply"
+    return (Facts(pairs=_patch_facts(patch)), Copyable(label=label, text=diff))
+
+
+def _patch_facts(patch: Patch) -> Pairs:
     checked = f"the patched source gives the {_verified_text(patch.verified_elements, patch.pass_elements)}"
     if not patch.proven:
         checked = f"not offered: {patch.unproven_because or 'it was not tried'}"

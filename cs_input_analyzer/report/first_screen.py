@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from cs_input_analyzer.masking import MASK
 from cs_input_analyzer.records import BUSY_RATIO, Analysis, Estimate, Finding, LaunchPlan, Layout, Station
@@ -35,8 +34,12 @@ WRONG_TRAINING = ("CSI301", "CSI302", "CSI303", "CSI304", "CSI310", "CSI311", "C
 UNSAVED = "RUN.json"
 # Commands that are given no file take the newest run that was kept.
 NEWEST = ""
-# Options of `analyze` that name a file to write.
-WRITTEN = ("--json", "--html", "--csv")
+# Options of `analyze` that name a file to write, or that `tune` has not, and whether a value follows.
+NOT_TUNED = {
+    **dict.fromkeys(("--json", "--html", "--csv", "--fail-on"), True),
+    **dict.fromkeys(("--train-command", "--srun-args", "--container", "--mount-dirs"), True),
+    **dict.fromkeys(("--full", "--no-measure-fixes"), False),
+}
 PATCH = "--write-patch faster.patch"
 # Columns of the strip of ops in a console of 80.
 STRIP_COLUMNS = 70
@@ -85,17 +88,25 @@ def next_command(analysis: Analysis, file: str) -> str:
 
 
 def _tune_as_typed(analysis: Analysis) -> str:
-    """Return `tune` with the target and options of `analyze` that made this run, without files to write.
+    """Return `tune` with the target and those options of `analyze` that made this run which it has, without files to write.
 
     Return the target alone for a run without params, and nothing for params whose file is not known.
     """
     with contextlib.suppress(ValueError):  # an open quote
         words = shlex.split(analysis.command)
         if words[:2] == ["cs_input_analyzer", "analyze"] and shlex.join(words) == analysis.command and MASK not in analysis.command:
-            kept = [word for before, word in pairwise(words[1:]) if not {before, word} & {*WRITTEN}]
-            return command("tune", shlex.join(kept), PATCH)
+            return command("tune", shlex.join(_tuned(words[2:])), PATCH)
     target = shlex.quote(one_line(analysis.pipeline.target))
     return "" if analysis.options.params_json not in (None, "{}") else command("tune", target, PATCH)
+
+
+def _tuned(words: Sequence[str]) -> Iterator[str]:
+    is_value = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if not is_value and name not in NOT_TUNED:
+            yield word
+        is_value = not is_value and NOT_TUNED.get(name, False) and not equals
 
 
 def command(*words: str) -> str:
@@ -274,7 +285,7 @@ def _fixes(analysis: Analysis, cards: tuple[Card, ...]) -> tuple[Part, ...]:
     more = len(others) - len(shown)
     parts: list[Part] = [replace(card, is_brief=True) for card in shown]
     parts.append(Text(text=findings.together(analysis)))
-    parts.append(Text(text=f"{counted(more, 'more finding')}: see report --full" if more else "", tone="note"))
+    parts.append(Text(text=f"{counted(more, 'more finding')} in the full report (report --full)" if more else "", tone="note"))
     if shown or not analysis.measurements:
         return tuple(parts) if shown else ()
     if bool(_limit(analysis)) and analysis.verdict != "accelerator_bound":
@@ -303,8 +314,8 @@ def brief_launch(analysis: Analysis) -> tuple[Part, ...]:
     parts.append(Text(text=tasks_sentence(analysis), tone="note"))
     if plan.kept_from is not None:
         fresh = "the same" if plan.fresh == plan.layout else str(plan.fresh)
-        said = f"kept from the run of {plan.kept_from.created_at[:16]}; a fresh plan would be {fresh} (--fresh)"
-        parts.append(Text(text=one_line(said), tone="note"))
+        said = f"; a fresh plan would be {fresh} (--fresh)" if plan.fresh is not None else ""
+        parts.append(Text(text=one_line(f"kept from the run of {plan.kept_from.created_at[:16]}{said}"), tone="note"))
     if plan.launch is not None:
         named = f"{analysis.cluster.name} {analysis.cluster.source} {options.train_command or ''}".lower()
         line = Copyable(label="On any Slurm cluster", text=plan.launch.srun)

@@ -56,6 +56,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
                 *(cards or (Text(text="none"),)),
                 Text(text=findings.ignored_sentence(analysis), tone="note"),
             ),
+            section("patch", "Patch", *findings.patch_parts(analysis)),
             *_measured(analysis, charts),
             *_pipeline(analysis, charts),
             section("feeding", "The accelerator", Facts(pairs=planned.wafer_facts(analysis))),

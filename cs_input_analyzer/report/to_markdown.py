@@ -58,8 +58,9 @@ def _card(card: Card) -> Iterator[str]:
     place = f" {_code(card.at or card.op)}" if card.at or card.op else ""
     gain = f" **{_plain(card.gain)}**" if card.gain else ""
     change = f"{card.change}: " if card.change else ""
-    said = card.message if card.is_brief and not card.gain else card.fix or card.message
-    yield f"- {change}{_plain(card.code)}{place}{gain}: {_plain(said)}"
+    said = (card.fix or card.message) if card.is_brief and card.gain else card.message
+    severity = "" if card.is_brief else f"{card.severity} "
+    yield f"- {change}{severity}{_plain(card.code)}{place}{gain}: {_plain(said)}"
     if card.is_brief and not card.gain and card.fix:
         yield f"  - fix: {_plain(card.fix)}"
     if not card.is_brief:

@@ -12,10 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenes import SCENES, fed, scene
 
+from cs_input_analyzer.cli import cli
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.document import Bars, Copyable
-from cs_input_analyzer.report.first_screen import WRONG_TRAINING, first_screen, headline, launch_title, mark_of, next_command, why
+from cs_input_analyzer.report.first_screen import (
+    NOT_TUNED,
+    WRONG_TRAINING,
+    first_screen,
+    headline,
+    launch_title,
+    mark_of,
+    next_command,
+    why,
+)
 from cs_input_analyzer.rules import RULES
 
 NOT_WRONG = sorted({rule.code for rule in RULES} - {*WRONG_TRAINING})
@@ -79,6 +89,10 @@ def test_only_a_launch_that_feeds_the_demand_is_recommended(meets: bool | None, 
             "cs_input_analyzer analyze a.py:fn --params p.yaml --json run.json --set 'a=b c'",
             "a.py:fn --params p.yaml --set 'a=b c'",
         ),
+        (
+            "cs_input_analyzer analyze --full a.py:fn --json=run.json --container 'a b' --fail-on warning --seed 3",
+            "a.py:fn --seed 3",
+        ),
         ("cs_input_analyzer demo --json run.json", "of.a:target"),
         ("csia.analyze(…)", "of.a:target"),
         ("cs_input_analyzer analyze 'open quote", "of.a:target"),
@@ -89,6 +103,11 @@ def test_tune_is_typed_with_the_options_that_made_the_run(command: str, typed: s
     run = SCENES["serial map"]()
     run = replace(run, command=command, pipeline=replace(run.pipeline, target="of.a:target"))
     assert next_command(run, "run.json") == f"cs_input_analyzer tune {typed} --write-patch faster.patch"
+
+
+def test_tune_has_every_other_option_of_analyze() -> None:
+    of_analyze, of_tune = ({word for option in cli.commands[name].params for word in option.opts} for name in ("analyze", "tune"))
+    assert of_analyze - of_tune <= NOT_TUNED.keys()
 
 
 def test_tune_is_not_typed_without_the_params_that_the_run_had() -> None:
