@@ -224,7 +224,7 @@ CLUSTER = grouped(
         help="The launch in use today, to be judged; by default DEF_NODES, DEF_TASKS and DEF_CPUS, if set.",
     ),
     click.option(
-        "--fresh", is_flag=True, help="Look at no earlier run: not at the plan made for the same, nor at how busy this host was."
+        "--fresh", is_flag=True, help="Look at no earlier run: not at the plan made for the same, nor at what validate found."
     ),
     switch("--shared-nodes", help="Other jobs share the nodes: save CPUs, and do not ask for nodes alone."),
     click.option(

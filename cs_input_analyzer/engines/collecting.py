@@ -37,9 +37,9 @@ _CHATTER = re.compile(r"[IW]\d{4} \d\d|WARNING: All log messages before absl|To 
 class WorkerFailure:
     """Describe why no worker of a launch gave a rate.
 
-    `stage` is `load`, `import`, `build`, `first_batch`, `hang`, `exit`, `sampling`, or one of these: `fault`, a mistake of ours;
-    `version`, this TensorFlow lacks a part that we need; `journal`, the results could not be written; `worker`; `engine`, the
-    engine ended the worker.
+    `stage` is `load`, `import`, `build`, `isolation`, `refused`, `first_batch`, `hang`, `exit`, `sampling`, or one of these:
+    `fault`, a mistake of ours; `version`, this TensorFlow lacks a part that we need; `journal`, the results could not be written;
+    `worker`; `engine`, the engine ended the worker.
     """
 
     stage: str

@@ -80,19 +80,15 @@ class StepSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWorker:
-    """One of several workers that logged the same run (step journals, `ordinals`).
+    """One of the `ordinals` of a performance.json.
 
     Attributes:
         samples_per_s: the rate at which it took samples itself.
-        wait_ratio: share of its time that it waited for input; None if unknown.
         is_straggler: clearly slower than the median worker.
     """
 
     name: str
     samples_per_s: float | None
-    steps_per_s: float | None = None
-    last_step: int | None = None
-    wait_ratio: float | None = None
     is_straggler: bool = False
 
 

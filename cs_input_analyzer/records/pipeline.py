@@ -168,10 +168,10 @@ class PipelineGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One change of the graph, proposed by a rule and carried out by `rewrite.apply`.
+    """One change of the graph, proposed by a rule and carried out by `tfdata.edits.apply`.
 
     Attributes:
-        op: name of the op that is changed, removed, or after which one is inserted.
+        op: name of the op that is changed, or after which one is inserted.
         value: the new number of parallel calls, cycle length or buffer size; None is AUTOTUNE if the kind has a number.
     """
 

@@ -240,8 +240,8 @@ class Analysis:
     """One run: its request, measurements, predictions and advice. Every report is a rendering of this record.
 
     Attributes:
-        verdict: judges `verdict_layout`: `input_bound` (supply.high < demand), `accelerator_bound` (supply.low >= demand with
-            headroom), else `balanced`; `unknown` without a demand.
+        verdict: judges `verdict_layout`: `input_bound` if it supplies less than the demand, `accelerator_bound` if it supplies the
+            demand with headroom, each at a probability of 0.9; else `balanced`; `unknown` without a demand.
         confidence: the probability of the verdict (0 to 1). It is at most 0.9 if other programs used more than 30 % of the CPUs,
             or the launch lies more than 10 times beyond the measured range. The verdict itself does not change.
         supply: the judged rate of `verdict_layout`: predicted, or measured if there is no plan; None if there is no rate.
@@ -249,7 +249,6 @@ class Analysis:
         left_out: parts that an excerpt shortens (the page of a huge run does); empty for the run itself.
         no_plan: why there is no recommendation, and what to type for one; None if there is one.
         capture: the place of the input in the user's own script; None if the input function was named.
-        functions: the function table of the input function; empty in runs saved by older versions.
         parent: the run that holds these measurements; None if this run measured.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from cs_input_analyzer.records import RunInspection
 from cs_input_analyzer.report.document import Chart, Document, Facts, Table, bare_rate, number, present, section, table_of, text
 from cs_input_analyzer.report.wording import Pairs, one_line, pairs, verdict_sentence
-from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio, format_seconds
+from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_seconds
 
 PHASES_SHOWN = 24
 
@@ -120,9 +120,6 @@ def workers_table(found: RunInspection) -> Table:
     columns = (
         text("worker", "its label, or its place", "name"),
         number("samples/s", "what it took itself", "samples_per_s", bare_rate),
-        number("steps/s", "steady", "steps_per_s", bare_rate),
-        number("last step", "how far it got", "last_step"),
-        number("waited", "share of its time that it waited for input", "wait_ratio", format_ratio),
         text("note", "a straggler is a tenth slower than the middle one", lambda one: "straggler" if one.is_straggler else ""),
     )
     return table_of("Workers", columns, found.workers)

@@ -125,7 +125,7 @@ def inspection() -> RunInspection:
         stall_count=1,
         spans=tuple(StepSpan(step=step, steps=50.0, duration_s=12.5 + step % 100 / 20) for step in range(0, 400, 50)),
         workers=(
-            StepWorker(name="0", samples_per_s=400.0, wait_ratio=0.1),
+            StepWorker(name="0", samples_per_s=400.0),
             StepWorker(name="1", samples_per_s=200.0, is_straggler=True),
         ),
         change=PlanChange(

@@ -1,6 +1,6 @@
 """Follow the dimensions that batching ops make through the functions of a pipeline, by TensorFlow's shape inference.
 
-Each layer (see `pipeline.layers`) gets its own length, a large prime times its real one. So the length of a function's result tells
+Each layer (see `tfdata.layers`) gets its own length, a large prime times its real one. So the length of a function's result tells
 its layers. A divisor of the real length also divides this one: a function may split a batch.
 """
 
