@@ -4,8 +4,8 @@
 
 The truth of a launch is its rate in other quiet hours of the same host, between two of its starts. In a quiet hour other programs
 used at most 5 % of the CPUs, by the kernel's account. No correction is part of the truth. Each hour, busy or not, is fitted by the
-as it is now, and predicts launches of an idle host. Plans are for 20 demands, from half a worker's worth to twenty, on 16 nodes of
-64 CPUs. A plan holds if its supply by the truth, in proportion to its workers, reaches the demand.
+model as it is now, and predicts launches of an idle host. Plans are for 20 demands, from half a worker's worth to twenty, on 16
+nodes of 64 CPUs. A plan holds if its supply by the truth, in proportion to its workers, reaches the demand.
 """
 
 from __future__ import annotations

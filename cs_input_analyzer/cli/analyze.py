@@ -96,7 +96,7 @@ def _what_to_try(target: str, params_file: Path) -> str:
     """Return the commands that apply the fixes, and that show the same input without the faults."""
     tune = f"cs_input_analyzer tune {target} --params {shlex.quote(str(params_file))} --write-patch faster.patch"
     healthy = f"cs_input_analyzer demo --sample {HEALTHY_SAMPLE}"
-    return f"Prove the fixes, and write a patch:\n  {tune}\n  patch -p0 < faster.patch\nSee the repaired pipeline:\n  {healthy}"
+    return f"Prove the fixes, and write a patch:\n  {tune}\nSee the repaired pipeline:\n  {healthy}"
 
 
 def public_demand(sample: str) -> Consumption | None:
@@ -136,7 +136,7 @@ def _analyze(
         request.options.on_own_files,
     )
     if known is not None:
-        found = replace(found, consumption=replace(known, mode=found.options.wafer_mode or known.mode))
+        found = replace(found, consumption=replace(known, mode=found.options.wafer_mode))
     output.deliver(found, keeps=True)
     return output.exit_code(found, is_interrupted=found.interrupted)
 
@@ -149,15 +149,15 @@ def request_of(
     Raises:
         UsageError: all mistakes of the command line.
     """
-    from cs_input_analyzer.model.params import params_to_json
     from cs_input_analyzer.request.options import read_options, with_cluster_file
     from cs_input_analyzer.request.request import read_request
+    from cs_input_analyzer.request.target import params_json_of
     from cs_input_analyzer.tfdata import load
 
     found_wrong, params_json = mistakes(), None
     with found_wrong:
         params = load.load_params(params_file, overrides)
-        params_json = None if params is None else params_to_json(params, default=str)
+        params_json = params_json_of(params)
     request = None
     if target is None:
         read_options(found_wrong, **with_cluster_file(choices))

@@ -11,7 +11,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.kept import given_or_newest
-from cs_input_analyzer.cli.running import EXIT_TRIPPED, Output, check_trusted
+from cs_input_analyzer.cli.running import EXIT_INTERRUPTED, EXIT_TRIPPED, Output, check_trusted
 from cs_input_analyzer.cli.terminal import complain
 from cs_input_analyzer.errors import UsageError
 
@@ -69,6 +69,9 @@ def compare(old_file: str | None, new_file: str | None, percent: float | None, m
     else:
         found = launched.compare(old_path, new_path, progress=lambda what, spent_ratio: None)
     output.deliver(found)
+    if found.interrupted:
+        complain("interrupted: the comparison is of what was measured until then")
+        return EXIT_INTERRUPTED
     return 0 if percent is None else _gate(found, percent)
 
 

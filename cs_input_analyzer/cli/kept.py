@@ -21,7 +21,7 @@ def keep(run: Analysis) -> Path | None:
     from cs_input_analyzer import report as reports
 
     began = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%S.%f")
-    named = re.sub(r"[^\w.-]+", "_", run.pipeline.target)[-60:]
+    named = re.sub(r"[^\w.-]+", "_", reports.masked(run).pipeline.target)[-60:]
     path = _folder() / f"{began}-{named}.json"
     try:
         path.parent.mkdir(exist_ok=True, mode=0o700)

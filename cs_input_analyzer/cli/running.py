@@ -157,7 +157,7 @@ class Output:
     def _write(self, path: str, found: Any, form: Format) -> None:
         from cs_input_analyzer import report as reports
 
-        reports.write_report(path, reports.render(found, form, run_file=self.files.get("json")), form)
+        reports.write_report(path, reports.render(found, form, run_file=self.files.get("json") or self.files.get("html")), form)
 
     def exit_code(self, found: Analysis, *, is_interrupted: bool) -> int:
         """Return the exit code of a run, and print the reason if it is not 0."""

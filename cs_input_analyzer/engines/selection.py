@@ -134,7 +134,8 @@ def _on_slurm(
             nodes, speed_ratio=Estimate.exact(1.0), speed_basis="this host", cpu_model=nodes.cpu_model or launcher.host.cpu_model
         )
     nodes = with_speed_of_same_model(nodes, launcher.host)
-    return Engine(launcher=launcher, host=launcher.host, cluster=replace(nodes, is_measured=is_measured))
+    host = launcher.host if options.fresh else history.known(launcher.host)
+    return Engine(launcher=launcher, host=host, cluster=replace(nodes, is_measured=is_measured))
 
 
 def is_kind_of(named: Cluster, found: Cluster) -> bool:

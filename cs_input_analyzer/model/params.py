@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime
 from typing import Any
 
 from cs_input_analyzer.masking import masked_places
 from cs_input_analyzer.records import Training
 
-PAIRS = "__pairs__"
+PAIRS, DATE, TIME = "__pairs__", "__date__", "__time__"
 PLAIN_KEYS = (str, int, float, type(None))  # a truth value is a whole number
 
 # The names that public YAML files give to them (Cerebras Model Zoo, TensorFlow Model Garden, Hugging Face), the surest first.
@@ -70,26 +71,26 @@ def _first(params: object, names: tuple[str, ...]) -> Iterator[tuple[str, object
             ]
 
 
-def params_to_json(params: Mapping[Any, Any], default: Callable[[Any], Any] | None = None) -> str:
+def params_to_json(params: Mapping[Any, Any]) -> str:
     """Return the params as JSON, from which `params_from_json` makes the same again.
 
-    A mapping with other keys than texts is written as its pairs. `default` makes a plain value of another one; without it, what is
-    not plain raises TypeError or ValueError.
+    A mapping with other keys than texts is written as its pairs, a date with its name. Raise TypeError or ValueError for what is
+    not plain.
     """
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
-            pairs = [
-                (key if default is None or isinstance(key, PLAIN_KEYS) else default(key), plain(of)) for key, of in value.items()
-            ]
-            if PAIRS in value or any(not isinstance(key, str) for key, _ in pairs):
+            pairs = [(key, plain(of)) for key, of in value.items()]
+            if not value.keys().isdisjoint((PAIRS, DATE, TIME)) or any(not isinstance(key, str) for key, _ in pairs):
                 if not all(isinstance(key, PLAIN_KEYS) for key, _ in pairs):
                     raise TypeError("a key must be a text or a number")
                 return {PAIRS: pairs}
             return dict(pairs)
+        if isinstance(value, date):  # a time of day on one is a date, too
+            return {TIME if isinstance(value, datetime) else DATE: value.isoformat()}
         return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
 
-    return json.dumps(plain(params), default=default)
+    return json.dumps(plain(params))
 
 
 def params_from_json(text: str) -> Any:
@@ -98,7 +99,17 @@ def params_from_json(text: str) -> Any:
     Raises:
         ValueError, TypeError, RecursionError: the text is neither.
     """
-    return json.loads(text, object_hook=lambda read: dict(map(tuple, read[PAIRS])) if read.keys() == {PAIRS} else read)
+    makers: dict[str, Callable[[Any], Any]] = {
+        PAIRS: lambda pairs: dict(map(tuple, pairs)),
+        DATE: date.fromisoformat,
+        TIME: datetime.fromisoformat,
+    }
+
+    def made(read: dict[str, Any]) -> Any:
+        (name, *others) = read or ("",)
+        return makers[name](read[name]) if name in makers and not others else read
+
+    return json.loads(text, object_hook=made)
 
 
 def filled(text: str | None, given: Mapping[str, Any]) -> tuple[str | None, frozenset[str], tuple[str, ...]]:

@@ -111,6 +111,7 @@ class Comparison:
         doubts: reasons to doubt the comparison; empty if there are none.
         not_compared: launches that only one of the runs holds, a sentence each.
         rounds: fresh launches of both runs, in turns, behind the rates; 0 if the rates are those that the runs hold.
+        interrupted: Ctrl-C ended them early.
     """
 
     schema_version: int
@@ -124,6 +125,7 @@ class Comparison:
     doubts: tuple[Difference, ...]
     not_compared: tuple[str, ...] = ()
     rounds: int = 0
+    interrupted: bool = False
 
     def __repr__(self) -> str:
         row = next(iter(self.rates), None)

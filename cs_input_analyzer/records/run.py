@@ -66,12 +66,16 @@ class Validation:
     Attributes:
         notes: differences from the run, and launches that were not measured.
         demand_samples_per_s: demand of the run; None without one.
+        is_alike: code and machine were those of the run, so that the errors are the model's alone.
+        is_on_planned_nodes: it was launched on nodes like those of the plan, so that it says whether the plan holds.
     """
 
     rows: tuple[ValidationRow, ...]
     notes: tuple[str, ...] = ()
     interrupted: bool = False
     demand_samples_per_s: float | None = None
+    is_alike: bool = True
+    is_on_planned_nodes: bool = True
 
     @property
     def median_error_ratio(self) -> float | None:
@@ -242,8 +246,7 @@ class Analysis:
     Attributes:
         verdict: judges `verdict_layout`: `input_bound` if it supplies less than the demand, `accelerator_bound` if it supplies the
             demand with headroom, each at a probability of 0.9; else `balanced`; `unknown` without a demand.
-        confidence: the probability of the verdict (0 to 1). It is at most 0.9 if other programs used more than 30 % of the CPUs,
-            or the launch lies more than 10 times beyond the measured range. The verdict itself does not change.
+        confidence: the probability of the verdict (0 to 1).
         supply: the judged rate of `verdict_layout`: predicted, or measured if there is no plan; None if there is no rate.
         ignored_count: findings left out because a comment in the user's code says so.
         left_out: parts that an excerpt shortens (the page of a huge run does); empty for the run itself.
@@ -305,7 +308,7 @@ class Analysis:
     def covered_by(self, rate: Estimate | None) -> Estimate | None:
         """Return a rate over the demand, with the errors of both; None if one of them is not known."""
         demand = None if self.consumption is None else self.consumption.samples_per_s
-        if rate is None or demand is None or demand.low <= 0:
+        if rate is None or demand is None or demand.low <= 0 or rate.low < 0 or not math.isfinite(rate.high / demand.low):
             return None
         return Estimate(estimate=rate.estimate / demand.estimate, low=rate.low / demand.high, high=rate.high / demand.low)
 

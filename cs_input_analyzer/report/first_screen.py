@@ -77,6 +77,8 @@ def next_command(analysis: Analysis, file: str) -> str:
         return command("plan", file, "--current NxTxC")
     if analysis.recommendation is None:
         return command("plan", file, "--nodes N --cpus-per-node N --memory-per-node SIZE")
+    if analysis.pipeline.target.startswith("__main__:"):  # of a notebook: no command finds it
+        return command("report", file, "--full")
     tune = _tune_as_typed(analysis)
     if tune and any(finding.is_gain for finding in analysis.findings) and analysis.verdict != "accelerator_bound":
         return tune

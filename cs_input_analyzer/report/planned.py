@@ -141,8 +141,9 @@ def validation_table(validation: Validation) -> Table:
     whole, demand = validation.of_plan, validation.demand_samples_per_s
     if whole is not None and demand is not None:
         delivered = whole.measured_samples_per_s.estimate
-        holds = "holds" if delivered >= demand else "does not hold"
-        remarks.append(f"the plan {holds}: it delivered {format_rate(delivered)}, the demand is {format_rate(demand)}")
+        said = f"the plan {'holds' if delivered >= demand else 'does not hold'}"
+        said = said if validation.is_on_planned_nodes else "on this host, which is not one of the planned nodes"
+        remarks.append(f"{said}: it delivered {format_rate(delivered)}, the demand is {format_rate(demand)}")
     return table_of(titled("Validation", AS_MEASURED), columns, validation.rows, remarks=tuple(remarks))
 
 

@@ -80,7 +80,7 @@ def to_csv(analysis: Analysis) -> str:
     document: Any = plain(analysis.measurements)
     launches = [({**launch, "number": number}, launch["workers"]) for number, launch in enumerate(document)]
     rows = [{**worker, "launch": launch} for launch, workers in launches for worker in workers]
-    frame = pd.json_normalize(rows).reindex(columns=[*COLUMNS]).map(safe)
+    frame = pd.json_normalize(rows).reindex(columns=[*COLUMNS]).apply(lambda column: column.map(safe))
     with np.errstate(invalid="ignore"):  # of floats that no whole number is as large as
         whole = frame.convert_dtypes()  # whole numbers stay whole beside missing ones
     return str(whole.to_csv(index=False, lineterminator="\n"))

@@ -114,7 +114,7 @@ def _measure(request: Request, probing: Probing) -> None:
             break
         if probing.turn_cold(plan, request.cluster):
             continue
-        if probing.results.has_measured(plan) or not probing.measure_round(plan, request.cluster):
+        if probing.has_measured(plan, request.cluster) or not probing.measure_round(plan, request.cluster):
             break
     if plan is not None:
         probing.measure_nodes(plan)

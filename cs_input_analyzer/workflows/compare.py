@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.errors import AnalyzerError, Interrupted, UsageError
 from cs_input_analyzer.records import SCHEMA_VERSION, Analysis, ComparedRun, Comparison, Tool
 from cs_input_analyzer.workflows.changes.circumstances import counted_otherwise, doubts
 from cs_input_analyzer.workflows.changes.costs import finding_changes, op_changes
@@ -13,7 +13,14 @@ from cs_input_analyzer.workflows.changes.rates import launches_in_words, not_com
 
 
 def compare(
-    old: Analysis, new: Analysis, *, tool: Tool, old_path: str = "old", new_path: str = "new", rounds: int = 0
+    old: Analysis,
+    new: Analysis,
+    *,
+    tool: Tool,
+    old_path: str = "old",
+    new_path: str = "new",
+    rounds: int = 0,
+    stopped: AnalyzerError | None = None,
 ) -> Comparison:
     """Return the new run beside the old one.
 
@@ -21,7 +28,7 @@ def compare(
         old, new: the runs.
         tool: the program that compares.
         old_path, new_path: the files of the runs, for readers.
-        rounds: number of launches of both in turns, if they were measured so (`remeasure`).
+        rounds: number of launches of both in turns, if they were measured so (`remeasure`); `stopped`: what ended them early.
 
     Raises:
         UsageError: there is no launch that both runs measured, or they count different things as a sample.
@@ -49,8 +56,9 @@ def compare(
         ops=op_changes(old, new, pairs),
         findings=finding_changes(old.findings, new.findings),
         doubts=doubts(old, new, pairs),
-        not_compared=not_compared(old, new),
+        not_compared=(*not_compared(old, new), *(() if stopped is None else (f"the measuring ended early: {stopped}",))),
         rounds=rounds,
+        interrupted=isinstance(stopped, Interrupted),
     )
 
 

@@ -56,7 +56,8 @@ def validate(found: Analysis, *, progress: Progress, **choices: Any) -> Analysis
         here = replace(again, host=opened.host, nodes=opened.launcher.nodes)
         validated = launch_and_compare(here, opened.launcher, progress)
         with contextlib.suppress(OSError, AnalyzerError):  # without a cache folder every run stands alone
-            history.remember_errors(opened.host, validated.validation.errors_log if validated.validation else ())
+            tried = validated.validation
+            history.remember_errors(opened.host, tried.errors_log if tried is not None and tried.is_alike else ())
         return validated
 
 
@@ -69,12 +70,24 @@ def compare(
     done = 0
     if choices and not measure:
         raise UsageError(f"{', '.join(sorted(choices))}: these are for --measure, which launches both again")
+    stopped: AnalyzerError | None = None
     if measure:
         again = read_relaunch(runs, CompareKeywords, choices)
+        _refuse_same_code(*runs)
         with _opened_again(again, progress) as opened:
-            *runs, done = measured_in_turns(replace(again, host=opened.host), opened.launcher, progress)
+            *runs, done, stopped = measured_in_turns(replace(again, host=opened.host), opened.launcher, progress)
     before, after = map(report.masked, runs)  # a comparison names params and targets
-    return compare_runs(before, after, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done)
+    return compare_runs(before, after, tool=TOOL, old_path=names[0], new_path=names[1], rounds=done, stopped=stopped)
+
+
+def _refuse_same_code(old: Analysis, new: Analysis) -> None:
+    """Raise UsageError if both runs would launch the same input function, as it is today, with the same params."""
+    before, after = ((run.pipeline.target, run.options.params_json, run.options.mode) for run in (old, new))
+    if before == after:
+        raise UsageError(
+            f"--measure launches what the runs name, as it is today, and both name {report.masked(new).pipeline.target} with the "
+            "same params: keep the old version in a folder of its own (git worktree), and analyze it there by its full path"
+        )
 
 
 @contextlib.contextmanager

@@ -17,11 +17,11 @@ from cs_input_analyzer.workflows.probing.seconds import check_round, shortest_ro
 
 def measured_in_turns(
     again: Relaunch, launcher: Launcher, progress: Callable[[str, float], None]
-) -> tuple[Analysis, Analysis, int]:
-    """Return both runs with fresh launches in place of those that they hold, and how many rounds of them there was time for.
+) -> tuple[Analysis, Analysis, int, AnalyzerError | None]:
+    """Return both runs with fresh launches in place of those that they hold, the number of rounds, and what ended them early.
 
     Without layouts, launch what both runs have measured, as far as it fits the host and the time.
-    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept, and both are marked `interrupted`.
+    Ctrl-C (KeyboardInterrupt) ends the measuring; what there is by then is kept.
 
     Raises:
         UsageError: no layout can be launched here, or not in this time.
@@ -46,12 +46,10 @@ def measured_in_turns(
     for run, side in zip(runs, sides, strict=True):
         if not side.results.has_rate:
             raise stopped or InputFunctionError(f"no launch of {run.pipeline.target} had a rate")
-    is_interrupted = isinstance(stopped, Interrupted)
     old, new = (
-        replace(run, measurements=tuple(side.results.measurements), host=host, interrupted=run.interrupted or is_interrupted)
-        for run, side in zip(runs, sides, strict=True)
+        replace(run, measurements=tuple(side.results.measurements), host=host) for run, side in zip(runs, sides, strict=True)
     )
-    return old, new, done
+    return old, new, max(1, done), stopped  # both have launches, so the first round was begun
 
 
 def measured_rounds(sides: Sequence[Probing], layouts: Sequence[Layout], rounds: int, why: str) -> tuple[int, AnalyzerError | None]:
@@ -59,12 +57,15 @@ def measured_rounds(sides: Sequence[Probing], layouts: Sequence[Layout], rounds:
 
     Earlier measurements stay valid.
     """
+    done = 0
     try:
-        return sides[0].measure_rounds(layouts, rounds, why, *sides[1:]), None
+        for whole in sides[0].measure_rounds(layouts, rounds, why, *sides[1:]):
+            done = whole
     except LaunchError as error:  # the disk is full, no process can be started
-        return rounds, error
+        return done, error
     except KeyboardInterrupt:
-        return rounds, Interrupted("interrupted before anything was measured")
+        return done, Interrupted("interrupted before anything was measured")
+    return done, None
 
 
 def _common(again: Relaunch) -> tuple[Layout, ...]:

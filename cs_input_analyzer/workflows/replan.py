@@ -15,6 +15,7 @@ import numpy as np
 
 from cs_input_analyzer.errors import Mistakes, UsageError
 from cs_input_analyzer.host import cluster as clusters
+from cs_input_analyzer.host.cluster.file import LAUNCH_FIELDS
 from cs_input_analyzer.host.machine import utc_now
 from cs_input_analyzer.host.node_speed import with_speed_of_same_model
 from cs_input_analyzer.model import recommend
@@ -27,6 +28,7 @@ from cs_input_analyzer.request.request import Request, with_pipelines_batch
 from cs_input_analyzer.tfdata.samples import check_demand
 from cs_input_analyzer.workflows import prove
 from cs_input_analyzer.workflows.analyze import findings_of, plan_or_why, verdict_of, with_effect, with_utilization
+from cs_input_analyzer.workflows.kept import key_of
 from cs_input_analyzer.workflows.probing.results import Results
 
 OF_DEMAND = fields_of(DemandKeywords)
@@ -39,9 +41,13 @@ def with_choices(run: Analysis, choices: Mapping[str, Any], declared: Cluster | 
     kept = {name: getattr(run.options, name) for name in Options.__dataclass_fields__}
     fresh = Options()
     if any(choices.get(name) is not None for name in SOURCES.values()):
-        kept |= {name: getattr(fresh, name) for name in OF_DEMAND}
+        # How the wafer executes stays, unless another network decides it.
+        of_demand = [name for name in OF_DEMAND if name != "wafer_mode" or choices.get("wafer") is not None]
+        kept |= {name: getattr(fresh, name) for name in of_demand}
     if choices.get("cluster") is not None or declared is not None:
-        kept |= {name: getattr(fresh, name) for name in OF_CLUSTER}
+        of_file = with_cluster_file({"cluster": run.options.cluster})
+        of_last = [name for name in LAUNCH_FIELDS if name in of_file and of_file[name] == kept[name]]
+        kept |= {name: getattr(fresh, name) for name in (*OF_CLUSTER, *of_last)}
     return kept | dict(choices)
 
 
@@ -75,6 +81,12 @@ def plan(
     wanted = with_cluster_file(wanted, declared)
     merged = with_choices(found, wanted, declared)
     options = read_options(noted, **merged | {"current": merged["current"] or NO_LAUNCH})
+    count, counted_as = wanted.get("samples_per_element"), found.pipeline.samples_per_element
+    if count is not None and counted_as is not None and counted_as.value != count:
+        noted.note(
+            f"--samples-per-element {count}: the rates of this run are of {counted_as.value or 'an unknown number of'} samples an "
+            "element; analyze again with it"
+        )
     noted.raise_any()
     assert options is not None
     request = Request(
@@ -110,6 +122,7 @@ def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, decla
     with mistakes:
         request = _with_demand(request, results, is_new=any(name in OF_DEMAND for name in changed))
     mistakes.raise_any()
+    request = _with_kept_plan(run, request)
     try:
         with np.errstate(all="ignore"):  # what is not finite is no estimate in the end
             plan, no_plan = plan_or_why(request, results)
@@ -135,7 +148,7 @@ def plan_again(run: Analysis, request: Request, changed: Sequence[str], *, decla
         ignored_count=sifted.ignored_count,
         fixes=fixes,
         **judged._asdict(),
-        validation=_validation(run.validation, plan),
+        validation=_validation(run, request, plan),
         parent=Parent(path=path, created_at=run.created_at, command=run.command),
     )
 
@@ -179,10 +192,23 @@ def _with_proofs(findings: Sequence[Finding], before: Sequence[Finding]) -> tupl
     )
 
 
-def _validation(validation: Validation | None, plan: LaunchPlan | None) -> Validation | None:
-    """Return the rows as they are; recommended is what this plan recommends."""
+def _with_kept_plan(run: Analysis, request: Request) -> Request:
+    """Return the request with the plan that the run had kept, if it is for the same."""
+    plan = run.recommendation
+    if plan is None or plan.kept_from is None or request.options.fresh or run.consumption is None or request.consumption is None:
+        return request
+    before = key_of(run.pipeline, run.options, run.cluster, run.consumption)
+    is_same = before == key_of(run.pipeline, request.options, request.cluster, request.consumption)
+    return replace(request, kept=plan.kept_from) if is_same else request
+
+
+def _validation(run: Analysis, request: Request, plan: LaunchPlan | None) -> Validation | None:
+    """Return the rows as they are; recommended is what this plan recommends, if it is for the same nodes and feed."""
+    validation = run.validation
     if validation is None:
         return None
-    layout = None if plan is None else plan.streaming
+    is_same = request.options.feed == run.options.feed and request.cluster.source == run.cluster.source
+    layout = plan.streaming if plan is not None and is_same else None
     rows = tuple(replace(row, role="recommended" if row.layout == layout else "neighbour") for row in validation.rows)
-    return replace(validation, rows=rows)
+    demand = request.consumption.samples_per_s.estimate if request.consumption is not None else None
+    return replace(validation, rows=rows, demand_samples_per_s=demand)

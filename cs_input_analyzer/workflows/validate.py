@@ -18,11 +18,13 @@ from cs_input_analyzer.model import capacity
 from cs_input_analyzer.model.estimates import half_width_of_mean, mean_of
 from cs_input_analyzer.records import (
     OTHER_CACHE_RATIO,
+    THIS_HOST,
     Analysis,
     CapacityModel,
     Cluster,
     Estimate,
     Feed,
+    Host,
     LaunchPlan,
     Layout,
     Measurement,
@@ -67,6 +69,7 @@ def validate(again: Relaunch, launcher: Launcher, progress: Progress) -> Analysi
     probing = Probing(again.run.pipeline.target, None, _options(again), again.host, launcher, progress, role="validate")
     _, stopped = measured_rounds([probing], choice.layouts, again.rounds, "a launch that was predicted")
     rows = tuple(_rows(again, model, choice, probing.results.measurements))
+    differences = tuple(_differences(again, probing.results))
     missing = tuple(_missing(again, choice.layouts, probing.results.measurements, stopped))
     if not rows:
         raise stopped or InputFunctionError(f"no launch had a rate from each of its workers: {'; '.join(missing)}")
@@ -75,7 +78,9 @@ def validate(again: Relaunch, launcher: Launcher, progress: Progress) -> Analysi
         measurements=(*(m for m in again.run.measurements if m.role == "probe"), *probing.results.measurements),
         validation=Validation(
             rows=rows,
-            notes=(*_differences(again, probing.results), *choice.notes, *missing),
+            notes=(*differences, *choice.notes, *missing),
+            is_alike=not differences,
+            is_on_planned_nodes=_is_planned_kind(again.run.cluster, again.host),
             interrupted=isinstance(stopped, Interrupted),
             demand_samples_per_s=None if again.run.consumption is None else again.run.consumption.samples_per_s.estimate,
         ),
@@ -95,6 +100,11 @@ def _rows(again: Relaunch, model: CapacityModel, choice: _Choice, measurements: 
                 predicted_samples_per_s=_predicted(again, model, layout).samples_per_s,
                 measured_samples_per_s=pooled(launches),
             )
+
+
+def _is_planned_kind(cluster: Cluster, host: Host) -> bool:
+    """Return whether the nodes of a plan are this host, or like it."""
+    return cluster.source == THIS_HOST or cluster.is_measured or (cluster.cpu_model or "") == host.cpu_model
 
 
 # --- one layout --------------------------------------------------------------------------------------------------------------

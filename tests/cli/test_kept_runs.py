@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def test_the_newest_are_kept_for_their_owner_alone(cache: Path) -> None:
     assert kept.kept() == paths[3:]
     assert load(paths[-1]) == run(kept.MOST_KEPT + 3)
     assert (cache / "runs").stat().st_mode & 0o077 == 0
+
+
+def test_no_secret_of_a_command_is_in_the_name_of_its_file() -> None:
+    target = "python run.py --api-key sk-live-9f8A7b6C5d --batch 32"
+    made = make_analysis()
+    path = kept.keep(replace(made, pipeline=replace(made.pipeline, target=target)))
+    assert "run.py" in path.name
+    assert "9f8A7b6C5d" not in path.name
 
 
 @pytest.mark.parametrize("command", ["report", "plan", "validate", "compare"])

@@ -105,6 +105,12 @@ def test_tune_is_typed_with_the_options_that_made_the_run(command: str, typed: s
     assert next_command(run, "run.json") == f"cs_input_analyzer tune {typed} --write-patch faster.patch"
 
 
+def test_no_command_is_proposed_that_a_function_of_a_notebook_cannot_have() -> None:
+    run = SCENES["serial map"]()
+    run = replace(run, pipeline=replace(run.pipeline, target="__main__:train_input_fn"))
+    assert next_command(run, "run.json") == "cs_input_analyzer report run.json --full"
+
+
 def test_tune_has_every_other_option_of_analyze() -> None:
     of_analyze, of_tune = ({word for option in cli.commands[name].params for word in option.opts} for name in ("analyze", "tune"))
     assert of_analyze - of_tune <= NOT_TUNED.keys()

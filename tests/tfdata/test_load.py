@@ -172,9 +172,10 @@ def test_params_file_and_overrides(tmp_path: Path) -> None:
     assert (load_params(str(file), ()), load_params(None, ())) == ({}, None)
 
 
-KEYS = st.text(max_size=3) | st.integers() | st.none() | st.just("__pairs__")
+KEYS = st.text(max_size=3) | st.integers() | st.none() | st.sampled_from(["__pairs__", "__date__", "__time__"])
 PLAIN = st.recursive(
-    st.none() | st.integers() | st.text(), lambda of: st.lists(of, max_size=3) | st.dictionaries(KEYS, of, max_size=3)
+    st.none() | st.integers() | st.text() | st.dates() | st.datetimes(),
+    lambda of: st.lists(of, max_size=3) | st.dictionaries(KEYS, of, max_size=3),
 )
 
 

@@ -116,6 +116,15 @@ def test_it_measures_one_cpu_the_budget_and_several_workers_then_the_plan(unhurr
     assert {work.begin_ratio for _, work in works[3:]} <= {0.9, 0.0}
 
 
+def test_a_plan_of_one_node_whose_chief_does_not_stream_is_measured_twice() -> None:
+    launcher = FakeLauncher(linear, import_s=1.0)
+    one = replace(CLUSTER, nodes=1, cpus_per_node=8, source="this host")
+    plan = analyzed(launcher, job(demand=1e8, cluster=one, budget=8, max_seconds=300)).recommendation
+    assert plan.input_workers == plan.tasks_per_node - 1
+    shape = f"1x{plan.input_workers}x{plan.cpus_per_task}"
+    assert [layout for layout, work in launcher.ran if work.num_workers == plan.input_workers and layout == shape] == [shape] * 2
+
+
 @pytest.mark.parametrize(
     ("demand", "current", "verdict", "meets_demand"),
     [

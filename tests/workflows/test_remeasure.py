@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cs_input_analyzer as csia
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.launch import OnSampled
-from cs_input_analyzer.errors import InputFunctionError, Interrupted, UsageError
+from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, UsageError
 from cs_input_analyzer.records import Analysis, Comparison, Layout, Options, Tool
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import to_json
@@ -55,15 +56,15 @@ class Drifting(FakeLauncher):
 
 def in_turns(
     launcher: FakeLauncher, old: Analysis = OLD, new: Analysis = NEW, layouts: str = "", max_seconds: float = 300.0
-) -> tuple[Analysis, Analysis, int]:
+) -> tuple[Analysis, Analysis, int, AnalyzerError | None]:
     wanted, options = tuple(Layout.parse(text) for text in layouts.split(",") if text), Options(max_seconds=max_seconds)
     again = Relaunch(runs=(old, new), options=options, host=HOST, cluster=old.cluster, layouts=wanted, rounds=3)
     return measured_in_turns(again, launcher, lambda *_: None)  # type: ignore[arg-type]
 
 
 def compared(launcher: FakeLauncher, **choices: Any) -> Comparison:
-    old, new, rounds = in_turns(launcher, **choices)
-    return compare(old, new, tool=TOOL, rounds=rounds)
+    old, new, rounds, stopped = in_turns(launcher, **choices)
+    return compare(old, new, tool=TOOL, rounds=rounds, stopped=stopped)
 
 
 def test_both_take_their_turn_in_each_round_and_only_these_launches_count() -> None:
@@ -118,10 +119,12 @@ def test_what_cannot_be_launched_is_refused_before_anything_runs(choices: dict[s
 
 
 def test_what_there_is_at_ctrl_c_is_kept_and_marked() -> None:
-    old, new, _ = in_turns(Drifting(interrupt_inside=9))
-    assert old.interrupted
-    assert new.interrupted
-    assert len(old.measurements) + len(new.measurements) == 10
+    old, new, rounds, stopped = in_turns(Drifting(interrupt_inside=9))
+    launches = len(old.measurements) + len(new.measurements)
+    assert (launches, rounds, isinstance(stopped, Interrupted)) == (10, 2, True)
+    found = compare(old, new, tool=TOOL, rounds=rounds, stopped=stopped)
+    assert found.interrupted
+    assert "the measuring ended early" in found.not_compared[-1]
     with pytest.raises(Interrupted):
         in_turns(Drifting(interrupt_inside=0))
 
@@ -151,3 +154,11 @@ def test_code_that_a_file_names_is_not_run_without_a_word(
     assert main(["compare", *files, "--measure", "--yes", "-q", "--json", str(written)]) == 0
     found = json.loads(written.read_text())
     assert ([found["old"]["path"], found["new"]["path"]], found["rounds"]) == (files, 3)
+
+
+def test_the_same_code_is_not_launched_twice() -> None:
+    run = run_of("os.path:join", "1x1x1")
+    with pytest.raises(
+        UsageError, match="both name os.path:join with the same params: keep the old version in a folder of its own"
+    ):
+        csia.compare(run, run, measure=True)

@@ -17,7 +17,7 @@ import cs_input_analyzer as csia
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model import recommend
-from cs_input_analyzer.records import Analysis, Fixes, Layout, SamplesPerElement, Validation, ValidationRow
+from cs_input_analyzer.records import Analysis, Fixes, KeptPlan, Layout, SamplesPerElement, Validation, ValidationRow
 from cs_input_analyzer.report import render
 from cs_input_analyzer.report.to_json import from_json
 from cs_input_analyzer.workflows import replan
@@ -148,6 +148,10 @@ def test_a_cluster_file_says_how_the_plan_is_launched_and_options_win(
         found = csia.load_analysis("planned.json")
         assert all(part in found.recommendation.launch.srun for part in expected)
         assert found.plan(nodes=4).options.container == found.options.container
+    (tmp_path / "other.yaml").write_text(nodes)
+    assert main(["plan", saved, "--cluster", "lab.yaml", "-q", "--json", "of_lab.json"]) == 0
+    assert csia.load_analysis("of_lab.json").plan(cluster="other.yaml").options.container is None
+    assert csia.load_analysis("planned.json").plan(cluster="other.yaml").options.container == "mine.sif"
     (tmp_path / "lab.yaml").unlink()  # a run stands without the file that it was planned with
     assert csia.load_analysis("planned.json").plan(nodes=4).recommendation.launch.srun.count("mine.sif") == 1
 
@@ -200,8 +204,30 @@ def test_a_validated_launch_is_recommended_where_this_plan_recommends_it() -> No
         )
         for layout in ("1x1x1", str(again().recommendation.streaming))  # type: ignore[union-attr]
     )
-    found = again(replace(RUN, validation=Validation(rows=rows)))
+    run = replace(RUN, validation=Validation(rows=rows, demand_samples_per_s=30_000.0))
+    found = again(run)
     assert [row.role for row in found.validation.rows] == ["neighbour", "recommended"]
+    assert again(run, demand=20_000).validation.demand_samples_per_s == 20_000
+    assert [row.role for row in again(run, cluster="andromeda").validation.rows] == ["neighbour"] * 2
+
+
+def test_a_kept_plan_stays_kept_for_the_same_alone() -> None:
+    kept = KeptPlan(layout=RUN.recommendation.layout, created_at="2026-01-01T00:00:00+00:00")  # type: ignore[union-attr]
+    run = replace(RUN, recommendation=replace(RUN.recommendation, kept_from=kept))
+    assert again(run).recommendation.kept_from == kept
+    for choices in ({"demand": 29_000}, {"fresh": True}, {"nodes": 3}):
+        assert again(run, **choices).recommendation.kept_from is None
+
+
+def test_how_the_wafer_executes_stays_with_another_demand() -> None:
+    run = again(demand=3500, wafer_mode="weight_streaming")
+    assert again(run, demand=4000).options.wafer_mode == "weight_streaming"
+
+
+def test_samples_of_an_element_are_no_matter_of_planning() -> None:
+    counted = replace(RUN.pipeline, samples_per_element=SamplesPerElement(value=8, source="batch(8)"))
+    with pytest.raises(UsageError, match="the rates of this run are of 8 samples an element; analyze again"):
+        again(replace(RUN, pipeline=counted), demand=10, samples_per_element=4)
 
 
 def test_a_run_of_before_there_was_a_model_is_planned_on_what_it_measured() -> None:

@@ -351,7 +351,9 @@ def test_what_was_measured_before_the_end_is_kept_and_said(
 def test_nothing_is_noted_where_nothing_differs() -> None:
     filled = tuple(replace(m, page_cache_ratio=float(index > 0)) for index, m in enumerate(RUN.measurements))
     for run in (RUN, replace(RUN, measurements=filled)):
-        assert notes_of(validated(FakeLauncher(linear), relaunch_of(run, "1x1x1"))) == ""
+        found = validated(FakeLauncher(linear), relaunch_of(run, "1x1x1"))
+        assert notes_of(found) == ""
+        assert found.validation.is_alike
 
 
 @pytest.mark.parametrize(
@@ -375,6 +377,7 @@ def test_what_differs_from_the_run_is_noted(changes: dict[str, Any], words: str)
     found = validated(FakeLauncher(linear), relaunch_of(**{"run": RUN, "layouts": "1x1x1", **changes}))
     assert words in notes_of(found)
     assert len(found.validation.notes) == 1  # type: ignore[union-attr]
+    assert not found.validation.is_alike  # type: ignore[union-attr]  # later runs learn nothing from it
     assert words.split(",")[0] in " ".join(render(found, "console", full=True).split())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from cs_input_analyzer.units import format_rate
 from cs_input_analyzer.worker.capture import is_script
 from cs_input_analyzer.workflows.probing.failures import failure_of
 from cs_input_analyzer.workflows.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
-from cs_input_analyzer.workflows.probing.results import Results
+from cs_input_analyzer.workflows.probing.results import DECIDING_LAUNCHES, Results
 from cs_input_analyzer.workflows.probing.seconds import (
     FIXES_WINDOW_S,
     LAUNCH_OVERHEAD_S,
@@ -83,8 +83,8 @@ class Probing:
         order.sort(key=lambda layout: (layout.tasks_per_node, layout.cpus_per_task) != (1, widest))
         self._run_all([probe_of(layout) for layout in order])
 
-    def measure_rounds(self, layouts: Sequence[Layout], rounds: int, why: str, other: Probing | None = None) -> int:
-        """Run rounds of fresh processes, each layout once in each, in a new random order. Return the number of whole rounds.
+    def measure_rounds(self, layouts: Sequence[Layout], rounds: int, why: str, other: Probing | None = None) -> Iterator[int]:
+        """Run rounds of fresh processes, each layout once in each, in a new random order. Yield the number of whole rounds.
 
         There are as many rounds as there is time for. Every launch announces as many workers as it starts. Windows are
         as long in the first round as in the last.
@@ -99,12 +99,12 @@ class Probing:
         longest_s = max(ROUND_WINDOW_S, sampling_s / len(wanted) - LAUNCH_OVERHEAD_S)
         for done in range(rounds):
             if done and self.seconds.left_s < len(sides) * shortest_round_s(layouts, self._launcher):
-                return done
+                return
             self._random.shuffle(sides)
             for side in sides:
                 self._random.shuffle(wanted)
                 side._run_all([replace(one, round_number=done) for one in wanted], longest_s)
-        return rounds
+            yield done + 1
 
     def measure_full_node(self, cluster: Cluster) -> None:
         """Measures the launches that fill a node: with workers of one CPU, and with wide ones."""
@@ -198,15 +198,23 @@ class Probing:
             source = self.results.source_samples_per_s
             self.results.storage = replace(storage, cached_ratio=before, source_samples_per_s=source)
 
+    def has_measured(self, plan: LaunchPlan, cluster: Cluster) -> bool:
+        """Return whether the planned worker count was announced, and a node of the plan was launched often enough."""
+        if self.results.confirmation(plan) is None:
+            return False
+        return self.results.launches_of(self._tasks_of_round(plan, cluster), plan.cpus_per_task) >= DECIDING_LAUNCHES
+
+    def _tasks_of_round(self, plan: LaunchPlan, cluster: Cluster) -> int:
+        """Return how many workers of a node of the plan stream, of as many as this host can start."""
+        here = min(self.results.cpu_budget // plan.cpus_per_task, self._most_tasks(cluster))
+        return max(1, min(plan.input_workers, plan.tasks_per_node, here))
+
     def measure_round(self, plan: LaunchPlan, cluster: Cluster) -> bool:
         """Measure a node of the plan once more, on other files, with the planned worker count announced.
 
         Return False without time.
         """
-        tasks = max(
-            1,
-            min(plan.input_workers, plan.tasks_per_node, self.results.cpu_budget // plan.cpus_per_task, self._most_tasks(cluster)),
-        )
+        tasks = self._tasks_of_round(plan, cluster)
         if not self.seconds.suffice_for(
             f"the plan {plan.layout} with its {plan.input_workers} workers announced", self._launcher.starting_s(tasks)
         ):

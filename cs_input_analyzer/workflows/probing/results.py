@@ -195,12 +195,6 @@ class Results:
 
     # --- a plan ---------------------------------------------------------------------------------------------------------------
 
-    def has_measured(self, plan: LaunchPlan) -> bool:
-        """Return whether the planned worker count was announced, and a node of the plan was launched often enough."""
-        return (
-            self.confirmation(plan) is not None and self.launches_of(plan.tasks_per_node, plan.cpus_per_task) >= DECIDING_LAUNCHES
-        )
-
     def launches_of(self, tasks: int, cpus: int) -> int:
         """Return how many launches of this shape on one node delivered a rate, of as many of its tasks as fit here."""
         tasks = min(tasks, self.cpu_budget // cpus)
