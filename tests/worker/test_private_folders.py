@@ -95,3 +95,29 @@ def test_data_are_read_from_their_own_file_system(users: Path, tmp_path: Path, a
     there = tree_of(users)
     isolated(code, folder=tmp_path, as_user=as_user)
     assert tree_of(users) == there
+
+
+@pytest.mark.parametrize("as_user", [None, 1234])
+def test_data_behind_a_linked_folder_are_read_from_their_own_file_system(users: Path, tmp_path: Path, as_user: int | None) -> None:
+    """But not where the code has written beside them, by either name."""
+    for name in ("plain", "written"):
+        (users / "real" / name).mkdir(parents=True)
+        (users / "real" / name / "file").write_text("precious")
+    (users / "link").symlink_to(users / "real")
+    code = f"""
+    import os
+    open("link/written/index", "w").write("x")
+    isolation.read_as_they_are([os.path.abspath(f"link/{{name}}/file") for name in ("plain", "written")])
+    real = [name for name in ("plain", "written") if os.stat(f"link/{{name}}").st_dev == {users.stat().st_dev}]
+    assert real == ["plain"], real
+    assert open("link/plain/file").read() == open("link/written/file").read() == "precious"
+    try:
+        open("link/plain/index", "w")
+    except OSError as error:
+        assert "holds data" in __import__("cs_input_analyzer.worker.failures").worker.failures.refused_write(error), error
+    else:
+        raise AssertionError("it is real")
+    """
+    there = tree_of(users)
+    isolated(code, folder=tmp_path, as_user=as_user)
+    assert tree_of(users) == there

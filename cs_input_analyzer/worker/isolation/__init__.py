@@ -128,7 +128,9 @@ def read_as_they_are(paths: Sequence[str]) -> None:
 
     Such a folder is read-only from then on. It stays behind the layer if the code has written to it.
     """
-    folders = sorted({os.path.dirname(os.path.abspath(path)) for path in paths if "://" not in path})
+    named = {os.path.dirname(os.path.abspath(path)) for path in paths if "://" not in path}
+    # Links are followed here, as the code sees them. The holder shows no folder by a path with a link in it.
+    folders = sorted(set(map(os.path.realpath, named)))
     if not _here.launch or not folders:
         return
     if len(folders) > MOST_FOLDERS:
