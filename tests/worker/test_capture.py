@@ -284,6 +284,26 @@ def test_a_script_is_captured_where_it_takes_data(users: Path, first_batch: Firs
         assert first in first_batch(replace(one, number=number), mode, *packages)
 
 
+PARTIAL = """
+import functools
+import tensorflow as tf
+
+def input_fn(params, mode):
+    return tf.data.Dataset.range(100).batch(params["batch_size"] if mode == "mine" else 1)
+
+estimator = tf.estimator.Estimator(lambda features: None, model_dir="model_dir", params={"batch_size": 2})
+estimator.train(functools.partial(input_fn, params={"batch_size": 5}, mode="mine"), steps=1)
+"""
+
+
+def test_an_estimator_gives_no_argument_that_a_partial_holds(users: Path, tmp_path: Path, first_batch: FirstBatch) -> None:
+    file = tmp_path / "partial.py"
+    file.write_text(PARTIAL)
+    found, _ = find_captures(from_command(["python", str(file)]), SECONDS)
+    assert [one.call for one in found.candidates] == ["Estimator.train"]
+    assert "[0 1 2 3 4]" in first_batch(from_command(["python", str(file)], number=1))
+
+
 ACCELERATORS = """
 import sys
 import many_accelerators.keras as many

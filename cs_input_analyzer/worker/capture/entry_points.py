@@ -6,6 +6,7 @@ TensorFlow 1, and distribution strategies.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -239,8 +240,10 @@ def _is_small(dataset: Any) -> bool:
 
 
 def _names(function: Any) -> set[str]:
+    """Return the names of the arguments that an Estimator may give: not those that a partial holds."""
+    held = function.keywords if isinstance(function, functools.partial) else {}
     try:
-        return set(inspect.signature(function).parameters)
+        return set(inspect.signature(function).parameters) - set(held)
     except (TypeError, ValueError):
         return set()
 

@@ -247,6 +247,7 @@ def _dataset_or_function(taken: Taken) -> Any:
     if isinstance(taken.subject, tf.data.Dataset):
         return _eager(taken.subject)
     bound = functools.partial(taken.subject, **taken.arguments)
+    held = taken.subject.keywords if isinstance(taken.subject, functools.partial) else {}  # by the user: ours give way
 
     class IteratorMade(BaseException):
         """Stop the function after it made an iterator. This is no Exception, so that user code does not catch it."""
@@ -260,7 +261,7 @@ def _dataset_or_function(taken: Taken) -> Any:
         _seed()
         try:
             with interceptor.running(), patched_one_shot_iterators(interceptor):
-                return bound(*args, **kwargs)
+                return bound(*args, **{**kwargs, **held})
         except IteratorMade:
             assert interceptor.taken is not None
             return _eager(interceptor.taken.subject)
