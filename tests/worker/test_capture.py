@@ -304,6 +304,43 @@ def test_an_estimator_gives_no_argument_that_a_partial_holds(users: Path, tmp_pa
     assert "[0 1 2 3 4]" in first_batch(from_command(["python", str(file)], number=1))
 
 
+EARLY = {
+    "a peek and a process": """
+for features, labels in data.take(1):
+    print(features.shape)
+subprocess.run(["true"], check=True)
+taken = data
+""",
+    "a split": """
+taken, rest = tf.keras.utils.split_dataset(data, left_size=0.5)
+taken = taken.batch(4)
+""",
+}
+
+
+@pytest.mark.parametrize("early", EARLY)
+def test_what_comes_before_the_training_is_not_the_training(
+    users: Path, tmp_path: Path, first_batch: FirstBatch, early: str
+) -> None:
+    """But behind it the script ends where it would start a process."""
+    file = tmp_path / "early.py"
+    file.write_text(
+        "import subprocess\nimport tensorflow as tf\n"
+        "data = tf.data.Dataset.range(100).map(lambda number: (tf.cast(number, tf.float32)[None], number)).batch(4)\n"
+        f"{EARLY[early]}"
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', 'mse')\nmodel.fit(taken)\n"
+        "subprocess.run(['touch', 'trained'])\nmodel.evaluate(data)\n"
+    )
+    one = from_command(["python", str(file)])
+    found, _ = find_captures(one, SECONDS)
+    kinds = [candidate.kind for candidate in found.candidates]
+    assert kinds == [*(["peek"] if "peek" in early else []), "fit"]
+    assert found.picked == len(kinds)
+    (note,) = found.notes
+    assert f"it was about to start a process or open a connection at {file}:" in note
+    assert "shape=(4," in first_batch(replace(one, number=found.picked))
+
+
 ACCELERATORS = """
 import sys
 import many_accelerators.keras as many
