@@ -171,7 +171,7 @@ def test_a_plan_for_slurm_from_here_knows_where_it_runs(monkeypatch: pytest.Monk
 def test_a_node_of_the_cluster_that_measures_has_its_speed(
     node: str, hostname: str, is_node: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with `srun -N1 --exclusive cs_input_analyzer analyze … --cluster slurm`."""
+    """As with `srun -N1 --exclusive --mem=0 cs_input_analyzer analyze … --cluster slurm`."""
     monkeypatch.setattr(engine, "discover", lambda partition, exclude: FOUND)
     monkeypatch.setenv("SLURMD_NODENAME", node)
     measuring = make_host(hostname=hostname, cpu_model="AMD EPYC Processor")
