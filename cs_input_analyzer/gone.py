@@ -8,7 +8,8 @@ from typing import Literal
 Kind = Literal["option", "command", "format", "name"]
 
 _ON_A_NODE = (
-    "measure on a node, `srun -N1 --exclusive cs_input_analyzer analyze ...`, or give the ratio of the speeds by --node-speed."
+    "measure on a node, `srun -N1 --exclusive --mem=0 cs_input_analyzer analyze ...`, or give the ratio of the speeds by "
+    "--node-speed."
 )
 _BY_WAFER = "run `cs_input_analyzer wafer MODEL {option} ...`, and give the rate that it predicts by --demand."
 _IN_FILE = "put `{line}` into the cluster file, or give it to csia.Cluster."

@@ -71,6 +71,14 @@ def test_a_command_line_that_is_not_there_is_noticed(line: str) -> None:
         parsed(words)
 
 
+def test_a_line_that_takes_a_node_takes_all_of_its_memory() -> None:
+    """`--exclusive` does not give it where a site sets memory for each CPU."""
+    texts = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / PROGRAM).rglob("*.py")]
+    options = [found for text in texts for found in re.findall(rf"srun -N1 (.*?){PROGRAM}", text)]
+    assert set(options) == {"--exclusive --mem=0 "}
+
+
 def test_every_page_has_its_place_on_the_site() -> None:
     """A page that the navigation of mkdocs.yml does not name is found by nobody."""
     named = re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)

@@ -40,7 +40,7 @@ DEMAND_CHOICES = ("demand", "step_time", "wafer", "compile_report", "performance
     examples=(
         "cs_input_analyzer analyze data.py:train_input_fn --set files=24 --demand 7k",
         "cs_input_analyzer analyze data.py:train_input_fn --cluster slurm --demand 7k",
-        "srun -N1 --exclusive cs_input_analyzer analyze data.py:train_input_fn",
+        "srun -N1 --exclusive --mem=0 cs_input_analyzer analyze data.py:train_input_fn",
     ),
 )
 @click.argument("target")

@@ -12,6 +12,8 @@ from cs_input_analyzer.host.counters import ProcessTree, read_start
 # page: some gigabytes take tens of milliseconds.
 WEIGH_RATIO = 0.05
 
+_SHARE = re.compile(rb"^(Pss|Pss_Anon|Pss_Shmem):\s+(\d+) kB", re.MULTILINE)
+
 
 class MemoryWatch:
     """Compare the memory of one worker and its descendants with a limit."""
@@ -24,9 +26,9 @@ class MemoryWatch:
     def is_above(self, limit_bytes: int) -> bool:
         """Return whether the worker and its descendants hold more memory than the limit.
 
-        The sum of resident memory is cheap. But it counts a page once for each process that shares it. So the proportional shares
-        (PSS) are summed only if that sum is above the limit: at once if it has grown by what was left below the limit,
-        else from time to time, as a page may cease to be shared.
+        The sum of resident memory is cheap. But it counts a page once for each process that shares it, and pages of mapped files.
+        So the proportional shares (PSS) are summed only if that sum is above the limit: at once if it has grown by what was left
+        below the limit, else from time to time, as a page may cease to be shared or make room for one that is held.
         """
         began_s = time.monotonic()
         family = (self._pid, *self._tree.descendants(self._pid))
@@ -48,6 +50,12 @@ def rss_bytes(pid: int) -> int:
 
 
 def pss_bytes(pid: int) -> int:
-    """Return the proportional resident memory: each page divided by the processes that map it. Fall back to all resident memory."""
-    found = re.search(rb"^Pss:\s+(\d+) kB", read_start(f"/proc/{pid}/smaps_rollup"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else rss_bytes(pid)
+    """Return the proportional resident memory: each page divided by the processes that map it. Fall back to all resident memory.
+
+    Pages of mapped files do not count: the kernel takes them back when memory is short. An old kernel does not tell them
+    apart, and they count.
+    """
+    shares = dict(_SHARE.findall(read_start(f"/proc/{pid}/smaps_rollup")))
+    if b"Pss_Anon" in shares and b"Pss_Shmem" in shares:
+        return (int(shares[b"Pss_Anon"]) + int(shares[b"Pss_Shmem"])) * 1024
+    return int(shares[b"Pss"]) * 1024 if b"Pss" in shares else rss_bytes(pid)

@@ -67,11 +67,24 @@ def resolve(options: Options, mistakes: Mistakes, *, declared: Cluster | None = 
         return None
     nodes = None
     with mistakes:
-        nodes = cluster.resolve(options, this_host, declared=declared)
+        nodes = _planned_for(options, this_host, declared)
         recommend.check_single_task_nodes(nodes, options)
         if nodes.source != recommend.THIS_HOST:  # a plan for this host is secondary: measuring continues without one
             recommend.check_cluster(nodes, options)
     return None if nodes is None or mistakes else Place(host=this_host, cluster=with_speed_of_same_model(nodes, this_host))
+
+
+def _planned_for(options: Options, host: Host, declared: Cluster | None) -> Cluster:
+    """Return the cluster to plan for. If Slurm counts this host among its nodes, their speed is this host's."""
+    if declared is not None or options.cluster != cluster.SLURM:
+        return cluster.resolve(options, host, declared=declared)
+    found = discover(options.partition, options.exclude_nodes)
+    nodes = cluster.resolve(options, host, declared=found.cluster)
+    # Slurm's name of a node may differ from its host name. Only processes that Slurm started on the node get the variable.
+    name = os.environ.get("SLURMD_NODENAME") or host.hostname.partition(".")[0]
+    if name not in found.alike or nodes.speed_ratio is not None:
+        return nodes
+    return replace(nodes, speed_ratio=Estimate.exact(1.0), speed_basis="this host", cpu_model=nodes.cpu_model or host.cpu_model)
 
 
 def open_engine(

@@ -80,11 +80,9 @@ def look_into(paths: Sequence[str]) -> Look | None:
         try:
             with open(path, "rb") as file:
                 raw = file.read(READ_BYTES)
-            content = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(raw)  # gzip or zlib, as the header says
         except OSError:
             continue
-        except zlib.error:
-            content = raw
+        content = _unpacked(raw)
         packed, unpacked = packed + len(raw), unpacked + len(content)
         ended = content[: content.rfind(b"\n") + 1].decode(errors="replace")
         try:
@@ -95,6 +93,20 @@ def look_into(paths: Sequence[str]) -> Look | None:
     if not unpacked:
         return None
     return Look(packed_ratio=packed / unpacked, line_bytes=whole / lines * packed / unpacked if lines else None)
+
+
+def _unpacked(raw: bytes) -> bytes:
+    """Return the content of the beginning of a file: unpacked if it is gzip, of one or more members, or zlib."""
+    parts: list[bytes] = []
+    left = raw
+    while left:
+        member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # gzip or zlib, as the header says
+        try:
+            parts.append(member.decompress(left))
+        except zlib.error:  # not packed, or something else behind the last member
+            break
+        left = member.unused_data
+    return b"".join(parts) if parts else raw
 
 
 def pieces_of(sizes: Mapping[str, int], most_streams: int) -> tuple[Piece, ...]:

@@ -37,12 +37,12 @@ SPEED_BASES = {
     "CPU models": "by published scores of both CPU models",
 }
 SURER = {
-    "node": "srun -N1 --exclusive cs_input_analyzer analyze …",
+    "node": "srun -N1 --exclusive --mem=0 cs_input_analyzer analyze …",
     "node speed": "--node-speed R",
     "threads per core": "--cluster FILE with threads_per_core",
     "launches": "--max-seconds 180",
 }
-ON_A_NODE = "measure on a node: srun -N1 --exclusive cs_input_analyzer analyze …"
+ON_A_NODE = "measure on a node: srun -N1 --exclusive --mem=0 cs_input_analyzer analyze …"
 IN_FILE = "in the --cluster file"
 # An extrapolation up to this far adds little to the interval.
 NEAR = 1.5

@@ -11,7 +11,6 @@ from builders import make_host
 
 from cs_input_analyzer.engines import selection as engine
 from cs_input_analyzer.errors import Mistakes, UsageError
-from cs_input_analyzer.host import cluster
 from cs_input_analyzer.host.cluster.file import file_text
 from cs_input_analyzer.host.cluster.slurm import SlurmNodes
 from cs_input_analyzer.records import Cluster, Estimate, Host, Layout, Options
@@ -162,7 +161,30 @@ def test_single_task_nodes_leave_one_that_streams(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_plan_for_slurm_from_here_knows_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "discover", lambda partition, exclude: FOUND)
+    monkeypatch.setattr(engine, "discover", lambda partition, exclude: FOUND)
     found = here(monkeypatch, cluster="slurm")
     assert (found.partition, found.excluded_nodes, found.is_measured) == ("big", ("wafer",), False)
     assert here(monkeypatch).partition is None
+
+
+@pytest.mark.parametrize(("node", "hostname", "is_node"), [("n1", "c-17", True), ("", "n4.lab.org", True), ("x1", "n1", False)])
+def test_a_node_of_the_cluster_that_measures_has_its_speed(
+    node: str, hostname: str, is_node: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `srun -N1 --exclusive --mem=0 cs_input_analyzer analyze … --cluster slurm`."""
+    monkeypatch.setattr(engine, "discover", lambda partition, exclude: FOUND)
+    monkeypatch.setenv("SLURMD_NODENAME", node)
+    measuring = make_host(hostname=hostname, cpu_model="AMD EPYC Processor")
+    monkeypatch.setattr(engine.machine, "read_host", lambda cpus=None: measuring)
+
+    def planned_for(**options: Any) -> Cluster:
+        place = engine.resolve(Options(cluster="slurm", **options), Mistakes())
+        assert place is not None
+        return place.cluster
+
+    found = planned_for()
+    assert found.speed_ratio == (Estimate.exact(1.0) if is_node else None)
+    assert found.cpu_model == ("AMD EPYC Processor" if is_node else None)
+    assert not found.is_measured  # one node does not show the shared storage
+    stated = planned_for(node_speed_ratio=Estimate.exact(1.5))
+    assert (stated.speed_ratio, stated.speed_basis) == (Estimate.exact(1.5), "stated")

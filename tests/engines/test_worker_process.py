@@ -24,6 +24,7 @@ from cs_input_analyzer.engines.worker_process import WorkerProcess
 from cs_input_analyzer.errors import LaunchError
 from cs_input_analyzer.host import counters
 from cs_input_analyzer.host.counters import ProcessTree
+from cs_input_analyzer.host.mounts import file_system_of
 from cs_input_analyzer.records import Candidate, Layout
 from cs_input_analyzer.worker.isolation import AWAY
 from cs_input_analyzer.worker.journal import EVENTS, EventTail, JournalWriter, Order
@@ -121,6 +122,40 @@ def test_what_children_share_with_a_worker_counts_once() -> None:
                 assert MemoryWatch(process.pid, tree).is_above(limit_bytes) is is_above
         finally:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+MAPS = """
+import mmap, os, sys, time
+with open(sys.argv[1], "rb") as file:
+    mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+sum(mapped[::4096])
+os.write(1, b".")
+time.sleep(60)
+"""
+
+
+def test_pages_of_a_mapped_file_are_not_held(tmp_path: Path) -> None:
+    """As of an `np.memmap` that is scanned: the kernel takes them back when memory is short."""
+    if file_system_of(str(tmp_path))[0] == "tmpfs":
+        pytest.skip(f"{tmp_path} is in memory: its pages are held")
+    data = tmp_path / "data"
+    data.write_bytes(b"x" * 200 * MEGABYTE)
+    with subprocess.Popen([sys.executable, "-S", "-c", MAPS, str(data)], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.read(1) == b"."
+            assert rss_bytes(process.pid) > 200 * MEGABYTE
+            assert not MemoryWatch(process.pid, ProcessTree()).is_above(100 * MEGABYTE)
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("parts", "held_kb"), [("", 90), ("Pss_Anon: 20 kB\nPss_File: 60 kB\nPss_Shmem: 10 kB\n", 30)], ids=["old kernel", "new kernel"]
+)
+def test_what_is_held_is_anonymous_or_shared_memory(parts: str, held_kb: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"Rss: 400 kB\nPss: 90 kB\n{parts}Shared_Clean: 5 kB\n"
+    monkeypatch.setattr(memory_watch, "read_start", lambda path: text.encode())
+    assert pss_bytes(1) == held_kb * 1024
 
 
 def test_a_process_that_is_gone_holds_nothing() -> None:

@@ -351,4 +351,6 @@ def test_a_term_that_is_there_has_its_line_and_one_that_is_not_has_none() -> Non
     hows = {row.how for row in plan(1000, a_model(points=unsure)).surer}
     assert "launches" in hows
     assert "node" not in {row.how for row in plan(1000, cluster=a_cluster(is_measured=True)).surer}
+    node = a_cluster(partition="main", speed_ratio=Estimate.exact(1.0), speed_basis="this host")
+    assert "node" not in {row.how for row in plan(1000, cluster=node).surer}
     assert "node" in {row.how for row in plan(1000, cluster=a_cluster(speed_ratio=None, source="flags")).surer}

@@ -135,6 +135,18 @@ def test_a_look_tells_how_far_files_are_packed(tmp_path: Path, pack: Any) -> Non
     assert look.line_bytes == pytest.approx(len(pack(content)) / 40_000, rel=0.02)
 
 
+@pytest.mark.parametrize("tail", [b"", gzip.compress(b""), bytes(512), b"no member"])
+def test_all_members_of_a_packed_file_are_looked_into(tmp_path: Path, tail: bytes) -> None:
+    """As bgzip and `cat a.gz b.gz` make them. TensorFlow reads them all."""
+    members = [gzip.compress(b"%064d\n" % number * 1000) for number in range(10)]
+    packed = b"".join(members) + tail
+    (tmp_path / "packed").write_bytes(packed)
+    look = look_into([str(tmp_path / "packed")])
+    assert look is not None
+    assert look.packed_ratio == pytest.approx(len(packed) / 650_000)
+    assert look.line_bytes == pytest.approx(len(packed) / 10_000)
+
+
 def test_files_that_are_gone_empty_or_no_text_are_no_trouble(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
     assert look_into([]) is None

@@ -284,6 +284,63 @@ def test_a_script_is_captured_where_it_takes_data(users: Path, first_batch: Firs
         assert first in first_batch(replace(one, number=number), mode, *packages)
 
 
+PARTIAL = """
+import functools
+import tensorflow as tf
+
+def input_fn(params, mode):
+    return tf.data.Dataset.range(100).batch(params["batch_size"] if mode == "mine" else 1)
+
+estimator = tf.estimator.Estimator(lambda features: None, model_dir="model_dir", params={"batch_size": 2})
+estimator.train(functools.partial(input_fn, params={"batch_size": 5}, mode="mine"), steps=1)
+"""
+
+
+def test_an_estimator_gives_no_argument_that_a_partial_holds(users: Path, tmp_path: Path, first_batch: FirstBatch) -> None:
+    file = tmp_path / "partial.py"
+    file.write_text(PARTIAL)
+    found, _ = find_captures(from_command(["python", str(file)]), SECONDS)
+    assert [one.call for one in found.candidates] == ["Estimator.train"]
+    assert "[0 1 2 3 4]" in first_batch(from_command(["python", str(file)], number=1))
+
+
+EARLY = {
+    "a peek and a process": """
+for features, labels in data.take(1):
+    print(features.shape)
+subprocess.run(["true"], check=True)
+taken = data
+""",
+    "a split": """
+taken, rest = tf.keras.utils.split_dataset(data, left_size=0.5)
+taken = taken.batch(4)
+""",
+}
+
+
+@pytest.mark.parametrize("early", EARLY)
+def test_what_comes_before_the_training_is_not_the_training(
+    users: Path, tmp_path: Path, first_batch: FirstBatch, early: str
+) -> None:
+    """But behind it the script ends where it would start a process."""
+    file = tmp_path / "early.py"
+    file.write_text(
+        "import subprocess\nimport tensorflow as tf\n"
+        "data = tf.data.Dataset.range(100).map(lambda number: (tf.cast(number, tf.float32)[None], number)).batch(4)\n"
+        f"{EARLY[early]}"
+        "model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\nmodel.compile('sgd', 'mse')\nmodel.fit(taken)\n"
+        "subprocess.run(['touch', 'trained'])\nmodel.evaluate(data)\n"
+    )
+    one = from_command(["python", str(file)])
+    found, _ = find_captures(one, SECONDS)
+    kinds = [candidate.kind for candidate in found.candidates]
+    assert kinds == [*(["peek"] if "peek" in early else []), "fit"]
+    assert found.picked == len(kinds)
+    (note,) = found.notes
+    assert f"it was about to start a process or open a connection at {file}:" in note
+    assert "shape=(4," in first_batch(replace(one, number=found.picked))
+
+
 ACCELERATORS = """
 import sys
 import many_accelerators.keras as many

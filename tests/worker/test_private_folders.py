@@ -95,3 +95,51 @@ def test_data_are_read_from_their_own_file_system(users: Path, tmp_path: Path, a
     there = tree_of(users)
     isolated(code, folder=tmp_path, as_user=as_user)
     assert tree_of(users) == there
+
+
+@pytest.mark.parametrize("as_user", [None, 1234])
+def test_without_a_network_folders_are_real_too(users: Path, tmp_path: Path, as_user: int | None) -> None:
+    """The holder has a name in the network that such a worker has left."""
+    for name in ("plain", "more"):
+        (users / name).mkdir()
+        (users / name / "file").write_text("precious")
+    code = f"""
+    import os
+    import socket
+    assert [name for _, name in socket.if_nameindex()] == ["lo"]
+    for name in ("plain", "more"):
+        isolation.read_as_they_are([os.path.abspath(f"{{name}}/file")])
+        assert os.stat(name).st_dev == {users.stat().st_dev}, name
+    child = os.fork()
+    if child == 0:
+        isolation.read_as_they_are([os.path.abspath("plain/file")])
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    """
+    isolated(code, folder=tmp_path, as_user=as_user, has_network=False)
+
+
+@pytest.mark.parametrize("as_user", [None, 1234])
+def test_data_behind_a_linked_folder_are_read_from_their_own_file_system(users: Path, tmp_path: Path, as_user: int | None) -> None:
+    """But not where the code has written beside them, by either name."""
+    for name in ("plain", "written"):
+        (users / "real" / name).mkdir(parents=True)
+        (users / "real" / name / "file").write_text("precious")
+    (users / "link").symlink_to(users / "real")
+    code = f"""
+    import os
+    open("link/written/index", "w").write("x")
+    isolation.read_as_they_are([os.path.abspath(f"link/{{name}}/file") for name in ("plain", "written")])
+    real = [name for name in ("plain", "written") if os.stat(f"link/{{name}}").st_dev == {users.stat().st_dev}]
+    assert real == ["plain"], real
+    assert open("link/plain/file").read() == open("link/written/file").read() == "precious"
+    try:
+        open("link/plain/index", "w")
+    except OSError as error:
+        assert "holds data" in __import__("cs_input_analyzer.worker.failures").worker.failures.refused_write(error), error
+    else:
+        raise AssertionError("it is real")
+    """
+    there = tree_of(users)
+    isolated(code, folder=tmp_path, as_user=as_user)
+    assert tree_of(users) == there

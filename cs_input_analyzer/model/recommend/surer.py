@@ -38,6 +38,8 @@ def _changes(problem: PlanningProblem) -> Iterator[tuple[str, tuple[CapacityMode
     model, cluster = problem.model, problem.cluster
     exact = tuple(replace(point, samples_per_s=Estimate.exact(point.samples_per_s.estimate)) for point in model.points)
     if cluster.source != THIS_HOST and not cluster.is_measured:
+        # Slurm has said that this host is one of the nodes, so measuring on one was done.
+        is_node = cluster.partition is not None and cluster.speed_ratio is not None and cluster.speed_basis == "this host"
         quiet = replace(
             model,
             launch_spread_ratio=min(model.launch_spread_ratio, ASSUMED.launch),
@@ -45,7 +47,8 @@ def _changes(problem: PlanningProblem) -> Iterator[tuple[str, tuple[CapacityMode
             host_threads_per_core=cluster.threads_per_core or model.host_threads_per_core,
         )
         threads = cluster.threads_per_core or 1
-        yield "node", (quiet, replace(cluster, speed_ratio=Estimate.exact(1.0), threads_per_core=threads))
+        if not is_node:
+            yield "node", (quiet, replace(cluster, speed_ratio=Estimate.exact(1.0), threads_per_core=threads))
         if cluster.speed_ratio is None:
             yield "node speed", (model, replace(cluster, speed_ratio=Estimate.exact(1.0)))
         if cluster.threads_per_core is None:

@@ -6,6 +6,7 @@ TensorFlow 1, and distribution strategies.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -29,7 +30,9 @@ LOOKED_FOR = (
 _KERAS = ("keras.src.models.model", "tf_keras.src.engine.training", "keras.src.engine.training", "keras.engine.training")
 # Until TensorFlow 2.15.
 _ESTIMATORS = tuple(f"tensorflow_estimator.python.estimator.{name}" for name in ("estimator", "tpu.tpu_estimator", "training"))
-_ADAPT_FRAMES = 20
+# Functions of Keras that read data for real, and how far up the stack they are looked for.
+_PREPARING = ("adapt", "split_dataset")
+_PREPARING_FRAMES = 20
 # A script that takes at most this many elements, by `take`, only peeks. A script that takes more trains on them.
 MOST_PEEKED_AT = 8
 
@@ -154,7 +157,7 @@ class _EntryPoints:
 
     def _iteration(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def iterate(dataset: Any) -> Any:
-            if _is_adapting():
+            if _is_preparing():
                 return original(dataset)
             if is_shape_peek(where_built().line) or _is_small(dataset):
                 self._interceptor.reach("peek", "a peek at a few elements", self._taken(dataset))
@@ -239,8 +242,10 @@ def _is_small(dataset: Any) -> bool:
 
 
 def _names(function: Any) -> set[str]:
+    """Return the names of the arguments that an Estimator may give: not those that a partial holds."""
+    held = function.keywords if isinstance(function, functools.partial) else {}
     try:
-        return set(inspect.signature(function).parameters)
+        return set(inspect.signature(function).parameters) - set(held)
     except (TypeError, ValueError):
         return set()
 
@@ -259,11 +264,11 @@ def _alone(original: Callable[..., None]) -> Callable[..., None]:
     return make
 
 
-def _is_adapting() -> bool:
-    """Return whether Keras reads the data to prepare a layer. This is no training, and the pipeline may need the vocabulary."""
+def _is_preparing() -> bool:
+    """Return whether Keras reads the data to prepare a layer or to split them. The pipeline may need what that gives."""
     frame = sys._getframe(2)
-    for _ in range(_ADAPT_FRAMES):
-        if frame.f_code.co_name == "adapt" and is_library(frame.f_code.co_filename):
+    for _ in range(_PREPARING_FRAMES):
+        if frame.f_code.co_name in _PREPARING and is_library(frame.f_code.co_filename):
             return True
         if frame.f_back is None:
             return False

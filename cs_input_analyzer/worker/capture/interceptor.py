@@ -2,7 +2,8 @@
 
 On private copies the script continues as if the data had been empty. On the user's own files it ends at the first place that is no
 mere peek. In a worker it stops and waits at the chosen place. After the first place it may not run a step of a training, start a
-process or open a connection: such an attempt ends it, without its exit handlers.
+process or open a connection: such an attempt ends it, without its exit handlers. On private copies it may start processes and open
+connections after mere peeks, as before them.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class Interceptor:
         self._pid = os.getpid()
         self._leave = leave
         self._passes: dict[tuple[str, str], int] = {}
+        self._is_past_peeks = False
 
     def reach(self, kind: CaptureKind, call: str, taken: Taken | str, mode: Mode = "train") -> None:
         """Record that the script would take data here, and end it if due.
@@ -78,6 +80,7 @@ class Interceptor:
         source = where_built().line
         where = (kind, source)
         self._passes[where] = self._passes.get(where, 0) + 1
+        self._is_past_peeks = self._is_past_peeks or kind != "peek"
         if self._passes[where] > MOST_PASSES:
             self.stop(f"{call} at {source} was reached {MOST_PASSES} times")
         if self._passes[where] > 1:
@@ -115,6 +118,11 @@ class Interceptor:
         """End the script if it does something that it may do only before it takes data."""
         if self._passes and not self.is_over:
             self.stop(f"it was about to {what} at {where_built().line or 'an unknown line'}")
+
+    def guard_processes(self) -> None:
+        """End the script if it starts a process or opens a connection. On private copies it may do so after mere peeks."""
+        if self._is_past_peeks or not self._is_isolated:
+            self.guard("start a process or open a connection")
 
 
 class NoData:
@@ -175,4 +183,4 @@ def audit() -> None:
 
 def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     if _running and event in _PROCESS_EVENTS:
-        _running[-1].guard("start a process or open a connection")
+        _running[-1].guard_processes()

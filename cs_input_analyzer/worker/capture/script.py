@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 
 from cs_input_analyzer.errors import TargetError, check_text
 from cs_input_analyzer.model.train_command import is_python
+from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker.capture.entry_points import patched_entry_points, patched_one_shot_iterators
 from cs_input_analyzer.worker.capture.interceptor import Interceptor, Taken, audit
 from cs_input_analyzer.worker.process import end_forked_child
@@ -170,7 +171,7 @@ def captured(target: str) -> Any:
         end_forked_child(pid)
         over.put(error)
 
-    interceptor = Interceptor(stand_still, script.number or 1)
+    interceptor = Interceptor(stand_still, script.number or 1, is_isolated=isolation.here().level != "own files")
     _jobs.put(run)
     error = over.get()
     undone.close()
@@ -247,6 +248,7 @@ def _dataset_or_function(taken: Taken) -> Any:
     if isinstance(taken.subject, tf.data.Dataset):
         return _eager(taken.subject)
     bound = functools.partial(taken.subject, **taken.arguments)
+    held = taken.subject.keywords if isinstance(taken.subject, functools.partial) else {}  # by the user: ours give way
 
     class IteratorMade(BaseException):
         """Stop the function after it made an iterator. This is no Exception, so that user code does not catch it."""
@@ -260,7 +262,7 @@ def _dataset_or_function(taken: Taken) -> Any:
         _seed()
         try:
             with interceptor.running(), patched_one_shot_iterators(interceptor):
-                return bound(*args, **kwargs)
+                return bound(*args, **{**kwargs, **held})
         except IteratorMade:
             assert interceptor.taken is not None
             return _eager(interceptor.taken.subject)

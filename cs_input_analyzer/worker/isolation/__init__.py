@@ -10,11 +10,13 @@ import importlib
 import importlib.util
 import os
 import signal
+import socket
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from cs_input_analyzer.worker.isolation import holder, kernel
 from cs_input_analyzer.worker.isolation.folders import AWAY, private_folder, remove_tree
@@ -44,6 +46,9 @@ SAMPLES = "sample_pipelines"
 _ROOT = Path(__file__).resolve().parents[3]
 
 _here = OWN_FILES
+# The connection for requests and the process that may use it; None if each request makes its own.
+_asking: tuple[socket.socket, int] | None = None
+_asking_lock = threading.Lock()
 
 
 def here() -> Isolation:
@@ -87,12 +92,12 @@ def run_inside(wanted: Wanted, parent_pid: int, life: Callable[[], object]) -> N
     Call it while the process has one thread. If the launch has its own processes, `life` runs in a child: a process cannot change
     its own process namespace.
     """
-    global _here
+    global _here, _asking
     had = kernel.capabilities()
     try:
-        _here, connection = holder.join(wanted)
+        _here, connection, asking = holder.join(wanted)
     except OSError as error:
-        _here, connection = Isolation(level="own files", why=error.strerror or str(error)), None
+        _here, connection, asking = Isolation(level="own files", why=error.strerror or str(error)), None, None
     if _here.level != "own files":
         kernel.be_seen()
     if _here.has_own_processes:
@@ -103,6 +108,7 @@ def run_inside(wanted: Wanted, parent_pid: int, life: Callable[[], object]) -> N
         assert connection is not None
         connection.close()  # the parent's counts: a process that user code forked must not hold the launch
         os.setsid()
+    _asking = (asking, os.getpid()) if asking is not None else None
     if _here.level != "own files":
         kernel.drop_capabilities(had & holder.KEPT_CAPABILITIES)
     life()
@@ -118,7 +124,7 @@ def folder_beside(path: str, folder: Path) -> Path:
     if not _here.launch:
         return private_folder(absolute, folder)
     try:
-        return Path(holder.ask(_here.launch, beside=str(absolute), folder=str(folder)))
+        return Path(_ask(beside=str(absolute), folder=str(folder)))
     except (OSError, ValueError):
         return folder
 
@@ -128,13 +134,23 @@ def read_as_they_are(paths: Sequence[str]) -> None:
 
     Such a folder is read-only from then on. It stays behind the layer if the code has written to it.
     """
-    folders = sorted({os.path.dirname(os.path.abspath(path)) for path in paths if "://" not in path})
+    named = {os.path.dirname(os.path.abspath(path)) for path in paths if "://" not in path}
+    # Links are followed here, as the code sees them. The holder shows no folder by a path with a link in it.
+    folders = sorted(set(map(os.path.realpath, named)))
     if not _here.launch or not folders:
         return
     if len(folders) > MOST_FOLDERS:
         folders = [os.path.commonpath(folders)]
     with suppress(OSError, ValueError):
-        holder.ask(_here.launch, read=folders)
+        _ask(read=folders)
+
+
+def _ask(**request: Any) -> Any:
+    """Return the answer of the launch's holder. A process that user code forked would mix its answers with ours."""
+    if _asking is None or _asking[1] != os.getpid():
+        return holder.ask(_here.launch, **request)
+    with _asking_lock:
+        return holder.ask_over(_asking[0], **request)
 
 
 def _end_as(child: int) -> NoReturn:

@@ -89,11 +89,12 @@ class Wanted:
     has_network: bool = True
 
 
-def join(wanted: Wanted) -> tuple[Isolation, socket.socket]:
+def join(wanted: Wanted) -> tuple[Isolation, socket.socket, socket.socket | None]:
     """Put this process into the private files of its launch. Its children are also in the process namespace.
 
     Returns:
-        The isolation, and a connection that must stay open while this process needs it.
+        The isolation, a connection that must stay open while this process needs it, and one for requests. The latter is None if
+        `ask` can connect: a holder's name belongs to the network that this process leaves if it gets none.
     """
     connection = _connected(wanted)
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -102,6 +103,10 @@ def join(wanted: Wanted) -> tuple[Isolation, socket.socket]:
     connection.send(b"{}")
     message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 8)
     found = Isolation(**json.loads(message))
+    asking = None
+    if found.launch and not wanted.has_network:
+        asking = _socket()
+        asking.connect(_name(wanted.launch))
     working = os.getcwd()
     own = os.stat("/proc/self/ns/user").st_ino
     for descriptor in descriptors:
@@ -110,15 +115,20 @@ def join(wanted: Wanted) -> tuple[Isolation, socket.socket]:
         os.close(descriptor)
     if found.level != "own files":
         os.chdir(working)
-    return found, connection
+    return found, connection, asking
 
 
 def ask(launch: str, **request: Any) -> Any:
     """Return the answer of a launch's holder to a request."""
     with _socket() as connection:
         connection.connect(_name(Path(launch)))
-        connection.send(json.dumps(request).encode())
-        return json.loads(connection.recv(MESSAGE_BYTES))
+        return ask_over(connection, **request)
+
+
+def ask_over(connection: socket.socket, **request: Any) -> Any:
+    """Return the answer to a request over an open connection to a holder."""
+    connection.send(json.dumps(request).encode())
+    return json.loads(connection.recv(MESSAGE_BYTES))
 
 
 def _connected(wanted: Wanted) -> socket.socket:
