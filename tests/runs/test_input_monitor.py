@@ -69,6 +69,13 @@ def test_no_lines_come_beside_those_of_a_loop_that_logs() -> None:
     ]
 
 
+def test_a_monitor_that_only_the_loop_holds_watches() -> None:
+    lines: list[str] = []
+    for _ in csia.InputMonitor([Batch()] * 10, 8, log_every=4, console=lines.append, environ={}):
+        pass
+    assert [line.split(",")[1] for line in lines] == [" Step=4", " Step=8"]
+
+
 def test_batches_that_cannot_be_counted_give_no_rate() -> None:
     clock = FakeClock()
     monitor = csia.InputMonitor(iter(range(5)), clock=clock, console=None, environ={})
