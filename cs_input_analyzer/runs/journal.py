@@ -93,6 +93,10 @@ def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> N
         end_s = None if at_s is None or seconds is None else at_s + seconds
         journal.run.add(Line("begin", at_s, phase="checkpoint", step=step))
         journal.run.add(Line("end", end_s, phase="checkpoint", step=step, duration_s=seconds))
+    elif event == "evaluation":
+        seconds = number_of(entry.get("duration_s"))
+        journal.run.add(Line("evaluation", at_s))
+        journal.run.add(Line("evaluation", None if at_s is None or seconds is None else at_s + seconds))
     elif event in ("verdict", "end"):
         journal.wait_ratio = _share(entry.get("wait_ratio")) or journal.wait_ratio
 

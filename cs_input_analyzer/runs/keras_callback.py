@@ -63,6 +63,7 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         self._is_loaded = False
         self._iterations: int | None = None
         self._epoch_steps = 0
+        self._validates_from_s: float | None = None
 
     @property
     def input_alone(self) -> InputAlone:
@@ -95,7 +96,14 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
 
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Note the start of an evaluation."""
+        self._validates_from_s = self._watch.now() if self._is_calling else None
         self._end_epoch()  # validation inside of fit: training pauses
+
+    def on_test_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Note the end of an evaluation."""
+        if self._validates_from_s is not None:
+            self._watch.mark("evaluation", began_s=self._validates_from_s)
+        self._validates_from_s = None
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Note the end of a pass."""

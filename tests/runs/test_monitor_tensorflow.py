@@ -222,6 +222,9 @@ def test_validation_and_the_time_between_two_fits_are_no_training(tmp_path: Path
     assert monitor.summary().steps == 80
     monitor.close()
     assert all(event["step_s"] < 1e6 for event in events(tmp_path, "step"))
+    validations = events(tmp_path, "evaluation")
+    assert [event["step"] for event in validations] == [20, 40, 60, 80]
+    assert all(1e6 <= event["duration_s"] < 1.1e6 for event in validations)
 
 
 def test_keras_is_not_made_to_read_the_loss_of_each_step() -> None:

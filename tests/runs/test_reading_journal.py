@@ -67,6 +67,25 @@ def test_a_long_pause_that_the_monitor_explains_is_no_stall(tmp_path: Path) -> N
     assert told.stall_count == 0
 
 
+def test_validation_between_passes_is_no_stall(tmp_path: Path) -> None:
+    lines = journal(count=20)[:1]
+    for epoch in range(6):
+        for entry in map(json.loads, journal(count=20)[1:-1]):
+            entry["at_s"] += epoch * 7.0 + (5.0 if entry["event"] == "log" and entry["step"] == 20 else 0.0)
+            entry["step"] += 20 * epoch
+            entry["global_rate"] = None
+            if entry["event"] == "log" and entry["step"] % 20 == 0:
+                told = {"at_s": entry["at_s"] - 5.0, "duration_s": 5.0, "step": entry["step"]}
+                lines.append(json.dumps({"event": "evaluation", **told}))
+            lines.append(json.dumps(entry))
+    plain = inspect_run(logs.write(tmp_path / "plain.jsonl", [line for line in lines if "evaluation" not in line]))
+    told = inspect_run(logs.write(tmp_path / "told.jsonl", lines))
+    assert (plain.verdict, plain.stall_count) == ("input_bound", 6)
+    assert (told.verdict, told.stall_count) == ("unknown", 0)
+    assert logs.steady_steps(told) == pytest.approx(10)
+    assert [span.duration_s for span in told.timeline if span.phase == "evaluation"] == pytest.approx([5.0] * 6)
+
+
 def test_a_journal_without_log_steps_is_read_by_its_steps(tmp_path: Path) -> None:
     lines = [line for line in journal() if '"log"' not in line]
     found = inspect_run(logs.write(tmp_path / "steps.jsonl", lines))
