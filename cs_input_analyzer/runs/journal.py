@@ -97,6 +97,8 @@ def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> N
         seconds = number_of(entry.get("duration_s"))
         journal.run.add(Line("evaluation", at_s))
         journal.run.add(Line("evaluation", None if at_s is None or seconds is None else at_s + seconds))
+    elif event == "epoch":
+        journal.run.explain("set-up")  # between two passes: the next line comes late
     elif event in ("verdict", "end"):
         journal.wait_ratio = _share(entry.get("wait_ratio")) or journal.wait_ratio
 

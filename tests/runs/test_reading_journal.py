@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cs_input_analyzer.runs.inspection import inspect_run
 from cs_input_analyzer.runs.journal import read_journal
 from tests.runs import logs
+from tests.runs.loops import MS, loop_of, monitor_of, train
 
 
 def journal(
@@ -91,6 +92,19 @@ def test_a_journal_without_log_steps_is_read_by_its_steps(tmp_path: Path) -> Non
     found = inspect_run(logs.write(tmp_path / "steps.jsonl", lines))
     assert logs.steady_steps(found) == pytest.approx(10)
     assert found.rates.rate_samples_per_s is None, "it was never logged"
+
+
+@pytest.mark.parametrize("log_every", [0, 10])
+def test_the_time_between_passes_is_no_stall(log_every: int, tmp_path: Path) -> None:
+    loop = loop_of(compute=10 * MS, batches=50, dispatch_s=10 * MS)
+    with monitor_of(loop, log_dir=tmp_path, log_every=0) as monitor:
+        for _ in range(5):
+            loop.given = 0
+            train(loop, monitor, log_every=log_every, sync_every=10)
+            loop.clock.sleep(5.0)
+    found = inspect_run(tmp_path)
+    assert found.stall_count == 0
+    assert logs.steady(found) == pytest.approx(8 / 15e-3, rel=0.05)
 
 
 def rate_in(folder: Path) -> float:
