@@ -107,6 +107,16 @@ def test_the_time_between_passes_is_no_stall(log_every: int, tmp_path: Path) -> 
     assert logs.steady(found) == pytest.approx(8 / 15e-3, rel=0.05)
 
 
+def test_a_log_without_time_stamps_hides_no_journal(tmp_path: Path) -> None:
+    loop = loop_of(compute=10 * MS, batches=200, dispatch_s=10 * MS)
+    with monitor_of(loop, log_dir=tmp_path) as monitor:
+        train(loop, monitor, log_every=10)
+    logs.write(tmp_path / "slurm-1.out", monitor.lines)
+    found = inspect_run(tmp_path)
+    assert {source.kind for source in found.sources} == {"console log", "step journal"}
+    assert logs.steady(found) == pytest.approx(8 / 15e-3, rel=0.05)
+
+
 def rate_in(folder: Path) -> float:
     """The steady rate of the one journal that counts there; each step of 0.1 s is 320 samples a second."""
     found = inspect_run(folder)
