@@ -32,6 +32,8 @@ class Journal:
         began_s: on the clock of Unix; that of the file if the run does not say it.
         last_step_s: since its beginning.
         workers: how many the launch has; this is one of them.
+        batch_size: of a full batch.
+        samples_per_step: over the whole run, short batches included.
         note: on how the file was read.
     """
 
@@ -40,6 +42,7 @@ class Journal:
     note: str = ""
     workers: int = 1
     batch_size: float | None = None
+    samples_per_step: float | None = None
     wait_ratio: Estimate | None = None
     runs: int = 0
     run: LoggedRun = field(default_factory=LoggedRun)
@@ -101,6 +104,9 @@ def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> N
         journal.run.explain("set-up")  # between two passes: the next line comes late
     elif event in ("verdict", "end"):
         journal.wait_ratio = _share(entry.get("wait_ratio")) or journal.wait_ratio
+        samples, steps = number_of(entry.get("samples")), _whole(entry.get("steps"))
+        if event == "end" and samples and steps and samples > 0 and steps > 0:
+            journal.samples_per_step = samples / steps
 
 
 def _share(value: object) -> Estimate | None:

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cs_input_analyzer as csia
 from cs_input_analyzer.runs.inspection import inspect_run
 from cs_input_analyzer.runs.journal import read_journal
+from tests.builders import make_analysis, make_capacity_model, make_consumption
 from tests.runs import logs
-from tests.runs.loops import MS, loop_of, monitor_of, train
+from tests.runs.loops import MS, Batch, loop_of, monitor_of, train
 
 
 def journal(
@@ -115,6 +117,25 @@ def test_a_log_without_time_stamps_hides_no_journal(tmp_path: Path) -> None:
     found = inspect_run(tmp_path)
     assert {source.kind for source in found.sources} == {"console log", "step journal"}
     assert logs.steady(found) == pytest.approx(8 / 15e-3, rel=0.05)
+
+
+def test_short_batches_count_as_what_they_hold(tmp_path: Path) -> None:
+    sizes = [64, 32, 32, 16]
+    loop = loop_of(compute=10 * MS, batches=200, dispatch_s=10 * MS)
+    with csia.InputMonitor(
+        (Batch((sizes[place % 4],)) for place, _ in enumerate(loop)),
+        batch_size=64,
+        clock=loop.clock,
+        console=None,
+        environ={},
+        log_dir=tmp_path,
+        tensorboard=False,
+    ) as monitor:
+        train(loop, monitor, sync_every=1)
+    found = inspect_run(tmp_path)
+    assert (found.rates.batch_size, logs.steady(found)) == (36, pytest.approx(36 / 15e-3, rel=0.01))
+    analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(7000.0, batch_size=64))
+    assert not any("another network" in note for note in inspect_run(tmp_path, analysis=analysis).notes)
 
 
 def rate_in(folder: Path) -> float:
