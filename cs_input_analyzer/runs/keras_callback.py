@@ -72,6 +72,16 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
 
     # --- what Keras calls -------------------------------------------------------------------------------------------------------
 
+    # Keras 2 asks each callback these. With `TF_USE_LEGACY_KERAS=1` the callback is still one of Keras 3, which lacks them.
+    def _implements_train_batch_hooks(self) -> bool:
+        return True
+
+    def _implements_test_batch_hooks(self) -> bool:
+        return False
+
+    def _implements_predict_batch_hooks(self) -> bool:
+        return False
+
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Measure the dataset alone if that comes before the training."""
         if self._when == "before":

@@ -234,6 +234,24 @@ def test_keras_is_not_made_to_read_the_loss_of_each_step() -> None:
     assert csia.KerasInputMonitor.on_batch_end is base.on_batch_end
 
 
+def test_a_model_of_tf_keras_is_watched() -> None:
+    """It is Keras 2, and asks of a callback what one of Keras 3 does not have."""
+    tf_keras = pytest.importorskip("tf_keras")
+    model, monitor = tf_keras.Sequential([tf_keras.layers.Dense(1)]), silent()
+    model.compile(optimizer="sgd", loss="mse")
+    fit(model, monitor, batches_of(20), validation_data=batches_of(2), epochs=2)
+    model.evaluate(batches_of(2), verbose=0, callbacks=[monitor])
+    model.predict(batches_of(2).map(lambda features, labels: features), verbose=0, callbacks=[monitor])
+    assert monitor.summary().steps == 40
+
+
+def test_keras_2_is_told_which_calls_the_callback_takes() -> None:
+    monitor = silent()
+    assert monitor._implements_train_batch_hooks()
+    assert not monitor._implements_test_batch_hooks()
+    assert not monitor._implements_predict_batch_hooks()
+
+
 # --- the input alone -------------------------------------------------------------------------------------------------------------
 
 
