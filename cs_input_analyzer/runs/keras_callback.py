@@ -48,6 +48,8 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         **options: Any,
     ) -> None:
         keras.callbacks.Callback.__init__(self)
+        # Else Keras 2 reads the loss of every step for the callback, which waits for the accelerator.
+        self._supports_tf_logs = True
         if measure not in ("after", "before"):
             raise UsageError(f"measure={measure!r}: `after` the training or `before` it")
         if not 0 < typed("measure_s", measure_s, float) < math.inf:

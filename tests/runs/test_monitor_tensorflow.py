@@ -234,6 +234,21 @@ def test_keras_is_not_made_to_read_the_loss_of_each_step() -> None:
     assert csia.KerasInputMonitor.on_batch_end is base.on_batch_end
 
 
+def test_keras_2_is_not_made_to_read_the_loss_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does so for callbacks of batches that do not say that they take tensors."""
+    assert silent()._supports_tf_logs
+    tf_keras = pytest.importorskip("tf_keras")
+    from tf_keras.src.utils import tf_utils
+
+    reads: list[object] = []
+    read = tf_utils.sync_to_numpy_or_python_type
+    monkeypatch.setattr(tf_utils, "sync_to_numpy_or_python_type", lambda logs: reads.append(logs) or read(logs))
+    model, monitor = tf_keras.Sequential([tf_keras.layers.Dense(1)]), silent()
+    model.compile(optimizer="sgd", loss="mse")
+    fit(model, monitor, batches_of(50))
+    assert len(reads) < 10
+
+
 def test_a_model_of_tf_keras_is_watched() -> None:
     """It is Keras 2, and asks of a callback what one of Keras 3 does not have."""
     tf_keras = pytest.importorskip("tf_keras")
