@@ -72,13 +72,30 @@ def read_journal(path: Path, modified_s: float) -> Journal:
             )
         elif isinstance(entry, dict):
             entries.append(entry)
-    is_logged = sum(entry.get("event") == "log" for entry in entries) >= ENOUGH_LOGS
+    log_entries = [entry for entry in entries if entry.get("event") == "log"]
+    _count_steps(log_entries)
+    is_logged = len(log_entries) >= ENOUGH_LOGS
     for index, entry in enumerate(entries):
         _add(journal, entry, index, "log" if is_logged else "step")
     journal.run.end()
     bad = f"{bad_lines} line(s) are no JSON" if bad_lines else ""
     journal.note = "; ".join(text for text in (file.trouble, bad) if text)
     return journal
+
+
+def _count_steps(log_entries: list[dict[str, Any]]) -> None:
+    """Set the step of each log line to the steps that the monitor saw, plus those of the run that it goes on from.
+
+    The monitor's own lines, before the user's first one, do not count the latter. The names of checkpoints do.
+    """
+    counted = [
+        (entry, step, steps)
+        for entry in log_entries
+        if (step := _whole(entry.get("step"))) is not None and (steps := _whole(entry.get("steps"))) is not None
+    ]
+    for entry, _, steps in counted:
+        _, last_step, last_steps = counted[-1]
+        entry["step"] = steps + max(0, last_step - last_steps)
 
 
 def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> None:

@@ -253,8 +253,16 @@ class Watch:
         waited = self.verdict.wait_ratio.estimate if self.verdict.wait_ratio else None
         self._print(console_line(self.device, step, loss, rate, whole))
         self.outputs.scalars(step, dict(zip(SCALARS, (rate, whole, waited), strict=True)))
+        # `step` is the user's: of a run that goes on, say. Only `steps` is sure to count the steps between two lines.
         self.outputs.line(
-            "log", step=step, at_s=self.recorder.since(now_s), loss=loss, rate=rate, global_rate=whole, wait_ratio=waited
+            "log",
+            step=step,
+            steps=self.steps,
+            at_s=self.recorder.since(now_s),
+            loss=loss,
+            rate=rate,
+            global_rate=whole,
+            wait_ratio=waited,
         )
         self.outputs.flush()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,21 @@ def test_short_batches_count_as_what_they_hold(tmp_path: Path) -> None:
     assert (found.rates.batch_size, logs.steady(found)) == (36, pytest.approx(36 / 15e-3, rel=0.01))
     analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(7000.0, batch_size=64))
     assert not any("another network" in note for note in inspect_run(tmp_path, analysis=analysis).notes)
+
+
+@pytest.mark.parametrize("number", [lambda step: 10_000 + step, lambda step: step // 4, lambda step: step % 400 + 1])
+def test_steps_are_counted_as_seen_whatever_the_loop_calls_them(number: Callable[[int], int], tmp_path: Path) -> None:
+    """Those of a run that goes on, of gradients that are summed up, of one pass. The monitor logs once before the loop does."""
+    loop = loop_of(compute=10 * MS, batches=1000, dispatch_s=10 * MS)
+    with monitor_of(loop, log_dir=tmp_path, log_every=100) as monitor:
+        for step, _ in enumerate(monitor, start=1):
+            loop.train()
+            if step % 200 == 0:
+                loop.synchronise()
+                monitor.log(step=number(step))
+    found = inspect_run(tmp_path)
+    assert logs.steady(found) == pytest.approx(8 / 15e-3, rel=0.01)
+    assert max(span.step or 0 for span in found.timeline) == max(1000, number(1000))
 
 
 def rate_in(folder: Path) -> float:
