@@ -62,7 +62,7 @@ class InputMonitor(Monitor, Generic[Batch]):
         options: log_dir, log_every, device, console, tensorboard, clock, environ: see `runs.settings`.
 
     Raises:
-        UsageError: a number above makes no sense. Nothing else raises later on.
+        UsageError: a value above makes no sense. Nothing else raises later on.
     """
 
     def __init__(self, iterable: Iterable[Batch] | None = None, batch_size: int | None = None, **options: Any) -> None:

@@ -357,6 +357,15 @@ def test_it_can_be_closed_twice_and_used_after() -> None:
     assert monitor.summary().steps == 0
 
 
+@pytest.mark.parametrize("log_dir", ["gs://bucket/logs", "s3://bucket/logs", "file:///logs", Path("gs://bucket/logs")])
+def test_a_url_is_no_folder_to_write_to(log_dir: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(csia.UsageError, match=r"log_dir='\w+:/.*local folder"):
+        csia.InputMonitor([1], 8, log_dir=log_dir)
+    assert list(tmp_path.iterdir()) == []
+    csia.InputMonitor([1], 8, log_dir="run:1/logs", console=None).close()
+
+
 @pytest.mark.parametrize("keyword", ["est_samples_per_sec", "analysis"])
 def test_a_keyword_that_is_gone_says_what_to_do(keyword: str) -> None:
     with pytest.raises(csia.UsageError, match=f"`{keyword}` is gone: .*inspect-run"):
