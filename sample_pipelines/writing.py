@@ -62,12 +62,19 @@ def write_sample(name: str, directory: str | Path, *, scale: float = 1.0, seed: 
 
 
 def _holds(directory: Path, marker: str) -> bool:
-    """Return whether the folder holds these data. Raise FileExistsError if it holds anything else than a sample."""
+    """Return whether the folder holds these data. Raise FileExistsError if it does not and holds anything else than a sample."""
     try:
         present = {path.name for path in directory.iterdir()}
         if present and MARKER not in present:
             raise FileExistsError(f"{directory} is not empty and holds no sample data; give a new or empty directory")
         is_whole = PARAMS in present and len(list(directory.glob("train/part-*"))) == FILES
-        return is_whole and (directory / MARKER).read_text() == marker
+        if is_whole and (directory / MARKER).read_text() == marker:
+            return True
+        others = present - {"train", PARAMS, MARKER}
+        others |= {f"train/{path.name}" for path in directory.glob("train/*") if not path.name.startswith("part-")}
+        if others:
+            named = ", ".join(sorted(others)[:3])
+            raise FileExistsError(f"{directory} holds other files ({named}), which new data would replace; give an empty directory")
+        return False
     except FileNotFoundError:  # not there, or another writer is about to replace it
         return False

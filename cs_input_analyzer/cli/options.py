@@ -173,7 +173,16 @@ STAND_INS = grouped(
         help="Packages to do without where they are not installed and the data need nothing of them: spacy,horovod.",
     ),
 )
-WAFER_MODES = click.Choice(["pipelined", "weight_streaming"])
+
+
+class _ModeChoice(click.Choice):  # type: ignore[type-arg]  # before click 8.2 it took no type
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        # Python takes the mode with a hyphen, too.
+        mode: str = super().convert("weight_streaming" if value == "weight-streaming" else value, param, ctx)
+        return mode
+
+
+WAFER_MODES = _ModeChoice(["pipelined", "weight_streaming"])
 WAFER = (
     value("--system", metavar="CS-2", help="The wafer: CS-1, CS-2 (default) or CS-3."),
     count("--sequence-length", help="Tokens of a sample, for a wafer model that has them."),

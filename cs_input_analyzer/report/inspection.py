@@ -15,6 +15,7 @@ PHASES_SHOWN = 24
 
 def inspection_document(found: RunInspection, *, charts: Mapping[str, Chart] | None = None) -> Document:
     """Return the report of a run that happened. `charts`: pictures by their name, for a format that draws them."""
+    launch = f" --current {found.change.current}" if found.change.current is not None else ""
     return Document(
         kind="inspection",
         title="Inspected run",
@@ -32,7 +33,7 @@ def inspection_document(found: RunInspection, *, charts: Mapping[str, Chart] | N
             section("workers", "Workers", workers_table(found)),
             section("sources", "What was read", Facts(pairs=source_facts(found))),
         ),
-        closing=("All of it:", f"cs_input_analyzer inspect-run {shlex.quote(one_line(found.path))} --full"),
+        closing=("All of it:", f"cs_input_analyzer inspect-run {shlex.quote(one_line(found.path))}{launch} --full"),
         footer=f"{found.tool.name} {found.tool.version}, inspect-run. Every interval is a 90 % interval.",
         record=found,
     )

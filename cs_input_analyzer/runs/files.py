@@ -18,7 +18,7 @@ from cs_input_analyzer.records import RunSource, RunSourceKind
 from cs_input_analyzer.runs.console_log import LoggedRun, read_console_log
 from cs_input_analyzer.runs.event_files import TAGS, EventScalars
 from cs_input_analyzer.runs.grammar import STEP_LINES, WORTH_PARSING
-from cs_input_analyzer.runs.journal import Journal, read_journal
+from cs_input_analyzer.runs.journal import EVENT, Journal, read_journal
 from cs_input_analyzer.runs.log_file import LogFile
 from wafer_model import WaferModelError
 from wafer_model.vendor_files import CompileReport, Performance, read_compile_report, read_performance_json
@@ -149,9 +149,10 @@ def _kind_by_name(name: str) -> RunSourceKind | None:
 
 
 def _recent(by_kind: dict[RunSourceKind, list[Found]], files: RunFiles) -> dict[RunSourceKind, list[Found]]:
-    """Leave out logs without steps, and the files that are a day older than the newest one."""
+    """Leave out logs without steps, journals without events, and the files that are a day older than the newest one."""
     logs = [one for one in by_kind["console log"] if next(LogFile(one.path).lines(STEP_LINES), None) is not None]
-    known = {**by_kind, "console log": logs}
+    journals = [one for one in by_kind["step journal"] if next(LogFile(one.path).lines(EVENT), None) is not None]
+    known = {**by_kind, "console log": logs, "step journal": journals}
     newest = max((one.modified_s for kind in known.values() for one in kind), default=0.0)
     aside = [one for kind in known.values() for one in kind if one.modified_s < newest - STALE_S]
     if aside:

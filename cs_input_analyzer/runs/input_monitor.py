@@ -62,7 +62,7 @@ class InputMonitor(Monitor, Generic[Batch]):
         options: log_dir, log_every, device, console, tensorboard, clock, environ: see `runs.settings`.
 
     Raises:
-        UsageError: a number above makes no sense. Nothing else raises later on.
+        UsageError: a value above makes no sense. Nothing else raises later on.
     """
 
     def __init__(self, iterable: Iterable[Batch] | None = None, batch_size: int | None = None, **options: Any) -> None:
@@ -75,7 +75,7 @@ class InputMonitor(Monitor, Generic[Batch]):
             raise TypeError("this InputMonitor wraps nothing; fetch inside `with monitor.waiting():`")
         self._pass = _Pass(iter(self._iterable), self._watch)
         self._watch.mark("pass")
-        return self._pass
+        return _Held(self._pass, self)
 
     def __next__(self) -> Batch:
         """Return the next batch of the pass that was begun last; begin one if there is none."""
@@ -132,6 +132,24 @@ class InputMonitor(Monitor, Generic[Batch]):
     def loaded(self) -> None:
         """Say that the executable is loaded (a first step has compiled it): GlobalRate counts from here."""
         self._watch.mark("loaded")
+
+
+class _Held(Iterator[Batch]):
+    """One pass, and its monitor: a loop over a temporary monitor holds this alone, and without the monitor the watching ends.
+
+    The pass itself must not hold the monitor, which holds the pass: a circle is collected late.
+    """
+
+    __slots__ = ("__weakref__", "_monitor", "_pass")
+
+    def __init__(self, one_pass: _Pass[Batch], monitor: InputMonitor[Batch]) -> None:
+        self._pass, self._monitor = one_pass, monitor
+
+    def __iter__(self) -> _Held[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        return next(self._pass)
 
 
 class _Pass(Iterator[Batch]):

@@ -57,7 +57,9 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
     # The rate of one worker is no rate of the run.
     rate = _reached(rates) if files.journal is None or files.journal.workers == 1 else None
     notes = [*files.notes, *_notes(files, steps)]
-    if analysis is not None and (doubt := doubt_of(analysis, rate, rates.batch_size)):
+    # A short last batch makes no other input: the full one is compared.
+    full = _first(files.journal.batch_size if files.journal is not None else None, rates.batch_size)
+    if analysis is not None and (doubt := doubt_of(analysis, rate, full)):
         notes.append(f"the analysis is of another network or input, as it seems, and is not used: {doubt}")
         analysis = None
     performance, estimate = files.performance, _expected(files, analysis)
@@ -93,15 +95,20 @@ def inspect_run(path: Path | str, *, current: Layout | None = None, analysis: An
 
 
 def _steps(files: RunFiles) -> Steps | None:
-    """Return the log if it has steps, else the journal, else the events; of several writers the one that got furthest."""
+    """Return the first of log, journal and events that gives a steady rate, else the first that has steps.
+
+    A log without time stamps may lie beside the journal of the same run. Of several writers, the one that got furthest counts.
+    """
     journal = files.journal
+    sources: list[Steps] = []
     for run in filter(None, (files.log, journal.run if journal is not None else None, files.events)):
         writers = run.writer_groups()[-1]
         if writers:
             writer = max(writers, key=lambda each: len(each.lines))
-            stated = journal.batch_size if journal is not None and journal.run is run else None
-            return Steps(run=run, writer=writer, pace=pace_of(writer, run.finished, batch_size=stated, saved=files.saved_steps))
-    return None
+            stated = journal.samples_per_step or journal.batch_size if journal is not None and journal.run is run else None
+            pace = pace_of(writer, run.finished, batch_size=stated, saved=files.saved_steps)
+            sources.append(Steps(run=run, writer=writer, pace=pace))
+    return next((one for one in sources if one.pace.steady_steps_per_s is not None), sources[0] if sources else None)
 
 
 def _expected(files: RunFiles, analysis: Analysis | None) -> Demand | None:

@@ -32,6 +32,8 @@ class Journal:
         began_s: on the clock of Unix; that of the file if the run does not say it.
         last_step_s: since its beginning.
         workers: how many the launch has; this is one of them.
+        batch_size: of a full batch.
+        samples_per_step: over the whole run, short batches included.
         note: on how the file was read.
     """
 
@@ -40,6 +42,7 @@ class Journal:
     note: str = ""
     workers: int = 1
     batch_size: float | None = None
+    samples_per_step: float | None = None
     wait_ratio: Estimate | None = None
     runs: int = 0
     run: LoggedRun = field(default_factory=LoggedRun)
@@ -69,13 +72,30 @@ def read_journal(path: Path, modified_s: float) -> Journal:
             )
         elif isinstance(entry, dict):
             entries.append(entry)
-    is_logged = sum(entry.get("event") == "log" for entry in entries) >= ENOUGH_LOGS
+    log_entries = [entry for entry in entries if entry.get("event") == "log"]
+    _count_steps(log_entries)
+    is_logged = len(log_entries) >= ENOUGH_LOGS
     for index, entry in enumerate(entries):
         _add(journal, entry, index, "log" if is_logged else "step")
     journal.run.end()
     bad = f"{bad_lines} line(s) are no JSON" if bad_lines else ""
     journal.note = "; ".join(text for text in (file.trouble, bad) if text)
     return journal
+
+
+def _count_steps(log_entries: list[dict[str, Any]]) -> None:
+    """Set the step of each log line to the steps that the monitor saw, plus those of the run that it goes on from.
+
+    The monitor's own lines, before the user's first one, do not count the latter. The names of checkpoints do.
+    """
+    counted = [
+        (entry, step, steps)
+        for entry in log_entries
+        if (step := _whole(entry.get("step"))) is not None and (steps := _whole(entry.get("steps"))) is not None
+    ]
+    for entry, _, steps in counted:
+        _, last_step, last_steps = counted[-1]
+        entry["step"] = steps + max(0, last_step - last_steps)
 
 
 def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> None:
@@ -93,8 +113,17 @@ def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> N
         end_s = None if at_s is None or seconds is None else at_s + seconds
         journal.run.add(Line("begin", at_s, phase="checkpoint", step=step))
         journal.run.add(Line("end", end_s, phase="checkpoint", step=step, duration_s=seconds))
+    elif event == "evaluation":
+        seconds = number_of(entry.get("duration_s"))
+        journal.run.add(Line("evaluation", at_s))
+        journal.run.add(Line("evaluation", None if at_s is None or seconds is None else at_s + seconds))
+    elif event == "epoch":
+        journal.run.explain("set-up")  # between two passes: the next line comes late
     elif event in ("verdict", "end"):
         journal.wait_ratio = _share(entry.get("wait_ratio")) or journal.wait_ratio
+        samples, steps = number_of(entry.get("samples")), _whole(entry.get("steps"))
+        if event == "end" and samples and steps and samples > 0 and steps > 0:
+            journal.samples_per_step = samples / steps
 
 
 def _share(value: object) -> Estimate | None:

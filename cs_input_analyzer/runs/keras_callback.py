@@ -48,6 +48,8 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         **options: Any,
     ) -> None:
         keras.callbacks.Callback.__init__(self)
+        # Else Keras 2 reads the loss of every step for the callback, which waits for the accelerator.
+        self._supports_tf_logs = True
         if measure not in ("after", "before"):
             raise UsageError(f"measure={measure!r}: `after` the training or `before` it")
         if not 0 < typed("measure_s", measure_s, float) < math.inf:
@@ -63,6 +65,7 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         self._is_loaded = False
         self._iterations: int | None = None
         self._epoch_steps = 0
+        self._validates_from_s: float | None = None
 
     @property
     def input_alone(self) -> InputAlone:
@@ -70,6 +73,16 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         return self._watch.alone
 
     # --- what Keras calls -------------------------------------------------------------------------------------------------------
+
+    # Keras 2 asks each callback these. With `TF_USE_LEGACY_KERAS=1` the callback is still one of Keras 3, which lacks them.
+    def _implements_train_batch_hooks(self) -> bool:
+        return True
+
+    def _implements_test_batch_hooks(self) -> bool:
+        return False
+
+    def _implements_predict_batch_hooks(self) -> bool:
+        return False
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Measure the dataset alone if that comes before the training."""
@@ -95,7 +108,14 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
 
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Note the start of an evaluation."""
+        self._validates_from_s = self._watch.now() if self._is_calling else None
         self._end_epoch()  # validation inside of fit: training pauses
+
+    def on_test_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Note the end of an evaluation."""
+        if self._validates_from_s is not None:
+            self._watch.mark("evaluation", began_s=self._validates_from_s)
+        self._validates_from_s = None
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Note the end of a pass."""

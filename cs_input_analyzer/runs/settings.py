@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from cs_input_analyzer.errors import UsageError, typed
 from cs_input_analyzer.gone import gone_message
 
 LOG = logging.getLogger("cs_input_analyzer.runs")
+
+
+# Also as a Path, which takes one of its slashes.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 def print_line(line: str) -> None:
@@ -30,7 +35,7 @@ class Settings:
     Attributes:
         source: where the steps are seen.
         batch_size: samples in a full batch; None: the size of each batch is read, if it has one.
-        log_dir: folder for TensorBoard events and `steps.jsonl`; several workers write into subfolders. None: nothing is written.
+        log_dir: local folder for TensorBoard events and `steps.jsonl`; several workers write into subfolders. None: none.
         log_every: training steps between two lines if the user's code logs none itself; 0: never.
         device: for the lines; None: `GPU` if TensorFlow is loaded and sees one, else `CPU`.
         console: called with each line; None: silent.
@@ -55,6 +60,8 @@ class Settings:
         hints = {"batch_size": int | None, "log_dir": str | None, "log_every": int}
         for name, hint in hints.items():
             typed(name, getattr(self, name), hint)
+        if self.log_dir is not None and _URL.match(str(self.log_dir)):
+            raise UsageError(f"log_dir={str(self.log_dir)!r}: a URL; give a local folder, and copy the record later")
         if self.batch_size is not None and self.batch_size < 1:
             raise UsageError(f"batch_size {self.batch_size}: how many samples a full batch holds, 1 or more")
         if self.log_every < 0:

@@ -230,8 +230,8 @@ def _from_stalls(pace: Pace) -> tuple[Clue, ...]:
 def _from_explained(pace: Pace, checkpoints: int) -> tuple[Clue, ...]:
     found: tuple[Clue, ...] = ()
     if pace.explained_s > 0:
-        causes = " or a ".join(pace.causes)
-        says = f"{format_seconds(pace.explained_s)} between lines with a {causes} in them are left out of the rates"
+        causes = " or ".join(f"{'an' if cause == 'evaluation' else 'a'} {cause}" for cause in pace.causes)
+        says = f"{format_seconds(pace.explained_s)} between lines with {causes} in them are left out of the rates"
         found += _clue(1.0, says, checkpoints=checkpoints, explained_s=pace.explained_s)
     if pace.made_up_count:
         pauses = f"{pace.made_up_count:,} pauses" if pace.made_up_count > 1 else "one pause"

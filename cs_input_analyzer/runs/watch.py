@@ -27,8 +27,8 @@ FEWEST_CALLS = 8
 # The verdict is worked out again when there are this many more intervals.
 JUDGE_AGAIN_RATIO = 1 / 32
 
-EventKind = Literal["sync", "checkpoint", "pass", "end", "error", "loaded", "pause"]
-"""`sync`: the accelerator is done. `pause`: what comes until the next step is no training."""
+EventKind = Literal["sync", "checkpoint", "pass", "end", "error", "loaded", "pause", "evaluation"]
+"""`sync`: the accelerator is done. `pause`: what comes until the next step is no training. `evaluation`: one within a training."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -117,12 +117,15 @@ class Watch:
 
     @_never_raises
     def mark(self, kind: EventKind, at_s: float | None = None, began_s: float = 0.0, text: str = "") -> None:
-        """Take something else than a step, now or at `at_s`; a checkpoint began at `began_s`, `text` names an error."""
+        """Take something else than a step, now or at `at_s`. A checkpoint or evaluation began at `began_s`. `text`: an error."""
         now = self.clock() if at_s is None else at_s
         if kind in ("sync", "end"):
             self.recorder.end_step(now, is_synced=kind == "sync")
         elif kind == "checkpoint":
             self.recorder.checkpoint(began_s, now)
+        elif kind == "evaluation":
+            self.recorder.drop()
+            self._event("evaluation", began_s, duration_s=round(now - began_s, 6))
         elif kind == "pass":
             self.recorder.begin_pass()
             self._passes += 1
@@ -250,8 +253,16 @@ class Watch:
         waited = self.verdict.wait_ratio.estimate if self.verdict.wait_ratio else None
         self._print(console_line(self.device, step, loss, rate, whole))
         self.outputs.scalars(step, dict(zip(SCALARS, (rate, whole, waited), strict=True)))
+        # `step` is the user's: of a run that goes on, say. Only `steps` is sure to count the steps between two lines.
         self.outputs.line(
-            "log", step=step, at_s=self.recorder.since(now_s), loss=loss, rate=rate, global_rate=whole, wait_ratio=waited
+            "log",
+            step=step,
+            steps=self.steps,
+            at_s=self.recorder.since(now_s),
+            loss=loss,
+            rate=rate,
+            global_rate=whole,
+            wait_ratio=waited,
         )
         self.outputs.flush()
 

@@ -69,6 +69,13 @@ def test_no_lines_come_beside_those_of_a_loop_that_logs() -> None:
     ]
 
 
+def test_a_monitor_that_only_the_loop_holds_watches() -> None:
+    lines: list[str] = []
+    for _ in csia.InputMonitor([Batch()] * 10, 8, log_every=4, console=lines.append, environ={}):
+        pass
+    assert [line.split(",")[1] for line in lines] == [" Step=4", " Step=8"]
+
+
 def test_batches_that_cannot_be_counted_give_no_rate() -> None:
     clock = FakeClock()
     monitor = csia.InputMonitor(iter(range(5)), clock=clock, console=None, environ={})
@@ -348,6 +355,15 @@ def test_it_can_be_closed_twice_and_used_after() -> None:
     monitor.log()
     monitor.sync()
     assert monitor.summary().steps == 0
+
+
+@pytest.mark.parametrize("log_dir", ["gs://bucket/logs", "s3://bucket/logs", "file:///logs", Path("gs://bucket/logs")])
+def test_a_url_is_no_folder_to_write_to(log_dir: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(csia.UsageError, match=r"log_dir='\w+:/.*local folder"):
+        csia.InputMonitor([1], 8, log_dir=log_dir)
+    assert list(tmp_path.iterdir()) == []
+    csia.InputMonitor([1], 8, log_dir="run:1/logs", console=None).close()
 
 
 @pytest.mark.parametrize("keyword", ["est_samples_per_sec", "analysis"])

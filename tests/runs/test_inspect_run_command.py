@@ -29,6 +29,11 @@ def test_the_console_says_the_verdict_within_80_columns(starved_log: Path, capsy
         assert words in shown
 
 
+def test_the_next_command_keeps_the_launch(starved_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect-run", str(starved_log), "--current", "2x8x4"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"cs_input_analyzer inspect-run {starved_log} --current 2x8x4 --full"
+
+
 def test_the_json_has_what_scripts_read(starved_log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "found.json"
     assert main(["inspect-run", str(starved_log), "--json", str(out), "--quiet"]) == 0

@@ -222,6 +222,9 @@ def test_validation_and_the_time_between_two_fits_are_no_training(tmp_path: Path
     assert monitor.summary().steps == 80
     monitor.close()
     assert all(event["step_s"] < 1e6 for event in events(tmp_path, "step"))
+    validations = events(tmp_path, "evaluation")
+    assert [event["step"] for event in validations] == [20, 40, 60, 80]
+    assert all(1e6 <= event["duration_s"] < 1.1e6 for event in validations)
 
 
 def test_keras_is_not_made_to_read_the_loss_of_each_step() -> None:
@@ -229,6 +232,39 @@ def test_keras_is_not_made_to_read_the_loss_of_each_step() -> None:
     base = keras.callbacks.Callback
     assert csia.KerasInputMonitor.on_train_batch_end is base.on_train_batch_end
     assert csia.KerasInputMonitor.on_batch_end is base.on_batch_end
+
+
+def test_keras_2_is_not_made_to_read_the_loss_of_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does so for callbacks of batches that do not say that they take tensors."""
+    assert silent()._supports_tf_logs
+    tf_keras = pytest.importorskip("tf_keras")
+    from tf_keras.src.utils import tf_utils
+
+    reads: list[object] = []
+    read = tf_utils.sync_to_numpy_or_python_type
+    monkeypatch.setattr(tf_utils, "sync_to_numpy_or_python_type", lambda logs: reads.append(logs) or read(logs))
+    model, monitor = tf_keras.Sequential([tf_keras.layers.Dense(1)]), silent()
+    model.compile(optimizer="sgd", loss="mse")
+    fit(model, monitor, batches_of(50))
+    assert len(reads) < 10
+
+
+def test_a_model_of_tf_keras_is_watched() -> None:
+    """It is Keras 2, and asks of a callback what one of Keras 3 does not have."""
+    tf_keras = pytest.importorskip("tf_keras")
+    model, monitor = tf_keras.Sequential([tf_keras.layers.Dense(1)]), silent()
+    model.compile(optimizer="sgd", loss="mse")
+    fit(model, monitor, batches_of(20), validation_data=batches_of(2), epochs=2)
+    model.evaluate(batches_of(2), verbose=0, callbacks=[monitor])
+    model.predict(batches_of(2).map(lambda features, labels: features), verbose=0, callbacks=[monitor])
+    assert monitor.summary().steps == 40
+
+
+def test_keras_2_is_told_which_calls_the_callback_takes() -> None:
+    monitor = silent()
+    assert monitor._implements_train_batch_hooks()
+    assert not monitor._implements_test_batch_hooks()
+    assert not monitor._implements_predict_batch_hooks()
 
 
 # --- the input alone -------------------------------------------------------------------------------------------------------------

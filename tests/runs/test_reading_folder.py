@@ -73,6 +73,13 @@ def test_a_newer_text_that_holds_no_run_hides_no_log(tmp_path: Path) -> None:
     }
 
 
+def test_a_newer_file_of_other_json_lines_hides_no_run(tmp_path: Path) -> None:
+    log = logs.write(tmp_path / "run.log", logs.smoothed_log([20.0] * 30))
+    logs.write(tmp_path / "samples.jsonl", [json.dumps({"text": "a sample"})])
+    age(log, 2 * 86_400)
+    assert inspect_run(tmp_path).rates.batch_size == 64
+
+
 def test_what_is_a_day_older_is_of_another_run(tmp_path: Path) -> None:
     old = logs.write(tmp_path / "performance.json", [json.dumps({"samples_per_sec": 5.0, "suspected_input_bottleneck": "true"})])
     logs.write(tmp_path / "run.log", logs.smoothed_log([2.0] * 30))

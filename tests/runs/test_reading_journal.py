@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cs_input_analyzer as csia
 from cs_input_analyzer.runs.inspection import inspect_run
 from cs_input_analyzer.runs.journal import read_journal
+from tests.builders import make_analysis, make_capacity_model, make_consumption
 from tests.runs import logs
+from tests.runs.loops import MS, Batch, loop_of, monitor_of, train
 
 
 def journal(
@@ -67,11 +71,87 @@ def test_a_long_pause_that_the_monitor_explains_is_no_stall(tmp_path: Path) -> N
     assert told.stall_count == 0
 
 
+def test_validation_between_passes_is_no_stall(tmp_path: Path) -> None:
+    lines = journal(count=20)[:1]
+    for epoch in range(6):
+        for entry in map(json.loads, journal(count=20)[1:-1]):
+            entry["at_s"] += epoch * 7.0 + (5.0 if entry["event"] == "log" and entry["step"] == 20 else 0.0)
+            entry["step"] += 20 * epoch
+            entry["global_rate"] = None
+            if entry["event"] == "log" and entry["step"] % 20 == 0:
+                told = {"at_s": entry["at_s"] - 5.0, "duration_s": 5.0, "step": entry["step"]}
+                lines.append(json.dumps({"event": "evaluation", **told}))
+            lines.append(json.dumps(entry))
+    plain = inspect_run(logs.write(tmp_path / "plain.jsonl", [line for line in lines if "evaluation" not in line]))
+    told = inspect_run(logs.write(tmp_path / "told.jsonl", lines))
+    assert (plain.verdict, plain.stall_count) == ("input_bound", 6)
+    assert (told.verdict, told.stall_count) == ("unknown", 0)
+    assert logs.steady_steps(told) == pytest.approx(10)
+    assert [span.duration_s for span in told.timeline if span.phase == "evaluation"] == pytest.approx([5.0] * 6)
+
+
 def test_a_journal_without_log_steps_is_read_by_its_steps(tmp_path: Path) -> None:
     lines = [line for line in journal() if '"log"' not in line]
     found = inspect_run(logs.write(tmp_path / "steps.jsonl", lines))
     assert logs.steady_steps(found) == pytest.approx(10)
     assert found.rates.rate_samples_per_s is None, "it was never logged"
+
+
+@pytest.mark.parametrize("log_every", [0, 10])
+def test_the_time_between_passes_is_no_stall(log_every: int, tmp_path: Path) -> None:
+    loop = loop_of(compute=10 * MS, batches=50, dispatch_s=10 * MS)
+    with monitor_of(loop, log_dir=tmp_path, log_every=0) as monitor:
+        for _ in range(5):
+            loop.given = 0
+            train(loop, monitor, log_every=log_every, sync_every=10)
+            loop.clock.sleep(5.0)
+    found = inspect_run(tmp_path)
+    assert found.stall_count == 0
+    assert logs.steady(found) == pytest.approx(8 / 15e-3, rel=0.05)
+
+
+def test_a_log_without_time_stamps_hides_no_journal(tmp_path: Path) -> None:
+    loop = loop_of(compute=10 * MS, batches=200, dispatch_s=10 * MS)
+    with monitor_of(loop, log_dir=tmp_path) as monitor:
+        train(loop, monitor, log_every=10)
+    logs.write(tmp_path / "slurm-1.out", monitor.lines)
+    found = inspect_run(tmp_path)
+    assert {source.kind for source in found.sources} == {"console log", "step journal"}
+    assert logs.steady(found) == pytest.approx(8 / 15e-3, rel=0.05)
+
+
+def test_short_batches_count_as_what_they_hold(tmp_path: Path) -> None:
+    sizes = [64, 32, 32, 16]
+    loop = loop_of(compute=10 * MS, batches=200, dispatch_s=10 * MS)
+    with csia.InputMonitor(
+        (Batch((sizes[place % 4],)) for place, _ in enumerate(loop)),
+        batch_size=64,
+        clock=loop.clock,
+        console=None,
+        environ={},
+        log_dir=tmp_path,
+        tensorboard=False,
+    ) as monitor:
+        train(loop, monitor, sync_every=1)
+    found = inspect_run(tmp_path)
+    assert (found.rates.batch_size, logs.steady(found)) == (36, pytest.approx(36 / 15e-3, rel=0.01))
+    analysis = make_analysis(capacity=make_capacity_model(), consumption=make_consumption(7000.0, batch_size=64))
+    assert not any("another network" in note for note in inspect_run(tmp_path, analysis=analysis).notes)
+
+
+@pytest.mark.parametrize("number", [lambda step: 10_000 + step, lambda step: step // 4, lambda step: step % 400 + 1])
+def test_steps_are_counted_as_seen_whatever_the_loop_calls_them(number: Callable[[int], int], tmp_path: Path) -> None:
+    """Those of a run that goes on, of gradients that are summed up, of one pass. The monitor logs once before the loop does."""
+    loop = loop_of(compute=10 * MS, batches=1000, dispatch_s=10 * MS)
+    with monitor_of(loop, log_dir=tmp_path, log_every=100) as monitor:
+        for step, _ in enumerate(monitor, start=1):
+            loop.train()
+            if step % 200 == 0:
+                loop.synchronise()
+                monitor.log(step=number(step))
+    found = inspect_run(tmp_path)
+    assert logs.steady(found) == pytest.approx(8 / 15e-3, rel=0.01)
+    assert max(span.step or 0 for span in found.timeline) == max(1000, number(1000))
 
 
 def rate_in(folder: Path) -> float:

@@ -205,6 +205,17 @@ def test_a_folder_with_other_things_in_it_is_refused_and_untouched(writer: FakeW
     assert precious.read_text() == "precious"
 
 
+@pytest.mark.parametrize("name", ["my_run.json", "train/notes.txt"])
+def test_a_file_of_the_users_beside_the_data_outlives_other_data(name: str, writer: FakeWriter, tmp_path: Path) -> None:
+    params = write_sample("gpt2", tmp_path, scale=0.5)
+    (tmp_path / name).write_text("precious")
+    assert write_sample("gpt2", tmp_path, scale=0.5) == params
+    with pytest.raises(FileExistsError, match=rf"{name}.*empty directory"):
+        write_sample("gpt2", tmp_path, scale=0.25)
+    assert (tmp_path / name).read_text() == "precious"
+    assert {path.read_text() for path in tmp_path.glob("train/part-*")} == {"0.5 0"}
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Params path of a sample's small data, written once."""

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.wafer_accuracy import FITTED_BOUNDS
 from cs_input_analyzer import report
+from cs_input_analyzer.cli import main
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.report.wording import demand_text
 from wafer_model import WaferModelError, from_model
@@ -34,6 +35,12 @@ def test_the_stored_domain_is_that_of_the_rows(mode: str) -> None:
 def test_the_kind_of_a_network_is_what_its_arithmetic_is(name: str) -> None:
     by_name = "encoder-decoder" if name.startswith("t5") else "transformer"
     assert build_network(name).kind == KINDS.get(name, by_name)
+
+
+@pytest.mark.parametrize("mode", ["weight_streaming", "weight-streaming"])
+def test_the_command_takes_the_mode_with_a_hyphen_too(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["wafer", "bert_large", "--batch-size", "256", "--mode", mode]) == 0
+    assert "bert_large on CS-2, weight_streaming" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("mode", MODES)
