@@ -206,7 +206,7 @@ def _is_drained(cache: Op, take: Op, case: Case) -> bool:
     between = [op for op in upstream(take, ops) if cache in upstream(op, ops)]
     if any(op.kind in _MAY_DRAIN for op in between):
         return True
-    each, whole, taken = samples_reaching(take, ops), measured.samples_of_worker(case), traits.number_of(take, "count")
+    each, whole, taken = samples_reaching(take, ops), measured.samples_of_worker(case, cache), traits.number_of(take, "count")
     return whole is not None and each is not None and taken is not None and taken * each > whole
 
 

@@ -138,7 +138,8 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
     samples is long enough.
     """
     ops, batch = case.pipeline.ops, case.pipeline.batch_size
-    (op, count), samples = shuffle_of_samples(ops), samples_of_worker(case)
+    op, count = shuffle_of_samples(ops)
+    samples = samples_of_worker(case, op)
     if case.mode == "eval" or op is None or batch is None or batch < 2:
         return
     is_mixed_before = any(other.kind in SHUFFLES and reads_names_only(other, ops) for other in ops)

@@ -43,6 +43,7 @@ from tests.rules.lines import (
     repeat,
     says,
     shuffle,
+    take,
 )
 
 FILES_64_GIB = make_files(count=1024, bytes=64 * GIB, largest_bytes=2**26, smallest_bytes=2**26)
@@ -128,13 +129,16 @@ FIRST_PASS = (make_measurement("1x1x1", workers=(make_worker(steady_state=make_s
 PICTURE = 600_000.0
 
 
-def full_buffers(*ops: Op, held: float = 0.0) -> Case:
-    """Four tasks with decoded pictures on nodes of 128 GiB; `held`: elements in each buffer at the end of the window."""
-    known = {"bytes_out_per_sample": PICTURE, "buffered_elements": held}
-    rows = [cost(name, 0.1, **known) for name in ("shuffle", "cache", "map", "map_2")]
-    rows.append(cost("prefetch", 0.1, elements_per_sample=1 / 256, **known))
+def full_buffers(*ops: Op, held: float = 0.0, read_bytes: float | None = None, **known: Any) -> Case:
+    """Four tasks with decoded pictures on nodes of 128 GiB; `held`: elements in each buffer at the end of the window.
+
+    `read_bytes`: of a sample; how many there are follows from it.
+    """
+    row = {"bytes_out_per_sample": PICTURE, "buffered_elements": held}
+    rows = [cost(name, 0.1, **row) for name in ("shuffle", "cache", "map", "map_2")]
+    rows.append(cost("prefetch", 0.1, elements_per_sample=1 / 256, **row))
     plan = make_plan("2x4x2", memory_bytes_per_node=4 * GIB)
-    return case_of(*reading(), mapped(JPEG), *ops, plan=plan, worker={"bytes_read_per_sample": None}, costs=rows)
+    return case_of(*reading(), mapped(JPEG), *ops, plan=plan, worker={"bytes_read_per_sample": read_bytes}, costs=rows, **known)
 
 
 def pool(threads: int, *others: Op, plan: str | None = None, **known: Any) -> Case:
@@ -240,6 +244,13 @@ ROWS: Rows = {
         ("", full_buffers(op("Shuffle", "shuffle"), batch())),
         ("", case_of(*reading(), shuffle(10**9), mapped(JPEG), batch(), worker={"bytes_read_per_sample": None})),  # of records
         ("", full_buffers(cache(), repeat(), batch(), prefetch())),  # how many samples there are is not known
+        # A take limits the samples: a cache of 10,000 pictures fits, and one of all of them does not.
+        *(
+            (severity, full_buffers(*before, cache(), repeat(), batch(), read_bytes=GIB / 2_000_000))
+            for severity, before in [("warning", ()), ("", (take(10_000),)), ("warning", (repeat(2), take(400_000)))]
+        ),
+        ("warning", full_buffers(take(10_000), op("Unbatch", "unbatch"), cache(), batch(), read_bytes=GIB / 2_000_000)),
+        ("warning", full_buffers(shuffle(100_000), take(10_000), batch(), read_bytes=GIB / 2_000_000)),  # it fills before the take
     ],
     # A launch larger than its nodes is told, and a busy host once.
     "oversubscribed-cpus": [
