@@ -22,7 +22,8 @@ from cs_input_analyzer.model.train_command import trained, with_python_of, witho
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from cs_input_analyzer.units import counted, visible
 
-PLACEHOLDER_COMMAND = "python run.py --mode=train"
+# With the mode of the input function.
+PLACEHOLDER_COMMAND = "python run.py --mode={}"
 
 # Letters of a command in a message.
 SHOWN = 200
@@ -77,9 +78,9 @@ def check_lines(options: Options, cluster: Cluster | None = None) -> None:
 
 
 def _train_command(options: Options) -> list[str]:
-    """Return the command of every task: the user's command as one that trains, without its launcher and mode."""
-    typed = _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command")
-    return with_python_of(trained(without_launcher(typed, "--train-command")), options.wafer_mode)
+    """Return the command of every task: the user's command as one that trains or evaluates, without its launcher."""
+    typed = _words(options.train_command or PLACEHOLDER_COMMAND.format(options.mode), "--train-command")
+    return with_python_of(trained(without_launcher(typed, "--train-command"), options.mode), options.wafer_mode)
 
 
 def _csrun_wse(plan: LaunchPlan, options: Options, command: list[str]) -> str:

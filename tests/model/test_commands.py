@@ -78,6 +78,13 @@ def test_csrun_wse_says_only_what_differs_from_its_defaults() -> None:
     )
 
 
+@pytest.mark.parametrize("command", [None, "python run.py --mode=eval"])
+def test_the_lines_for_the_input_of_evaluation_evaluate(command: str | None) -> None:
+    text = lines(mode="eval", train_command=command)
+    assert all(line.strip().endswith("python run.py --mode=eval") for line in (text.csrun_wse, text.srun, text.sbatch))
+    assert lines(train_command=command).csrun_wse.endswith("python run.py --mode=train")
+
+
 TASK = 'bash -c \'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFIG && exec "$@"\' bash python run.py --mode=train'
 SRUN = "--unbuffered --kill-on-bad-exit --cpu-bind=cores"
 
