@@ -124,6 +124,12 @@ def fed_by(kept: Op, *, reader: float | None, map: float | None) -> Case:
 
 FIRST_PASS = (make_measurement("1x1x1", workers=(make_worker(steady_state=make_steady_state(is_filling_cache=True)),)),)
 
+
+def unreadable(words: str) -> Case:
+    """A worker that met an element whose error says this."""
+    return launches((make_worker(1000.0, status="data_error", message=f"after 3 batches: {words}"),), layout="1x1x1")
+
+
 # --- memory and threads ------------------------------------------------------------------------------------------------------
 
 PICTURE = 600_000.0
@@ -170,6 +176,17 @@ ROWS: Rows = {
     "corrupt-record": [
         (says("error", fix="write the damaged file again"), launches(*((one,) for one in BROKEN), layout="1x1x1")),
         (says("error", fix="permission to read"), launches((FORBIDDEN,), layout="1x1x1")),
+        *(
+            (says("error", fix=fix, lacks=lacks), unreadable(words))
+            for words, fix, lacks in [
+                ("truncated record at 232' failed with Read less bytes than requested", "write the damaged file again", ()),
+                ("inflate() failed with error -3: incorrect header check", "write the damaged file again", ()),
+                ("Unknown image file format. One of JPEG, PNG required.", "repair the function that fails", ("damaged",)),
+                ("ValueError: unknown label 7", "repair the function that fails", ("damaged",)),
+                ("Cannot batch tensors with different shapes in component 0.", "pad, crop or resize", ("damaged", "repair")),
+                ("Attempted to pad to a smaller size than the input element.", "pad, crop or resize", ("damaged", "repair")),
+            ]
+        ),
         ("", launches(WELL)),
     ],
     # Only what was counted is told.
