@@ -76,7 +76,7 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     with a shape.
 
     Silent if all shapes are known, and for the batch dimension alone (see CSI307). Silent for strings, which no
-    accelerator takes.
+    accelerator takes, and for None in place of a tensor.
     """
     last = batching_op(case.pipeline.ops)
     is_batched = last is not None
@@ -84,6 +84,7 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         part
         for part in case.pipeline.element_spec
         if part.dtype != "string"
+        and part.kind != "none"
         and (part.kind in ("sparse", "ragged") or part.shape is None or None in part.shape[1 if is_batched else 0 :])
     ]
     if not unknown:
@@ -214,6 +215,8 @@ def _bytes(parts: Iterable[Component], casts: Mapping[str, str], is_batched: boo
     """Return the bytes of one sample after these casts. Return None if a dimension or a type is unknown."""
     total = 0.0
     for part in parts:
+        if part.kind == "none":
+            continue
         dims = part.shape[1:] if part.shape and is_batched else part.shape
         width = width_of(casts.get(part.dtype, part.dtype))
         if dims is None or part.kind != "tensor" or None in dims or width is None:
