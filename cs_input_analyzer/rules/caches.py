@@ -42,7 +42,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     length of a pass is unknown, as for a generator. Silent if the data take more than half of a node's free memory.
     """
     ops = case.pipeline.ops
-    is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" for op in ops)
+    is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" and op.parameters.get("count") not in (0, 1) for op in ops)
     if case.mode == "eval" or case.profile is None or not is_reread or any(op.kind in _CACHES for op in ops):
         return
     op = _last_unchanging(ops)

@@ -128,6 +128,10 @@ ROWS: Rows = {
         ("", merged(repeat(), filtered(), sent=1e6)),  # what was dropped is not in them
         ("", merged(repeat(), op("Zip", "zip"), sent=1e6)),  # another dataset's bytes are in them
         ("", merged(is_infinite=False)),
+        *(
+            (severity, decoding(*reading(), mapped(JPEG), shuffle(), repeat(count), batch(), is_infinite=False))
+            for severity, count in [("warning", 2), ("", 1), ("", 0)]
+        ),
         (  # where workers do not agree on the samples, it must hold the most of them
             says("warning", evidence={"cache_bytes_per_node": round(GIB / 10e3 * 1e5)}),
             decoding(decoded=1e5, worker=None, measurements=two_launches(10e3, 100e3)),
