@@ -21,7 +21,7 @@ from cs_input_analyzer.records import (
     StationKind,
     SteadyState,
 )
-from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, upstream, without_end
+from cs_input_analyzer.tfdata.lineage import at_or_behind, deals_out_files, downstream, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import HANDS_ON, IDLE, KEEPERS, KEEPS_SIZE, MAPS, OPENS, REPEATS, SOURCES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import cost_of, length_of, number_of, sample_bytes
 from cs_input_analyzer.tfdata.samples import samples_reaching
@@ -272,11 +272,12 @@ def files_read(case: Case, op: Op) -> int | None:
 def samples_of_worker(case: Case, op: Op | None = None) -> float | None:
     """Return the samples in the files of one worker of the plan (of all files, without one).
 
-    They are the files where each is a sample, else the bytes of all over those read for a sample. None if not all samples come
-    from readers of files: what a generator reads, and how often, is not known. None, too, where a file is read in slices, each by
-    a `skip` over those before it: then its bytes are read more than once in a pass. None if a full cache feeds the passes: then
-    no file is read for a sample. And None if workers do not agree on the
-    bytes of a sample: then what one of them read was not what its samples are made of.
+    If maps read whole files, they are the elements of the list of files, or the files. Else they are the bytes of all
+    over those read for a sample. None if not all samples come from readers of files: what a generator reads, and how
+    often, is not known. None, too, where a file is read in slices, each by a `skip` over those before it: then its
+    bytes are read more than once in a pass. None if a full cache feeds the passes: then no file is read for a sample.
+    And None if workers do not agree on the bytes of a sample: then what one of them read was not what its samples are
+    made of.
 
     A `take` limits them. With `op`, only those count that it takes its elements from: a buffer before a `take` still fills.
     """
@@ -294,11 +295,24 @@ def _sample_counts(case: Case, op: Op | None) -> list[float]:
         return []
     workers, most = (workers_of(case) or 1) if case.is_sharded else 1, _most_taken(ops, op)
     if files_are_samples(ops) and not any(one.kind in kinds_with("filter") for one in ops):
-        return [min(files.count / workers, most)]
+        # What Python code deals out may be in the graph as the names of one worker.
+        listed = _shortest_source(ops) if not case.is_sharded or deals_out_files(ops) else None
+        return [min((listed or files.count) / workers, most)]
     if any(one.kind in KEEPERS and is_full(case, one) for one in ops):
         return []
     read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
     return [min(files.bytes / size / workers, most) for size in read if size]
+
+
+def _shortest_source(ops: Sequence[Op]) -> int | None:
+    """Return the elements of the only source, or of the shortest that a `zip` joins: a sample may be of several files.
+
+    Return None if a length is unknown, or if an op may make several elements of one.
+    """
+    lengths = [length_of(one) for one in ops if one.within is None and not one.inputs]
+    may_grow = any(one.kind in OPENS | {"Unbatch"} or (len(one.inputs) > 1 and one.kind != "Zip") for one in ops)
+    known = [length for length in lengths if length is not None]
+    return min(known) if known and len(known) == len(lengths) and not may_grow else None
 
 
 def _most_taken(ops: Sequence[Op], op: Op | None) -> float:
