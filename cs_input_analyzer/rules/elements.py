@@ -161,7 +161,7 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     yield finding(op, message, fix, evidence, is_warning=is_limit or is_costly_here)
 
 
-NARROWER = {"float64": "float16", "int64": "int32", "uint64": "uint32"}
+NARROWER = {"int64": "int32", "uint64": "uint32"}
 WIDE_RATIO = 0.1
 LEAST_RATIO = 0.01
 SCALING = "; training in float16 wants dynamic loss scaling, with cbfloat16 many networks do without"
@@ -187,7 +187,8 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     """
     half, is_batched = case.training.half, batching_op(case.pipeline.ops) is not None
     # TensorFlow has no cbfloat16: the compiler converts float16 or float32 to it.
-    narrower = NARROWER | ({"float32": "bfloat16" if half == "bfloat16" else "float16"} if half else {})
+    short = "bfloat16" if half == "bfloat16" else "float16"
+    narrower = NARROWER | ({"float64": short, "float32": short} if half else {"float64": "float32"})
     wide = [part for part in case.pipeline.element_spec if part.dtype in narrower]
     if not wide:
         return

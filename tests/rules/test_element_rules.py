@@ -100,8 +100,15 @@ ROWS: Rows = {
     # Bytes are counted for a sample and a second, and never made up; 16 bits are asked for where the model works in them.
     "wide-dtypes": [
         (
-            says("warning", evidence={"saved_bytes_per_sample": 604, "bytes_per_sample": 808}),
+            says("warning", evidence={"saved_bytes_per_sample": 404, "bytes_per_sample": 808}, fix="image to float32"),
             giving(part("float64", 32, 100, name="image"), LABEL),
+        ),
+        *(
+            (
+                says("warning", evidence={"saved_bytes_per_sample": 604}, fix=f"image to {named}"),
+                giving(part("float64", 32, 100, name="image"), LABEL, half=half),
+            )
+            for half, named in [("float16", "float16"), ("cbfloat16", "float16"), ("bfloat16", "bfloat16")]
         ),
         (says("info", evidence={"saved_bytes_per_sample": 4}), giving(part("float16", 32, 10, 10), LABEL)),
         ("", giving(part("float16", 32, 224, 224, 3), LABEL)),  # under a hundredth
