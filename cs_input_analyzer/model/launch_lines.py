@@ -165,9 +165,10 @@ def _refuse_own(words: Iterable[str], option: str) -> None:
 
 def _srun(plan: LaunchPlan, cluster: Cluster, options: Options, command: list[str]) -> str:
     extra = _words(options.srun_args or "", "--srun-args")
-    components = [shlex.join([*component, *extra]) for component in _components(plan, cluster, options, extra)]
+    # srun applies the binding only to the component that it stands in, as `srun -vv` shows.
+    components = [shlex.join(["--cpu-bind=cores", *component, *extra]) for component in _components(plan, cluster, options, extra)]
     words = shlex.join(_in_each_task(options, command))
-    return f"srun --unbuffered --kill-on-bad-exit --cpu-bind=cores {' : '.join(components)} {words}"
+    return f"srun --unbuffered --kill-on-bad-exit {' : '.join(components)} {words}"
 
 
 def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, command: list[str]) -> str:

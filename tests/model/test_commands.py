@@ -96,7 +96,8 @@ def test_an_option_with_a_value_is_no_variable_in_front() -> None:
 
 
 TASK = 'bash -c \'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFIG && exec "$@"\' bash python run.py --mode=train'
-SRUN = "--unbuffered --kill-on-bad-exit --cpu-bind=cores"
+SRUN = "--unbuffered --kill-on-bad-exit"
+BOUND = "--cpu-bind=cores"
 
 
 @pytest.mark.parametrize(("single", "distribution"), [(0, "block"), (2, "cyclic")])
@@ -107,13 +108,13 @@ def test_srun_and_the_batch_file_word_by_word(single: int, distribution: str) ->
     shapes = [(single, 1)] * bool(single) + [(3 - single, 4)]
     same = f"--cpus-per-task=2 --distribution={distribution} --exclusive --mem=0"
     components = [f"--nodes={nodes} --ntasks-per-node={tasks} {same}" for nodes, tasks in shapes]
-    assert text.srun == f"srun {SRUN} {' : '.join(f'{words} --label' for words in components)} {TASK}"
+    assert text.srun == f"srun {SRUN} {' : '.join(f'{BOUND} {words} --label' for words in components)} {TASK}"
     head, _, step = text.sbatch.partition("\n\nset -euo pipefail\n")
     directives = [[*(f"#SBATCH {word}" for word in words.split()), f"#SBATCH {extra['sbatch_args']}"] for words in components]
     assert head.split("\n")[3:] == (directives[0] + ["#SBATCH hetjob", *directives[1]] if single else directives[0])
     groups = "--het-group=0,1 " if single else ""
     again = f"--cpus-per-task=2 --distribution={distribution} --mem=0 --label"
-    assert step.split("\n")[1:] == [f"srun {groups}{SRUN} {again} {TASK}", ""]
+    assert step.split("\n")[1:] == [f"srun {groups}{SRUN} {BOUND} {again} {TASK}", ""]
 
 
 # --- the nodes that were planned for --------------------------------------------------------------------------------------------
