@@ -38,8 +38,9 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     comes before the first random op. A seeded draw counts as random, unless its elements are those of ranges and
     arrays, the same in each pass. Reading alone counts only if the storage holds the worker back, because the page
     cache keeps files as well. Silent if the data are read once, or if the function of an `interleave` repeats its data
-    without end. Silent if a shuffle is followed by a `take`, because the cache would never be complete. Silent if the
-    length of a pass is unknown, as for a generator. Silent if the data take more than half of a node's free memory.
+    without end. Silent if a `take`, a `take_while` or a `zip` follows the place of the cache before any `repeat`, because the
+    cache might never be complete. Silent if the length of a pass is unknown, as for a generator. Silent if the data
+    take more than half of a node's free memory.
     """
     ops = case.pipeline.ops
     is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" and op.parameters.get("count") not in (0, 1) for op in ops)

@@ -106,6 +106,9 @@ ROWS: Rows = {
         (says(edits=edits(("insert-cache", "skip")), evidence=IN_MEMORY), decoding(*reading(), mapped(JPEG), skip(100), *TAIL)),
         ("", decoding(*reading(), mapped(JPEG), shuffle(), take(), repeat(), batch())),
         ("", decoding(*reading(), mapped(JPEG), shuffle(), op("TakeWhile", "take_while"), repeat(), batch())),
+        ("", decoding(*reading(), mapped(JPEG), shuffle(), op("Zip", "zip"), repeat(), batch())),
+        ("", decoding(*reading(), mapped(JPEG), mapped(RANDOM), take(), repeat(), batch())),
+        ("warning", decoding(*reading(), mapped(JPEG), shuffle(), repeat(), take(), batch())),
         ("", decoding(NAMES, repeat(), *READ, mapped(JPEG), shuffle(), batch())),  # nothing says where a pass ends
         ("warning", repeated_inside(2)),
         ("", repeated_inside(-1)),
