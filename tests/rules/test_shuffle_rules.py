@@ -97,6 +97,10 @@ ROWS: Rows = {
             for severity, gap_s in [("info", None), ("info", 2.0), ("warning", 500.0)]
         ),
         ("", of_kibibytes(*reading(), shuffle(1_000_000), repeat())),
+        # Behind a cache, file names are shuffled once.
+        (says(fix="shuffle the file names, and give the buffer"), of_kibibytes(*reading(), LONG, cache(), repeat())),
+        (says(fix="give the buffer", lacks=["file names"]), of_kibibytes(*reading(), cache(), LONG, repeat())),
+        ("", of_kibibytes(*reading(), cache(), shuffle(1_000_000), repeat())),
         # A worker has no more than ten batches.
         ("", of_kibibytes(*reading(), shuffle(2560), plan=make_plan("1x2000x1", input_workers=2000), is_sharded=True)),
         ("", of_kibibytes(*reading(), repeat(), LONG)),  # filled once
