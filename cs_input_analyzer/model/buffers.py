@@ -71,7 +71,7 @@ def refill_ratio(case: Case) -> float | None:
     readers, later = [op for op in ops if shuffle.name in op.inputs], downstream(shuffle, ops)
     is_repeated = any(op.kind in REPEATS for op in (*upstream(shuffle, ops), *readers))
     is_repeated |= case.pipeline.is_infinite and not any(op.kind in REPEATS for op in later)  # a source without end
-    samples = samples_of_worker(case)
+    samples = samples_of_worker(case, shuffle)
     if (
         is_repeated
         or not samples
@@ -115,7 +115,7 @@ def element_bytes(op: Op, case: Case) -> float | None:
 
 def _full_bytes(op: Op, each: float, case: Case) -> float | None:
     if op.kind in SHUFFLES:
-        count, samples = number_of(op, "buffer_size") or 0, samples_of_worker(case)
+        count, samples = number_of(op, "buffer_size") or 0, samples_of_worker(case, op)
         size = samples_reaching(op, case.pipeline.ops) or 1
         return each * (min(count, samples / size) if samples is not None else count)
     if op.kind == "Prefetch":

@@ -21,9 +21,10 @@ from cs_input_analyzer.records import (
     StationKind,
     SteadyState,
 )
-from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, upstream, without_end
-from cs_input_analyzer.tfdata.op_kinds import HANDS_ON, IDLE, KEEPERS, KEEPS_SIZE, MAPS, OPENS, SOURCES, kinds_with
-from cs_input_analyzer.tfdata.op_traits import cost_of, length_of, sample_bytes
+from cs_input_analyzer.tfdata.lineage import at_or_behind, deals_out_files, downstream, upstream, without_end
+from cs_input_analyzer.tfdata.op_kinds import HANDS_ON, IDLE, KEEPERS, KEEPS_SIZE, MAPS, OPENS, REPEATS, SOURCES, kinds_with
+from cs_input_analyzer.tfdata.op_traits import cost_of, length_of, number_of, sample_bytes
+from cs_input_analyzer.tfdata.samples import samples_reaching
 from cs_input_analyzer.tfdata.threads import as_run, inside, reader_ops, segments
 
 # Stations of reading: the readers of the pipeline, and the storage.
@@ -268,34 +269,67 @@ def files_read(case: Case, op: Op) -> int | None:
     return files.count if files is not None and is_alone else None
 
 
-def samples_of_worker(case: Case) -> float | None:
+def samples_of_worker(case: Case, op: Op | None = None) -> float | None:
     """Return the samples in the files of one worker of the plan (of all files, without one).
 
-    They are the files where each is a sample, else the bytes of all over those read for a sample. None if not all samples come
-    from readers of files: what a generator reads, and how often, is not known. None, too, where a file is read in slices, each by
-    a `skip` over those before it: then its bytes are read more than once in a pass. None if a full cache feeds the passes: then
-    no file is read for a sample. And None if workers do not agree on the
-    bytes of a sample: then what one of them read was not what its samples are made of.
+    If maps read whole files, they are the elements of the list of files, or the files. Else they are the bytes of all
+    over those read for a sample. None if not all samples come from readers of files: what a generator reads, and how
+    often, is not known. None, too, where a file is read in slices, each by a `skip` over those before it: then its
+    bytes are read more than once in a pass. None if a full cache feeds the passes: then no file is read for a sample.
+    And None if workers do not agree on the bytes of a sample: then what one of them read was not what its samples are
+    made of.
+
+    A `take` limits them. With `op`, only those count that it takes its elements from: a buffer before a `take` still fills.
     """
-    counts = _sample_counts(case)
+    counts = _sample_counts(case, op)
     if not counts or max(counts) > AGREEING_RATIO * min(counts):
         return None
     return harmonic_mean(counts)  # as many bytes as the mean worker read
 
 
-def _sample_counts(case: Case) -> list[float]:
+def _sample_counts(case: Case, op: Op | None) -> list[float]:
     """Return the samples of a worker by the bytes that each measured one read for a sample; empty if they are not known."""
     ops, files = case.pipeline.ops, case.pipeline.files
-    is_read_again = any(op.kind == "Skip" and op.within is not None for op in ops)
-    if files is None or is_read_again or any(op.kind in kinds_with("python") for op in ops) or not reader_ops(ops):
+    is_read_again = any(one.kind == "Skip" and one.within is not None for one in ops)
+    if files is None or is_read_again or any(one.kind in kinds_with("python") for one in ops) or not reader_ops(ops):
         return []
-    workers = (workers_of(case) or 1) if case.is_sharded else 1
-    if files_are_samples(ops) and not any(op.kind in kinds_with("filter") for op in ops):
-        return [files.count / workers]
-    if any(op.kind in KEEPERS and is_full(case, op) for op in ops):
+    workers, most = (workers_of(case) or 1) if case.is_sharded else 1, _most_taken(ops, op)
+    if files_are_samples(ops) and not any(one.kind in kinds_with("filter") for one in ops):
+        # What Python code deals out may be in the graph as the names of one worker.
+        listed = _shortest_source(ops) if not case.is_sharded or deals_out_files(ops) else None
+        return [min((listed or files.count) / workers, most)]
+    if any(one.kind in KEEPERS and is_full(case, one) for one in ops):
         return []
     read = [worker.bytes_read_per_sample for m in case.measurements for worker in m.measured_workers]
-    return [files.bytes / size / workers for size in read if size]
+    return [min(files.bytes / size / workers, most) for size in read if size]
+
+
+def _shortest_source(ops: Sequence[Op]) -> int | None:
+    """Return the elements of the only source, or of the shortest that a `zip` joins: a sample may be of several files.
+
+    Return None if a length is unknown, or if an op may make several elements of one.
+    """
+    lengths = [length_of(one) for one in ops if one.within is None and not one.inputs]
+    may_grow = any(one.kind in OPENS | {"Unbatch"} or (len(one.inputs) > 1 and one.kind != "Zip") for one in ops)
+    known = [length for length in lengths if length is not None]
+    return min(known) if known and len(known) == len(lengths) and not may_grow else None
+
+
+def _most_taken(ops: Sequence[Op], op: Op | None) -> float:
+    """Return the samples of a pass that each `take` up to `op` lets through, at most; infinity without a `take`.
+
+    A `take` behind a `repeat` ends no pass. Behind a `take` of file names, and before a join, there may be more samples.
+    """
+    before, most = ops if op is None else (*upstream(op, ops), op), math.inf
+    for take in before:
+        count = number_of(take, "count") if take.kind == "Take" and take.within is None else None
+        if count is None or count < 0 or any(one.kind in REPEATS for one in upstream(take, ops)):
+            continue
+        later, each = [one for one in downstream(take, ops) if one in before], samples_reaching(take, ops)
+        may_grow = any(one.kind in OPENS | {"Unbatch"} or len(one.inputs) > 1 for one in later)
+        if each is not None and not may_grow:
+            most = min(most, count * each)
+    return most
 
 
 def files_are_samples(ops: Sequence[Op]) -> bool:
@@ -309,7 +343,7 @@ def files_are_samples(ops: Sequence[Op]) -> bool:
 
 def elements_of_worker(case: Case, op: Op) -> float | None:
     """Return the elements that `op` gives in a pass of one worker: its samples, or as many as were measured for a sample."""
-    samples, each = samples_of_worker(case), visits(case, op)
+    samples, each = samples_of_worker(case, op), visits(case, op)
     return samples * each if samples is not None and each else samples
 
 
@@ -349,7 +383,7 @@ def samples_of_pass(case: Case, op: Op) -> float | None:
 
     The files say it, or else the length of the only source, over its elements that were measured for a sample.
     """
-    samples = samples_of_worker(case) or max(_sample_counts(case), default=None)
+    samples = samples_of_worker(case, op) or max(_sample_counts(case, op), default=None)
     if samples is not None:
         return samples
     before = (*upstream(op, case.pipeline.ops), op)

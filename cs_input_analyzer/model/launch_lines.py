@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from itertools import takewhile
 
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.masking import LONGEST_COMMAND
@@ -22,13 +23,19 @@ from cs_input_analyzer.model.train_command import trained, with_python_of, witho
 from cs_input_analyzer.records import Cluster, LaunchLines, LaunchPlan, Options
 from cs_input_analyzer.units import counted, visible
 
-PLACEHOLDER_COMMAND = "python run.py --mode=train"
+# With the mode of the input function.
+PLACEHOLDER_COMMAND = "python run.py --mode={}"
+
+# Words that only a shell understands: no shell reads the command, which each task starts by itself.
+SHELL_OPERATORS = ("&&", "||", "|", ";", "&", ">", ">>", "2>", "2>&1", "&>", "<")
 
 # Letters of a command in a message.
 SHOWN = 200
 
 # Options that choose nodes. If one were given twice, Slurm might follow the one that the plan is not for.
 OWN_OPTIONS = {"-p": "--partition", "--partition": "--partition", "-x": "--exclude-nodes", "--exclude": "--exclude-nodes"}
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 # Runs in every task: TF_CONFIG is made there, because only there the rank is known.
 _WITH_TF_CONFIG = 'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFIG && exec "$@"'
@@ -62,10 +69,15 @@ def check_lines(options: Options, cluster: Cluster | None = None) -> None:
 
     Raises:
         UsageError: `--train-command`, `--srun-args` or `--sbatch-args` is not a list of words that a shell can read, repeats an
-            option of ours, or holds a value that Slurm cannot carry.
+            option of ours, or holds a value that Slurm cannot carry. Or `--train-command` holds an operator of the shell.
     """
     if not _train_command(options):
         raise UsageError("--train-command is empty: give the command that starts training")
+    operator = _shell_operator(options.train_command or "")
+    if operator is not None:
+        raise UsageError(
+            f"--train-command holds {operator!r}, which only a shell understands: put it in a script, or write bash -c '…'"
+        )
     _refuse_own(_words(options.srun_args or "", "--srun-args"), "--srun-args")
     sbatch_args = _words(options.sbatch_args or "", "--sbatch-args")
     _refuse_own(sbatch_args, "--sbatch-args")
@@ -77,9 +89,22 @@ def check_lines(options: Options, cluster: Cluster | None = None) -> None:
 
 
 def _train_command(options: Options) -> list[str]:
-    """Return the command of every task: the user's command as one that trains, without its launcher and mode."""
-    typed = _words(options.train_command or PLACEHOLDER_COMMAND, "--train-command")
-    return with_python_of(trained(without_launcher(typed, "--train-command")), options.wafer_mode)
+    """Return the command of every task: the user's command as one that trains or evaluates, without its launcher."""
+    typed = _words(options.train_command or PLACEHOLDER_COMMAND.format(options.mode), "--train-command")
+    assigned = list(takewhile(_ASSIGNMENT.match, typed))
+    command = with_python_of(trained(without_launcher(typed[len(assigned) :], "--train-command"), options.mode), options.wafer_mode)
+    # No shell reads the command: `NAME=value` in front of it would be taken for the program.
+    return ["env", *assigned, *command] if assigned and command else command
+
+
+def _shell_operator(text: str) -> str | None:
+    """Return the first word of a command line that is an operator of the shell; None without one. A quoted word is not one."""
+    try:
+        as_typed = shlex.split(text, posix=False)  # keeps the quotes
+    except ValueError:
+        return None
+    words = shlex.split(text)
+    return next((word for word in as_typed if word in SHELL_OPERATORS and word in words), None)
 
 
 def _csrun_wse(plan: LaunchPlan, options: Options, command: list[str]) -> str:
@@ -140,9 +165,10 @@ def _refuse_own(words: Iterable[str], option: str) -> None:
 
 def _srun(plan: LaunchPlan, cluster: Cluster, options: Options, command: list[str]) -> str:
     extra = _words(options.srun_args or "", "--srun-args")
-    components = [shlex.join([*component, *extra]) for component in _components(plan, cluster, options, extra)]
+    # srun applies the binding only to the component that it stands in, as `srun -vv` shows.
+    components = [shlex.join(["--cpu-bind=cores", *component, *extra]) for component in _components(plan, cluster, options, extra)]
     words = shlex.join(_in_each_task(options, command))
-    return f"srun --unbuffered --kill-on-bad-exit --cpu-bind=cores {' : '.join(components)} {words}"
+    return f"srun --unbuffered --kill-on-bad-exit {' : '.join(components)} {words}"
 
 
 def _sbatch(plan: LaunchPlan, cluster: Cluster, options: Options, target: str, command: list[str]) -> str:

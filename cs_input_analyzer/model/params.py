@@ -17,7 +17,7 @@ PLAIN_KEYS = (str, int, float, type(None))  # a truth value is a whole number
 _STEPS = ("max_steps", "num_steps", "train_steps", "total_steps", "training_steps", "num_train_steps")
 _EPOCHS = ("num_epochs", "epochs", "train_epochs", "num_train_epochs")
 _EPOCH_STEPS = ("steps_per_epoch",)
-_PRECISIONS = ("fp16_type", "half_dtype", "precision", "compute_dtype", "mixed_precision", "use_bfloat16", "use_cbfloat16", "fp16")
+_PRECISIONS = ("fp16_type", "half_dtype", "precision", "compute_dtype", "use_bfloat16", "use_cbfloat16", "mixed_precision", "fp16")
 # Sections and keys with these in their names are about something else than training.
 _ELSEWHERE = ("eval", "valid", "predict", "test")
 
@@ -30,7 +30,10 @@ def training_of(params: object, *, has_wafer_model: bool = False) -> Training:
     steps, epochs, each = (_number(params, names) for names in (_STEPS, _EPOCHS, _EPOCH_STEPS))
     if steps is None and each is not None:
         steps, epochs = each * (epochs or 1), None
-    said = next((found for key, value in _first(params, _PRECISIONS) if (found := _half(key, value))), None)
+    # Without it the network computes in float32, whatever type the params name for 16 bits.
+    is_off = next((value is False for _, value in _first(params, ("mixed_precision",))), False)
+    named = (_half(key, value) for key, value in _first(params, _PRECISIONS))
+    said = next((found for found in named if found is not None), None) if not is_off else None
     return Training(steps=steps, epochs=epochs, half=said or ("float16" if has_wafer_model else None))
 
 
@@ -49,9 +52,12 @@ def _number(params: object, names: tuple[str, ...]) -> int | None:
 
 
 def _half(key: str, value: object) -> str | None:
-    """Return the type of 16 bits that a key and its value name."""
-    text = f"{key}={value}".lower()
-    if value in (None, False) or "16" not in text + ("16" if value is True else ""):
+    """Return the type of 16 bits that a value names, or its key if the value is yes. Return None for another type."""
+    if isinstance(value, Mapping):
+        value = value.get("enabled")
+    is_yes = value in (True,)  # 1 is one, too
+    text = str(key if is_yes else value).lower()
+    if "16" not in text and not is_yes:
         return None
     return next((name for name in ("cbfloat16", "bfloat16") if name in text or (name == "bfloat16" and "bf16" in text)), "float16")
 

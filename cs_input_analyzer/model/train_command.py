@@ -1,6 +1,6 @@
 """The training command, converted from the user's text to the form that launch lines need.
 
-It has no launcher, the mode that trains, and the Python of the wafer's mode. All functions work on lists of
+It has no launcher, the mode that trains or evaluates, and the Python of the wafer's mode. All functions work on lists of
 words; nothing runs here.
 """
 
@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.records import Mode
 
 # Python's own name, a version of it, and what the vendor calls its flavours: python-ws streams weights, python-pt is PyTorch's.
 _PYTHON = re.compile(r"python([0-9.]*|-[a-z]+)")
@@ -21,7 +22,8 @@ CONTAINERS = ("singularity", "apptainer")
 
 # Modes of a script that stop short of training, and options of the older ones that do.
 NOT_TRAINING = ("validate_only", "validation_only", "compile_only")
-NOT_TRAINING_MODES = (*NOT_TRAINING, "eval", "eval_all", "predict")
+EVALUATING = ("eval", "eval_all")
+NOT_TRAINING_MODES = (*NOT_TRAINING, *EVALUATING, "predict")
 
 
 def is_python(word: str) -> bool:
@@ -54,17 +56,21 @@ def without_launcher(words: Sequence[str], option: str) -> list[str]:
     return list(words[begins:])
 
 
-def trained(words: Sequence[str]) -> list[str]:
-    """Return the command as one that trains: `--mode=validate_only` becomes `--mode=train`, `--compile_only` is removed."""
+def trained(words: Sequence[str], mode: Mode = "train") -> list[str]:
+    """Return the command as one that trains: `--mode=validate_only` becomes `--mode=train`, `--compile_only` is removed.
+
+    With `mode` eval, return one that evaluates: `--mode=validate_only` becomes `--mode=eval`, `--mode=eval_all` stays.
+    """
+    others = [name for name in NOT_TRAINING_MODES if mode == "train" or name not in EVALUATING]
     kept = [word for word in words if not (word.startswith("-") and _plain(word.partition("=")[0]) in NOT_TRAINING)]
     found, before = [], ""
     for word in kept:
         option, equals, value = word.partition("=")
         is_alone = word in NOT_TRAINING and not (before.startswith("-") and "=" not in before)  # it can be nothing else
-        if _is_mode(option) and equals and _plain(value) in NOT_TRAINING_MODES:
-            found.append(f"{option}=train")
-        elif is_alone or (_is_mode(before) and _plain(word) in NOT_TRAINING_MODES):
-            found.append("train")
+        if _is_mode(option) and equals and _plain(value) in others:
+            found.append(f"{option}={mode}")
+        elif is_alone or (_is_mode(before) and _plain(word) in others):
+            found.append(mode)
         else:
             found.append(word)
         before = word

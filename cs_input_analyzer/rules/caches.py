@@ -38,11 +38,12 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     comes before the first random op. A seeded draw counts as random, unless its elements are those of ranges and
     arrays, the same in each pass. Reading alone counts only if the storage holds the worker back, because the page
     cache keeps files as well. Silent if the data are read once, or if the function of an `interleave` repeats its data
-    without end. Silent if a shuffle is followed by a `take`, because the cache would never be complete. Silent if the
-    length of a pass is unknown, as for a generator. Silent if the data take more than half of a node's free memory.
+    without end. Silent if a `take`, a `take_while` or a `zip` follows the place of the cache before any `repeat`, because the
+    cache might never be complete. Silent if the length of a pass is unknown, as for a generator. Silent if the data
+    take more than half of a node's free memory.
     """
     ops = case.pipeline.ops
-    is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" for op in ops)
+    is_reread = case.pipeline.is_infinite or any(op.kind == "Repeat" and op.parameters.get("count") not in (0, 1) for op in ops)
     if case.mode == "eval" or case.profile is None or not is_reread or any(op.kind in _CACHES for op in ops):
         return
     op = _last_unchanging(ops)
@@ -206,7 +207,7 @@ def _is_drained(cache: Op, take: Op, case: Case) -> bool:
     between = [op for op in upstream(take, ops) if cache in upstream(op, ops)]
     if any(op.kind in _MAY_DRAIN for op in between):
         return True
-    each, whole, taken = samples_reaching(take, ops), measured.samples_of_worker(case), traits.number_of(take, "count")
+    each, whole, taken = samples_reaching(take, ops), measured.samples_of_worker(case, cache), traits.number_of(take, "count")
     return whole is not None and each is not None and taken is not None and taken * each > whole
 
 

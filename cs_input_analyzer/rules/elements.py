@@ -76,7 +76,7 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     with a shape.
 
     Silent if all shapes are known, and for the batch dimension alone (see CSI307). Silent for strings, which no
-    accelerator takes.
+    accelerator takes, and for None in place of a tensor.
     """
     last = batching_op(case.pipeline.ops)
     is_batched = last is not None
@@ -84,6 +84,7 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         part
         for part in case.pipeline.element_spec
         if part.dtype != "string"
+        and part.kind != "none"
         and (part.kind in ("sparse", "ragged") or part.shape is None or None in part.shape[1 if is_batched else 0 :])
     ]
     if not unknown:
@@ -160,7 +161,7 @@ def python_in_pipeline(case: Case) -> Iterator[Finding]:
     yield finding(op, message, fix, evidence, is_warning=is_limit or is_costly_here)
 
 
-NARROWER = {"float64": "float16", "int64": "int32", "uint64": "uint32"}
+NARROWER = {"int64": "int32", "uint64": "uint32"}
 WIDE_RATIO = 0.1
 LEAST_RATIO = 0.01
 SCALING = "; training in float16 wants dynamic loss scaling, with cbfloat16 many networks do without"
@@ -186,7 +187,8 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
     """
     half, is_batched = case.training.half, batching_op(case.pipeline.ops) is not None
     # TensorFlow has no cbfloat16: the compiler converts float16 or float32 to it.
-    narrower = NARROWER | ({"float32": "bfloat16" if half == "bfloat16" else "float16"} if half else {})
+    short = "bfloat16" if half == "bfloat16" else "float16"
+    narrower = NARROWER | ({"float64": short, "float32": short} if half else {"float64": "float32"})
     wide = [part for part in case.pipeline.element_spec if part.dtype in narrower]
     if not wide:
         return
@@ -214,6 +216,8 @@ def _bytes(parts: Iterable[Component], casts: Mapping[str, str], is_batched: boo
     """Return the bytes of one sample after these casts. Return None if a dimension or a type is unknown."""
     total = 0.0
     for part in parts:
+        if part.kind == "none":
+            continue
         dims = part.shape[1:] if part.shape and is_batched else part.shape
         width = width_of(casts.get(part.dtype, part.dtype))
         if dims is None or part.kind != "tensor" or None in dims or width is None:

@@ -36,7 +36,7 @@ THREADS_PER_FILE = 3
 
 
 def short_cycle(case: Case) -> Iterator[Finding]:
-    """An `interleave` reads from too few files at a time.
+    """An `interleave`, or a reader with `num_parallel_reads`, reads from too few files at a time.
 
     Slow storage gives more to more readers, and the cycle limits their number, whatever `num_parallel_calls` says.
     TensorFlow chooses a cycle by the CPUs of the task, not by the storage. That is too few if reads only wait.
@@ -65,8 +65,13 @@ def short_cycle(case: Case) -> Iterator[Finding]:
         reads = reads_at_once(case, now) if freeing_shuffle(op, ops) is not None else None
         if reads is not None and reads >= PAYING_RATIO * now:
             yield _waiting(op, now, reads, case)
-        elif has_written_cycle(op, ops):
+        elif has_written_cycle(op, ops) or _has_written_reads(op, ops):
             yield from _fixed(op, cycle, case)
+
+
+def _has_written_reads(op: Op, ops: tuple[Op, ...]) -> bool:
+    """Return whether the code gives a reader a number of parallel reads: with AUTOTUNE TensorFlow makes another op of it."""
+    return is_made_by_reader(op, ops) and "num_parallel_calls" not in op.parameters
 
 
 def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
@@ -80,7 +85,7 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
         return
     wanted: list[tuple[EditKind, str]] = []
     if cycle < better:
-        wanted.append(("set-cycle-length", "cycle_length"))
+        wanted.append(("set-cycle-length", "num_parallel_reads" if is_made_by_reader(op, case.pipeline.ops) else "cycle_length"))
     if isinstance(calls, int) and 0 < calls < better:
         wanted.append(("set-parallelism", "num_parallel_calls"))
     message = f"{op.name} reads from {counted(now, 'file')} at a time, {better} at a time may read faster"

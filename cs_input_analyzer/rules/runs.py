@@ -15,7 +15,16 @@ _REMEDIES = {
     "Permission denied": "give the user of the job permission to read the named file",
     "something writes to it": "let whatever writes the named file finish first, and read only files that are complete",
     "No space left": "free some space, or set TMPDIR to another folder: file caches and snapshots go there while measuring",
+    **dict.fromkeys(
+        ("corrupted record", "truncated", "checksum", "inflate() failed", "DataLoss"),
+        "write the damaged file again from its source",
+    ),
+    **dict.fromkeys(
+        ("Cannot batch tensors", "Cannot add tensor to the batch", "pad to a smaller size"),
+        "pad, crop or resize the elements to one shape before the batch",
+    ),
 }
+_ELSE = "repair the function that fails, or the data of this element"
 
 
 def corrupt_record(case: Case) -> Iterator[Finding]:
@@ -25,8 +34,9 @@ def corrupt_record(case: Case) -> Iterator[Finding]:
     one element. Measurements before the error are kept. Training would stop here too: `tf.data` gives no element after
     an error.
 
-    Fix: write the named file again from its source, or give the user of the job permission to read it.
-    `dataset.ignore_errors()` would hide the loss in every epoch.
+    Fix: write a damaged file again from its source, or give the user of the job permission to read it. If elements
+    differ in shape, pad, crop or resize them before the batch. Else repair the function that failed, or the data of the
+    element. `dataset.ignore_errors()` would hide the loss in every epoch.
 
     Silent if every worker read without an error.
     """
@@ -38,10 +48,8 @@ def corrupt_record(case: Case) -> Iterator[Finding]:
                 continue
             seen.add(what)
             message = f"worker {worker.index} met an element that cannot be read, {worker.message}"
-            remedies = [remedy for words, remedy in _REMEDIES.items() if words in worker.message]
-            fix = (
-                f"{remedies[0] if remedies else 'write the damaged file again from its source'}; training stops at this element too"
-            )
+            remedy = next((remedy for words, remedy in _REMEDIES.items() if words in worker.message), _ELSE)
+            fix = f"{remedy}; training stops at this element too"
             evidence: dict[str, Scalar] = {"worker": worker.index, "layout": str(measurement.layout)}
             yield finding(None, message, fix, evidence, severity="error")
 

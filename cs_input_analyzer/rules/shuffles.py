@@ -19,7 +19,7 @@ from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.tfdata.edits.kinds import argument_set, moved_up
 from cs_input_analyzer.tfdata.function_ops import calls
 from cs_input_analyzer.tfdata.lineage import reads_names_only, upstream
-from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, INTERLEAVES, SHUFFLES, kinds_with
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, INTERLEAVES, KEEPERS, SHUFFLES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import chain_before, cost_of, is_map, sample_bytes
 from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.tfdata.source.code import with_calls_swapped
@@ -85,8 +85,9 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
     The buffer then reads the worker's whole shard before it gives the first element, in each pass, while everything
     else waits. More workers make the shards smaller, but the buffer stays as long.
 
-    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names. If you want
-    the whole shard shuffled: `repeat` before `shuffle`, so that the passes overlap.
+    Fix: a buffer of some batches or a few percent of the shard, together with a shuffle of the file names. Behind a
+    `cache` the buffer alone mixes, because the cache keeps one order of the files. If you want the whole shard
+    shuffled: `repeat` before `shuffle`, so that the passes overlap.
 
     Silent if the buffer is shorter than the shard, or no longer than ten batches. Silent for file names, after `batch`,
     and after an endless `repeat` (the buffer is filled only once). Silent if no measurement shows the number of
@@ -106,7 +107,9 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
             continue
         gap_s = max((one.epoch_gap_s for one in windows_of(case.measurements) if one.epoch_gap_s is not None), default=None)
         message = f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}"
-        fix = "shuffle the file names, and give the buffer some batches or a few percent of a worker's samples"
+        fix = "give the buffer some batches or a few percent of a worker's samples"
+        if not any(other.kind in KEEPERS for other in upstream(op, ops)):  # a cache keeps one order of the files
+            fix = f"shuffle the file names, and {fix}"
         evidence = {"buffer_size": count, "samples_of_a_worker": round(samples), "epoch_gap_s": gap_s}
         rate = rate_of_worker(case)
         is_slow = rate is not None and gap_s is not None and gap_s >= GAP_RATIO * samples / rate
@@ -138,7 +141,8 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
     samples is long enough.
     """
     ops, batch = case.pipeline.ops, case.pipeline.batch_size
-    (op, count), samples = shuffle_of_samples(ops), samples_of_worker(case)
+    op, count = shuffle_of_samples(ops)
+    samples = samples_of_worker(case, op)
     if case.mode == "eval" or op is None or batch is None or batch < 2:
         return
     is_mixed_before = any(other.kind in SHUFFLES and reads_names_only(other, ops) for other in ops)

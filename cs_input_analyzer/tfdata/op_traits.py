@@ -177,6 +177,8 @@ def sample_bytes(pipeline: PipelineGraph) -> int | None:
     """Return bytes of one sample as it leaves the pipeline, by its element spec; None if a shape or the batch size is not known."""
     total = 0
     for component in pipeline.element_spec:
+        if component.kind == "none":
+            continue
         width = width_of(component.dtype)
         if component.shape is None or None in component.shape or width is None:
             return None

@@ -78,8 +78,26 @@ def test_csrun_wse_says_only_what_differs_from_its_defaults() -> None:
     )
 
 
+@pytest.mark.parametrize("command", [None, "python run.py --mode=eval"])
+def test_the_lines_for_the_input_of_evaluation_evaluate(command: str | None) -> None:
+    text = lines(mode="eval", train_command=command)
+    assert all(line.strip().endswith("python run.py --mode=eval") for line in (text.csrun_wse, text.srun, text.sbatch))
+    assert lines(train_command=command).csrun_wse.endswith("python run.py --mode=train")
+
+
+@pytest.mark.parametrize("typed", ["A=1 B='two words' python run.py", "A=1 B='two words' csrun_wse --cyclic python run.py"])
+def test_variables_in_front_of_the_command_are_set_by_env(typed: str) -> None:
+    text = lines(train_command=typed)
+    assert all(line.strip().endswith(" env A=1 'B=two words' python run.py") for line in (text.csrun_wse, text.srun, text.sbatch))
+
+
+def test_an_option_with_a_value_is_no_variable_in_front() -> None:
+    assert " env " not in lines(train_command="python run.py A=1").srun
+
+
 TASK = 'bash -c \'TF_CONFIG="$(cs_input_analyzer tf-config)" && export TF_CONFIG && exec "$@"\' bash python run.py --mode=train'
-SRUN = "--unbuffered --kill-on-bad-exit --cpu-bind=cores"
+SRUN = "--unbuffered --kill-on-bad-exit"
+BOUND = "--cpu-bind=cores"
 
 
 @pytest.mark.parametrize(("single", "distribution"), [(0, "block"), (2, "cyclic")])
@@ -90,13 +108,13 @@ def test_srun_and_the_batch_file_word_by_word(single: int, distribution: str) ->
     shapes = [(single, 1)] * bool(single) + [(3 - single, 4)]
     same = f"--cpus-per-task=2 --distribution={distribution} --exclusive --mem=0"
     components = [f"--nodes={nodes} --ntasks-per-node={tasks} {same}" for nodes, tasks in shapes]
-    assert text.srun == f"srun {SRUN} {' : '.join(f'{words} --label' for words in components)} {TASK}"
+    assert text.srun == f"srun {SRUN} {' : '.join(f'{BOUND} {words} --label' for words in components)} {TASK}"
     head, _, step = text.sbatch.partition("\n\nset -euo pipefail\n")
     directives = [[*(f"#SBATCH {word}" for word in words.split()), f"#SBATCH {extra['sbatch_args']}"] for words in components]
     assert head.split("\n")[3:] == (directives[0] + ["#SBATCH hetjob", *directives[1]] if single else directives[0])
     groups = "--het-group=0,1 " if single else ""
     again = f"--cpus-per-task=2 --distribution={distribution} --mem=0 --label"
-    assert step.split("\n")[1:] == [f"srun {groups}{SRUN} {again} {TASK}", ""]
+    assert step.split("\n")[1:] == [f"srun {groups}{SRUN} {BOUND} {again} {TASK}", ""]
 
 
 # --- the nodes that were planned for --------------------------------------------------------------------------------------------
@@ -136,6 +154,8 @@ def test_the_users_own_word_on_memory_stands_alone(asked: str) -> None:
     "options",
     [
         {"train_command": "python 'unclosed"},
+        *({"train_command": f"python a.py {word} b"} for word in ("&&", "||", "|", ";", "&", ">", ">>", "2>&1", "<")),
+        {"train_command": "A=1"},
         {"mount_dirs": ("/a,b",)},
         {"mount_dirs": ("",)},
         {"train_command": "a\0b"},
@@ -154,7 +174,12 @@ def test_what_no_launcher_can_carry_is_refused(options: dict[str, object]) -> No
         check_lines(Options(**options))  # type: ignore[arg-type]
 
 
-TEXTS = st.text(st.sampled_from("ab '\"\\,\n\0-=[1]é"), max_size=8)
+@pytest.mark.parametrize("typed", ["bash -c 'python a.py && python b.py > log'", "python run.py --sep '|' --end \";\"", "a \\| b"])
+def test_an_operator_in_quotes_is_a_word(typed: str) -> None:
+    assert shlex.split(lines(train_command=typed).csrun_wse)[-len(shlex.split(typed)) :] == shlex.split(typed)
+
+
+TEXTS = st.text(st.sampled_from("ab|; '\"\\,\n\0-=[1]é"), max_size=8)
 
 
 @given(st.none() | TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2), st.none() | TEXTS, st.sampled_from((0, 1)))

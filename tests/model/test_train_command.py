@@ -40,6 +40,20 @@ def test_a_command_that_stops_short_becomes_one_that_trains(typed: str, trains: 
 
 
 @pytest.mark.parametrize(
+    ("typed", "evaluates"),
+    [
+        ("python run.py --mode=validate_only", "python run.py --mode=eval"),
+        ("python run.py --mode predict", "python run.py --mode eval"),
+        ("python run.py compile_only", "python run.py eval"),
+        ("python run.py --compile-only", "python run.py"),
+        *((text, text) for text in ("python run.py --mode eval", "python run.py --mode=eval_all", "python run.py --mode train")),
+    ],
+)
+def test_a_command_for_the_input_of_evaluation_evaluates(typed: str, evaluates: str) -> None:
+    assert shlex.join(trained(shlex.split(typed), "eval")) == evaluates
+
+
+@pytest.mark.parametrize(
     ("typed", "left"),
     [
         ("csrun_wse --total-nodes 14 --single-task-nodes 2 --cyclic python-ws run.py --mode a", "python-ws run.py --mode a"),

@@ -106,6 +106,9 @@ ROWS: Rows = {
         (says(edits=edits(("insert-cache", "skip")), evidence=IN_MEMORY), decoding(*reading(), mapped(JPEG), skip(100), *TAIL)),
         ("", decoding(*reading(), mapped(JPEG), shuffle(), take(), repeat(), batch())),
         ("", decoding(*reading(), mapped(JPEG), shuffle(), op("TakeWhile", "take_while"), repeat(), batch())),
+        ("", decoding(*reading(), mapped(JPEG), shuffle(), op("Zip", "zip"), repeat(), batch())),
+        ("", decoding(*reading(), mapped(JPEG), mapped(RANDOM), take(), repeat(), batch())),
+        ("warning", decoding(*reading(), mapped(JPEG), shuffle(), repeat(), take(), batch())),
         ("", decoding(NAMES, repeat(), *READ, mapped(JPEG), shuffle(), batch())),  # nothing says where a pass ends
         ("warning", repeated_inside(2)),
         ("", repeated_inside(-1)),
@@ -128,6 +131,10 @@ ROWS: Rows = {
         ("", merged(repeat(), filtered(), sent=1e6)),  # what was dropped is not in them
         ("", merged(repeat(), op("Zip", "zip"), sent=1e6)),  # another dataset's bytes are in them
         ("", merged(is_infinite=False)),
+        *(
+            (severity, decoding(*reading(), mapped(JPEG), shuffle(), repeat(count), batch(), is_infinite=False))
+            for severity, count in [("warning", 2), ("", 1), ("", 0)]
+        ),
         (  # where workers do not agree on the samples, it must hold the most of them
             says("warning", evidence={"cache_bytes_per_node": round(GIB / 10e3 * 1e5)}),
             decoding(decoded=1e5, worker=None, measurements=two_launches(10e3, 100e3)),

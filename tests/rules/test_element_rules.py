@@ -62,6 +62,8 @@ def array(size: int, plan: str = "1x1x1") -> Case:
     return case_of(source, BATCH, plan=make_plan(plan), cluster=make_cluster(memory_bytes_per_node=GIB))
 
 
+# `(x, None)`, as Keras takes it.
+NOTHING = Component(name="y", shape=None, dtype="none", kind="none")
 LABEL = part("int64", 32, name="label")
 SINGLE = (part("float32", 32, 100, name="image"), part("int32", 32, name="label"))
 HALF_BATCH = op("Batch", "short", batch_size=20, drop_remainder=False)
@@ -98,8 +100,15 @@ ROWS: Rows = {
     # Bytes are counted for a sample and a second, and never made up; 16 bits are asked for where the model works in them.
     "wide-dtypes": [
         (
-            says("warning", evidence={"saved_bytes_per_sample": 604, "bytes_per_sample": 808}),
+            says("warning", evidence={"saved_bytes_per_sample": 404, "bytes_per_sample": 808}, fix="image to float32"),
             giving(part("float64", 32, 100, name="image"), LABEL),
+        ),
+        *(
+            (
+                says("warning", evidence={"saved_bytes_per_sample": 604}, fix=f"image to {named}"),
+                giving(part("float64", 32, 100, name="image"), LABEL, half=half),
+            )
+            for half, named in [("float16", "float16"), ("cbfloat16", "float16"), ("bfloat16", "bfloat16")]
         ),
         (says("info", evidence={"saved_bytes_per_sample": 4}), giving(part("float16", 32, 10, 10), LABEL)),
         ("", giving(part("float16", 32, 224, 224, 3), LABEL)),  # under a hundredth
@@ -188,6 +197,11 @@ ROWS: Rows = {
         ("", shaped((32, 128), (32,))),
         ("", shaped((None, 128), (None,))),
         ("", shaped((32, None), dtype="string")),
+        ("", case_of(NAMES, *READ, BATCH, element_spec=(part("int32", 32, 128), NOTHING))),
+        (
+            says("warning", evidence={"components": 1}),
+            case_of(NAMES, *READ, BATCH, element_spec=(part("int32", 32, None), NOTHING)),
+        ),
         ("", shaped((), ops=(MAP,))),
     ],
     # An array in the graph is as bad as the part of a node that it takes, times the tasks.

@@ -91,6 +91,15 @@ def by_reading(reader: Callable[..., Case]) -> list[tuple[Expected, Case]]:
     ]
 
 
+def parallel_reader(reads: int, **known: Any) -> Case:
+    """What `TFRecordDataset(files, num_parallel_reads=…)` becomes; with AUTOTUNE it has calls, too."""
+    made: dict[str, Any] = {"num_parallel_calls": "AUTOTUNE"} if reads < 1 else {}
+    code = f"ds = tf.data.TFRecordDataset(files, num_parallel_reads={reads if reads > 0 else 'tf.data.AUTOTUNE'})"
+    reader = op("TFRecord", "TFRecordDataset", within="reads")
+    interleave = op("ParallelInterleave", "reads", code=code, cycle_length=max(1, reads), block_length=1, **made)
+    return case_of(NAMES, reader, interleave, UNSEEDED, *TAIL, **known)
+
+
 NOT_RUN = cost("flat_map", 0.0, elements_per_sample=0.0)
 
 ROWS: Rows = {
@@ -105,6 +114,21 @@ ROWS: Rows = {
         ("", interleaved(1, files=3, bottleneck="CPU")),
         ("", interleaved(4)),
         ("", interleaved(1, files=1)),
+        # The parallel reads of a reader are a cycle.
+        *(
+            (
+                says(
+                    edits=edits(("set-cycle-length", "reads", 4)),
+                    fix="num_parallel_reads=4",
+                    lacks=["cycle_length"],
+                    after="ds = tf.data.TFRecordDataset(files, num_parallel_reads=4)",
+                ),
+                parallel_reader(reads, bottleneck=("readers", "reads")),
+            )
+            for reads in (1, 2)
+        ),
+        *(("", parallel_reader(reads, bottleneck=("readers", "reads"))) for reads in (4, -1)),
+        ("", parallel_reader(2, bottleneck="CPU")),
         ("", interleaved(1, code="ds = files.interleave(read, cycle_length=n or tf.data.AUTOTUNE)")),
         ("", case_of(op("Range", "range"), reading(cycle_length=1, code=FIXED)[-1], *TAIL)),  # reads no file
         # A third of the CPUs.

@@ -43,6 +43,7 @@ from tests.rules.lines import (
     repeat,
     says,
     shuffle,
+    take,
 )
 
 FILES_64_GIB = make_files(count=1024, bytes=64 * GIB, largest_bytes=2**26, smallest_bytes=2**26)
@@ -123,18 +124,27 @@ def fed_by(kept: Op, *, reader: float | None, map: float | None) -> Case:
 
 FIRST_PASS = (make_measurement("1x1x1", workers=(make_worker(steady_state=make_steady_state(is_filling_cache=True)),)),)
 
+
+def unreadable(words: str) -> Case:
+    """A worker that met an element whose error says this."""
+    return launches((make_worker(1000.0, status="data_error", message=f"after 3 batches: {words}"),), layout="1x1x1")
+
+
 # --- memory and threads ------------------------------------------------------------------------------------------------------
 
 PICTURE = 600_000.0
 
 
-def full_buffers(*ops: Op, held: float = 0.0) -> Case:
-    """Four tasks with decoded pictures on nodes of 128 GiB; `held`: elements in each buffer at the end of the window."""
-    known = {"bytes_out_per_sample": PICTURE, "buffered_elements": held}
-    rows = [cost(name, 0.1, **known) for name in ("shuffle", "cache", "map", "map_2")]
-    rows.append(cost("prefetch", 0.1, elements_per_sample=1 / 256, **known))
+def full_buffers(*ops: Op, held: float = 0.0, read_bytes: float | None = None, **known: Any) -> Case:
+    """Four tasks with decoded pictures on nodes of 128 GiB; `held`: elements in each buffer at the end of the window.
+
+    `read_bytes`: of a sample; how many there are follows from it.
+    """
+    row = {"bytes_out_per_sample": PICTURE, "buffered_elements": held}
+    rows = [cost(name, 0.1, **row) for name in ("shuffle", "cache", "map", "map_2")]
+    rows.append(cost("prefetch", 0.1, elements_per_sample=1 / 256, **row))
     plan = make_plan("2x4x2", memory_bytes_per_node=4 * GIB)
-    return case_of(*reading(), mapped(JPEG), *ops, plan=plan, worker={"bytes_read_per_sample": None}, costs=rows)
+    return case_of(*reading(), mapped(JPEG), *ops, plan=plan, worker={"bytes_read_per_sample": read_bytes}, costs=rows, **known)
 
 
 def pool(threads: int, *others: Op, plan: str | None = None, **known: Any) -> Case:
@@ -166,6 +176,17 @@ ROWS: Rows = {
     "corrupt-record": [
         (says("error", fix="write the damaged file again"), launches(*((one,) for one in BROKEN), layout="1x1x1")),
         (says("error", fix="permission to read"), launches((FORBIDDEN,), layout="1x1x1")),
+        *(
+            (says("error", fix=fix, lacks=lacks), unreadable(words))
+            for words, fix, lacks in [
+                ("truncated record at 232' failed with Read less bytes than requested", "write the damaged file again", ()),
+                ("inflate() failed with error -3: incorrect header check", "write the damaged file again", ()),
+                ("Unknown image file format. One of JPEG, PNG required.", "repair the function that fails", ("damaged",)),
+                ("ValueError: unknown label 7", "repair the function that fails", ("damaged",)),
+                ("Cannot batch tensors with different shapes in component 0.", "pad, crop or resize", ("damaged", "repair")),
+                ("Attempted to pad to a smaller size than the input element.", "pad, crop or resize", ("damaged", "repair")),
+            ]
+        ),
         ("", launches(WELL)),
     ],
     # Only what was counted is told.
@@ -240,6 +261,13 @@ ROWS: Rows = {
         ("", full_buffers(op("Shuffle", "shuffle"), batch())),
         ("", case_of(*reading(), shuffle(10**9), mapped(JPEG), batch(), worker={"bytes_read_per_sample": None})),  # of records
         ("", full_buffers(cache(), repeat(), batch(), prefetch())),  # how many samples there are is not known
+        # A take limits the samples: a cache of 10,000 pictures fits, and one of all of them does not.
+        *(
+            (severity, full_buffers(*before, cache(), repeat(), batch(), read_bytes=GIB / 2_000_000))
+            for severity, before in [("warning", ()), ("", (take(10_000),)), ("warning", (repeat(2), take(400_000)))]
+        ),
+        ("warning", full_buffers(take(10_000), op("Unbatch", "unbatch"), cache(), batch(), read_bytes=GIB / 2_000_000)),
+        ("warning", full_buffers(shuffle(100_000), take(10_000), batch(), read_bytes=GIB / 2_000_000)),  # it fills before the take
     ],
     # A launch larger than its nodes is told, and a busy host once.
     "oversubscribed-cpus": [

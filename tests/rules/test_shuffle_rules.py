@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from cs_input_analyzer.records import Case, Component, Op
@@ -31,6 +32,8 @@ from tests.rules.lines import (
 )
 
 WHOLE_FILE = mapped(("ReadFile", "DecodeJpeg"))
+PAIRS = replace(NAMES, parameters={"elements": 50_000})
+TWO_EACH: dict[str, Any] = {"files": 100_000, "is_sharded": False}
 LONG = shuffle(2_000_000)
 
 
@@ -49,6 +52,17 @@ def of_kibibytes(*ops: Op, gap_s: float | None = None, **known: Any) -> Case:
 def launches(*sizes: float) -> dict[str, Any]:
     """Launches whose workers read so many bytes for a sample."""
     return {"worker": None, "measurements": tuple(one for size in sizes for one in alone(bytes_read_per_sample=size))}
+
+
+def zipped(length: int) -> Case:
+    """Pictures and their masks, of two lists, before a shuffle of this length."""
+    case = case_of(PAIRS, WHOLE_FILE, shuffle(length), batch(), **TWO_EACH)
+    names, read, *later = case.pipeline.ops
+    masks = (replace(names, name="masks"), replace(read, name="read_masks", inputs=("masks",)))
+    both = op("Zip", "zip")
+    first = replace(later[0], inputs=("zip",))
+    ops = (names, read, *masks, replace(both, inputs=(read.name, "read_masks")), first, *later[1:])
+    return replace(case, pipeline=replace(case.pipeline, ops=ops))
 
 
 PICTURE_BYTES = {"bytes_per_element": 224 * 224 * 3 * 2 + 4}
@@ -83,6 +97,10 @@ ROWS: Rows = {
             for severity, gap_s in [("info", None), ("info", 2.0), ("warning", 500.0)]
         ),
         ("", of_kibibytes(*reading(), shuffle(1_000_000), repeat())),
+        # Behind a cache, file names are shuffled once.
+        (says(fix="shuffle the file names, and give the buffer"), of_kibibytes(*reading(), LONG, cache(), repeat())),
+        (says(fix="give the buffer", lacks=["file names"]), of_kibibytes(*reading(), cache(), LONG, repeat())),
+        ("", of_kibibytes(*reading(), cache(), shuffle(1_000_000), repeat())),
         # A worker has no more than ten batches.
         ("", of_kibibytes(*reading(), shuffle(2560), plan=make_plan("1x2000x1", input_workers=2000), is_sharded=True)),
         ("", of_kibibytes(*reading(), repeat(), LONG)),  # filled once
@@ -94,6 +112,14 @@ ROWS: Rows = {
             says(message="only about 1,024", evidence={"samples_of_a_worker": 1024}),
             of_kibibytes(NAMES, WHOLE_FILE, shuffle(5000), **launches(7_809.0, 126_720.0)),
         ),
+        # A picture and its mask are two files of one sample, in one list or in a zip of two. A list of folders tells no
+        # samples. One that Python code dealt out may be that of one worker.
+        (says(message="only about 50,000"), case_of(PAIRS, WHOLE_FILE, shuffle(60_000), batch(), **TWO_EACH)),
+        ("", case_of(PAIRS, WHOLE_FILE, shuffle(50_000), batch(), **TWO_EACH)),
+        ("", case_of(PAIRS, op("FlatMap", "flat_map"), WHOLE_FILE, shuffle(60_000), batch(), **TWO_EACH)),
+        ("", case_of(PAIRS, WHOLE_FILE, shuffle(60_000), batch(), files=100_000, is_sharded=True)),
+        (says(message="only about 50,000"), zipped(60_000)),
+        ("", zipped(50_000)),
         ("", of_kibibytes(*reading(), LONG, worker={"bytes_read_per_sample": None})),
         # Files that are read in slices.
         ("", of_kibibytes(*reading(), op("Skip", "skip", within="flat_map"), op("FlatMap", "flat_map"), LONG)),

@@ -46,6 +46,8 @@ def test_a_flat_map_that_a_reader_made_is_none_of_the_statements_flat_maps() -> 
 def test_bytes_of_a_sample_are_those_of_its_tensors() -> None:
     spec = (Component(name="x", shape=(8, 10), dtype="float16"), Component(name="y", shape=(8,), dtype="int64"))
     assert traits.sample_bytes(make_graph(element_spec=spec, batch_size=8)) == 28
+    nothing = Component(name="y", shape=None, dtype="none", kind="none")
+    assert traits.sample_bytes(make_graph(element_spec=(*spec, nothing), batch_size=8)) == 28
     assert traits.sample_bytes(make_graph(element_spec=spec, batch_size=None)) is None
     for shape, dtype in (((8, None), "float16"), (None, "float16"), ((8,), "string")):
         unknown = (*spec, Component(name="z", shape=shape, dtype=dtype))
