@@ -141,3 +141,14 @@ def deals_out_files(ops: Sequence[Op]) -> bool:
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
     """Return whether `op` can only get a list, usually of file names: nothing has been read, made or batched yet."""
     return all(other.kind in NAMES_PASS for other in upstream(op, ops))
+
+
+def picks_names(ops: Sequence[Op]) -> bool:
+    """Return whether a `take` or `skip` picks a part of a list, usually of file names, by the order of the list."""
+    return any(
+        op.kind in ("Take", "Skip")
+        and op.parameters.get("count") != (-1 if op.kind == "Take" else 0)
+        and reads_names_only(op, ops)
+        and any(other.kind == "TensorSlice" for other in upstream(op, ops))
+        for op in ops
+    )
