@@ -324,6 +324,18 @@ FILES: list[tuple[str, Any, dict[str, tuple[int, int] | None]]] = [
         ALL,
         {"TFRecordDataset": (3, 600), "TextLineDataset": (1, 400), "zip": None},
     ),
+    # Files that a `take` or `skip` leaves out
+    ("Dataset.list_files(shards, shuffle=False).take(2).interleave(TFRecordDataset)", (2, 300), {"TFRecordDataset": (2, 300)}),
+    ("names.skip(1).prefetch(1).take(2).repeat().interleave(TFRecordDataset)", (2, 500), {"TFRecordDataset": (2, 500)}),
+    ("Dataset.from_tensor_slices((shards, [1, 2, 3, 4])).skip(3).flat_map(lambda path, _: TFRecordDataset(path))", (1, 400), {}),
+    ("names.take(0).interleave(TFRecordDataset)", None, {}),
+    # … and none that other passes, or other branches, may read.
+    ("names.take(-1).skip(0).interleave(TFRecordDataset)", ALL, {}),
+    ("names.take(9).interleave(TFRecordDataset)", ALL, {}),
+    ("names.shuffle(9).take(2).interleave(TFRecordDataset)", ALL, {}),
+    ("names.repeat().skip(2).interleave(TFRecordDataset)", ALL, {}),
+    ("names.take(1).concatenate(names.skip(1)).interleave(TFRecordDataset)", ALL, {}),
+    ("names.interleave(TFRecordDataset).take(2)", ALL, {}),
     # Names in a file are no files of who opens them.
     ("tf.data.TextLineDataset(text).interleave(TFRecordDataset)", ..., {"TFRecordDataset": None}),
     ("generated", None, {"from_generator": None}),
