@@ -292,7 +292,8 @@ def _import_file(path: Path) -> ModuleType:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     root = folder
-    while (root / "__init__.py").is_file():
+    # Python imports no package of a name with a dot, such as `bert_v1.0`.
+    while (root / "__init__.py").is_file() and "." not in root.name and "." not in path.stem:
         name, root = f"{root.name}.{name}", root.parent
     if root != folder:  # inside a package: its relative imports must work
         sys.path.insert(0, str(root))

@@ -147,6 +147,15 @@ def test_targets_that_are_not_understood(text: str) -> None:
             | {"my_test_package/data.py": "from .shapes import SIDE as VALUE\n"},
             28,
         ),
+        # Python imports no name with a dot.
+        (
+            {"my_dotted_v1.0/__init__.py": "", "my_dotted_v1.0/inner/__init__.py": ""}
+            | {"my_dotted_v1.0/inner/shapes.py": "SIDE = 29\n"}
+            | {"my_dotted_v1.0/inner/data.py": "from .shapes import SIDE as VALUE\n"},
+            29,
+        ),
+        ({"my_dotted_v2.0/__init__.py": "", "my_dotted_v2.0/data.py": "VALUE = 30\n"}, 30),
+        ({"my_other_package/__init__.py": "", "my_other_package/data.v3.py": "VALUE = 31\n"}, 31),
     ],
 )
 def test_a_file_is_imported_as_python_would(
@@ -154,7 +163,7 @@ def test_a_file_is_imported_as_python_would(
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{text}def f():\n    return VALUE\n" if "VALUE" in text else text)
     found: Any = find_object(parse_target(f"{tmp_path / [*files][-1]}:f"))
     assert found() == value
