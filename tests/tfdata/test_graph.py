@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cs_input_analyzer.records import Op, PipelineGraph
@@ -267,6 +269,9 @@ def test_parameters_say_autotune_or_the_value() -> None:
         "prefetch_2": {"buffer_size": 2},
     }.items():
         assert ops[name].parameters.items() >= expected.items()
+    spectrum = graph_of(lambda: Dataset.from_tensors([1 + 2j, 2]))
+    assert spectrum.ops[0].parameters["components"] == ("(1+2j)", "(2+0j)")
+    assert json.dumps(msgspec.to_builtins(spectrum))
     assert ops_by_name(lambda: Dataset.range(8).with_options(tf.data.Options()))["with_options"].parameters == {}
     assert ops_by_name(lambda: Dataset.range(8).batch(4).rebatch([3, 1]))["rebatch"].parameters["batch_sizes"] == (3, 1)
 
