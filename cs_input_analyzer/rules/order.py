@@ -300,5 +300,8 @@ def _batches(case: Case) -> float | None:
     samples = samples_of_worker(case)
     if samples is None or not pipeline.batch_size:
         return None
-    passes = prod(traits.number_of(op, "count") or 1 for op in ops if op.kind in REPEATS)
+    counts = [traits.number_of(op, "count") or 1 for op in ops if op.kind in REPEATS]
+    if -1 in counts:  # without end, whatever ends the data behind it
+        return None
+    passes = prod(counts)
     return samples * workers * passes * epochs / pipeline.batch_size / SURELY_FEWER_RATIO

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, HANDS_ON, NAMES_PASS, ONE_BY_ONE, OPENS, REPEATS, SHUFFLES
 from cs_input_analyzer.tfdata.threads import reader_ops, results_of
 
 
@@ -93,25 +93,40 @@ def freeing_shuffle(op: Op, ops: Sequence[Op]) -> Op | None:
             return None
 
 
+# The `stop` of a range that counts without end, and what passes its numbers on, each by itself or in batches.
+_NO_END = 2**63 - 1
+_KEEPS_NUMBERS = HANDS_ON | BATCHING | {"Map", "ParallelMap", "Prefetch", "Repeat", "Shuffle", "Zip"}
+
+
 def without_end(ops: Sequence[Op]) -> dict[str, Op]:
     """Return the ops whose elements never end, by name, each with the `repeat` that causes it.
 
-    A `take` ends its input. A join of several inputs counts as ending with the first of them.
+    A `take` ends its input. A join of several inputs counts as ending with the first of them. Numbers that never end, such as those
+    of `enumerate`, end no join.
     """
     found: dict[str, Op] = {}
+    numbers: set[str] = set()
     for op in ops:  # inputs come first, and what is inside an op before it
-        sources = [found[name] for name in op.inputs if name in found]
+        if _counts_without_end(op) or (op.inputs and op.kind in _KEEPS_NUMBERS and numbers.issuperset(op.inputs)):
+            numbers.add(op.name)
+        limits = [name for name in op.inputs if name not in numbers]
+        sources = [found[name] for name in limits if name in found]
         if op.kind in REPEATS and op.parameters.get("count") == -1:
             found[op.name] = op
         elif op.kind == "TakeWhile" or (op.kind == "Take" and op.parameters.get("count") != -1):
             continue
-        elif sources and (len(sources) == len(op.inputs) or op.kind == "Concatenate"):
+        elif sources and (len(sources) == len(limits) or op.kind == "Concatenate"):
             found[op.name] = sources[0]
         elif op.kind in OPENS:
             endless = next((found[other.name] for other in results_of(op, ops) if other.name in found), None)
             if endless is not None:
                 found[op.name] = endless
     return found
+
+
+def _counts_without_end(op: Op) -> bool:
+    """Return whether it is a source of numbers without end: `Dataset.random`, or the range in an `enumerate`."""
+    return op.kind == "Random" or (op.kind == "Range" and op.parameters.get("stop") == _NO_END)
 
 
 def at_or_behind(ops: Sequence[Op], holds: Callable[[Op], bool]) -> set[str]:
@@ -141,3 +156,14 @@ def deals_out_files(ops: Sequence[Op]) -> bool:
 def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
     """Return whether `op` can only get a list, usually of file names: nothing has been read, made or batched yet."""
     return all(other.kind in NAMES_PASS for other in upstream(op, ops))
+
+
+def picks_names(ops: Sequence[Op]) -> bool:
+    """Return whether a `take` or `skip` picks a part of a list, usually of file names, by the order of the list."""
+    return any(
+        op.kind in ("Take", "Skip")
+        and op.parameters.get("count") != (-1 if op.kind == "Take" else 0)
+        and reads_names_only(op, ops)
+        and any(other.kind == "TensorSlice" for other in upstream(op, ops))
+        for op in ops
+    )

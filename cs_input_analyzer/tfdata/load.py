@@ -6,6 +6,7 @@ Dataset. Arguments are bound by name, so their order is free.
 
 from __future__ import annotations
 
+import difflib
 import enum
 import functools
 import hashlib
@@ -189,19 +190,44 @@ def bind_arguments(function: Callable[..., object], call: Call) -> inspect.Bound
             chosen[parameter.name] = value
         elif parameter.default is parameter.empty:
             unknown.append(parameter.name)
+    takes_all = any(name in chosen or name in bound for name in PARAMS_NAMES)
     if len(unknown) == 1 and not any(name in chosen for name in PARAMS_NAMES):
         chosen[unknown.pop()] = as_params(call.params or {})  # one unknown argument is the params under another name
+        takes_all = True
     if unknown:
         raise TargetError(
             f"the input function wants {', '.join(unknown)}, which nothing provides: it may take params, mode, input_context, "
             "or keys of --params by name"
         )
+    if call.params and not takes_all:
+        _spread(call.params, signature, chosen, bound)
     # It lists positional ones in signature order only when its dict is in that order.
     ordered = OrderedDict((name, chosen[name]) for name in signature.parameters if name in chosen)
     return inspect.BoundArguments(signature, ordered)
 
 
 _LEAVE: Any = object()
+# A key as near to an argument as this is that argument, misspelled: `batchsize` for `batch_size`.
+_NEAR_RATIO = 0.9
+
+
+def _spread(
+    params: Mapping[Any, Any], signature: inspect.Signature, chosen: dict[str, object], bound: Mapping[str, object]
+) -> None:
+    """Give `**kwargs` the keys that no argument takes. Without it, raise TargetError for a misspelled key.
+
+    Other keys may be left: the params of a project also describe the model and the training.
+    """
+    left = {key: value for key, value in params.items() if key not in signature.parameters and key not in bound}
+    rest = next((one.name for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD), None)
+    if rest is not None:
+        chosen[rest] = {key: as_params(value) for key, value in left.items() if isinstance(key, str)}
+        return
+    free = [name for name in signature.parameters if name not in chosen and name not in bound and name not in CONTEXT_NAMES]
+    for key in left:
+        near = difflib.get_close_matches(str(key), free, n=1, cutoff=_NEAR_RATIO)
+        if near:
+            raise TargetError(f"the input function takes no {key!r} of the params; is its argument {near[0]!r} meant?")
 
 
 def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
@@ -266,7 +292,8 @@ def _import_file(path: Path) -> ModuleType:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     root = folder
-    while (root / "__init__.py").is_file():
+    # Python imports no package of a name with a dot, such as `bert_v1.0`.
+    while (root / "__init__.py").is_file() and "." not in root.name and "." not in path.stem:
         name, root = f"{root.name}.{name}", root.parent
     if root != folder:  # inside a package: its relative imports must work
         sys.path.insert(0, str(root))

@@ -85,7 +85,8 @@ def generators_of(function: Any) -> Iterator[Any]:
         value = pending.pop()
         if id(value) in seen:
             continue
-        if isinstance(value, _GENERATORS):
+        # A `SystemRandom` has no state that could be set.
+        if isinstance(value, _GENERATORS) and not isinstance(value, random.SystemRandom):
             yield value
         seen.add(id(value))
         pending += filter(_may_hold, _held_by(value))

@@ -172,7 +172,10 @@ class _Decision:
                 return _of_windows(self.spec, self.shapes, self.hints)
             last = self.element.layers[-1]
             sizes = {size for op in (*self.element.batches, last) if (size := size_of(op)) is not None}
-            return self._asked({1, *sizes}, f"{_call(last)} leaves no dimension in the element")
+            # A hint that is no first dimension names the batch that is gone.
+            leading = {shape[0] if shape is not None else None for shape in self.shapes if shape != ()}
+            hints = {size: why for size, why in self.hints.items() if not leading or not leading.isdisjoint({size, None})}
+            return replace(self, hints=hints)._asked({1, *sizes}, f"{_call(last)} leaves no dimension in the element")
         readings = [self._readings(view, self.shapes[place]) for place, view in shown.items()]
         common = [one for one in readings[0] if all(one in others for others in readings)]
         options = common or list(dict.fromkeys(one for some in readings for one in some))

@@ -17,6 +17,9 @@ from cs_input_analyzer.tfdata.lineage import downstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, JOINS, KEEPERS, ONE_FOR_ONE
 from cs_input_analyzer.tfdata.threads import results_of
 
+# They let the op inside skip elements.
+_SKIPS_INSIDE = ("FlatMap", "Interleave")
+
 
 @dataclass(slots=True)
 class OpCounts:
@@ -120,7 +123,7 @@ def records_per_sample(
     def records(op: Op) -> list[float]:
         if op.name in names:
             alone.append(op)
-            return [ratios.get(op.name, 0.0)]
+            return [ratios.get(op.name, 0.0) * passed_ratio(op, ops, seen)]
         before = [found for name in op.inputs if name in by_name for found in records(by_name[name])]
         found = [*before, *(found for one in results_of(op, ops) for found in records(one))]
         return [max(found)] if found and op.kind == "Zip" else found
@@ -128,6 +131,23 @@ def records_per_sample(
     top = [op for op in ops if op.within is None]
     found = sum(records(top[-1])) if top else 0.0
     return found if found > 0 and all(is_counted(op, ops, seen) for op in alone) else None
+
+
+def passed_ratio(reader: Op, ops: Sequence[Op], seen: Mapping[str, OpCounts]) -> float:
+    """Return the records that a reader passes for each that is counted: 8 before `shard(8, 0)`, 1 before other ops.
+
+    A `shard` right behind a reader lets it skip the other records, and TensorFlow does not count these.
+    """
+    op, by_name = reader, {other.name: other for other in ops}
+    behind = [other for other in ops if op.name in other.inputs]
+    while not behind and op.within in by_name and by_name[op.within].kind in _SKIPS_INSIDE:
+        op = by_name[op.within]
+        behind = [other for other in ops if op.name in other.inputs]
+    shards = behind[0].parameters.get("num_shards") if len(behind) == 1 and behind[0].kind == "Shard" else None
+    if not isinstance(shards, int):
+        return 1.0
+    counted = _taken(behind[0], op.name, _by_head(seen, ops), has_nested=False)
+    return max(1.0, shards / counted) if counted else 1.0
 
 
 # Fewer of an op's elements are no fair sample of them.

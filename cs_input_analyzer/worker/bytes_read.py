@@ -16,7 +16,7 @@ from cs_input_analyzer.tfdata.lineage import without_end
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, WRITERS
 from cs_input_analyzer.tfdata.samples import shuffle_of_samples
 from cs_input_analyzer.tfdata.threads import python_ops, reader_ops
-from cs_input_analyzer.tfdata.visits import OpCounts, is_counted, visit_ratios
+from cs_input_analyzer.tfdata.visits import OpCounts, is_counted, passed_ratio, visit_ratios
 
 # Bytes of a file around each record: lengths and checksums of a TFRecord, the end of a line.
 _BESIDE_BYTES = {"TFRecord": 16, "TextLine": 1, "FixedLengthRecord": 0}
@@ -63,7 +63,7 @@ def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[s
     ratios = visit_ratios(ops, passed, 1.0)
     sizes = [_record_bytes(op, passed.get(op.name), looks.get(op.name)) for op in readers]
     known = [
-        size * ratios[op.name]
+        _bytes_up_to(op, size, passed_ratio(op, ops, passed)) * ratios[op.name]
         for op, size in zip(readers, sizes, strict=True)
         if size is not None and op.name in ratios and is_counted(op, ops, passed)
     ]
@@ -110,6 +110,14 @@ def _record_bytes(op: Op, seen: OpCounts | None, look: Look | None) -> float | N
         return None
     unpacked = seen.bytes_out / seen.elements - STRING_BYTES + beside
     return unpacked * (look.packed_ratio if look is not None else 1.0)
+
+
+def _bytes_up_to(op: Op, size: float, passed: float) -> float:
+    """Return the bytes of a file for each record that is counted. `passed`: all records, for each of these."""
+    buffer = op.parameters.get("buffer_size")
+    # A record without compression that is skipped is read up to the end of a buffer.
+    skipped = size if needs_look(op) else min(size, buffer if isinstance(buffer, int) and buffer > 0 else READ_BYTES)
+    return size + (passed - 1) * skipped
 
 
 def _buffered_bytes(op: Op, ops: Sequence[Op]) -> int:

@@ -47,7 +47,7 @@ class WorkPlan:
         stand_ins: packages to replace by stand-ins if they are not installed.
         batch_size: samples of a step of the accelerator, if known; `has_demand`: whether its rate is known.
         role: what the measurement is for; `why`: the question that this launch answers.
-        begin_ratio: the share of its lists of files at which the pipeline begins.
+        begin_ratio: the share of its lists of files at which the pipeline begins; 0 where a `take` or `skip` picks some of them.
         samples_per_element: the samples of one element, if the user said so.
         deadline_s: on the launcher's clock; later workers are ended and keep their measurements. The time to import and to build
             comes on top: the launcher's start timeout limits it.

@@ -24,6 +24,7 @@ from cs_input_analyzer.records import ContextUse, Layout, PipelineGraph, Samples
 from cs_input_analyzer.tfdata import graph, load
 from cs_input_analyzer.tfdata.file_order import begun_at
 from cs_input_analyzer.tfdata.left_out import devices_left_out
+from cs_input_analyzer.tfdata.lineage import picks_names
 from cs_input_analyzer.tfdata.python_chance import seeded
 from cs_input_analyzer.tfdata.samples import check_demand, is_open, samples_per_element_of
 from cs_input_analyzer.worker import capture, isolation
@@ -174,6 +175,9 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             **_sizes_said(order),
             redirected=tuple(dict.fromkeys(moved)),
         )
+        if order.plan.begin_ratio and picks_names(pipeline.ops):
+            # Elsewhere in the list it would pick other files than the user wants.
+            return _build(journal, replace(order, plan=replace(order.plan, begin_ratio=0.0)), folder, stood_in)
         context = next(iter(sorted(uses)), None)  # "given" before "left"
         stand_ins = capture.innermost(stood_in)
         notes = (*dict.fromkeys(left_out), *lacking_costs(), *capture.notes_on(stand_ins))

@@ -130,6 +130,9 @@ def read_again(kind: str = "TensorSlice", *, ends: bool = False, cardinality: in
     return replace(case, pipeline=replace(case.pipeline, cardinality=cardinality))
 
 
+ENDED = case_of(NAMES, shard(1), *READ, repeat(), batch(), take(), is_infinite=False, files=make_files(bytes=64 * GIB))
+
+
 ROWS: Rows = {
     # A forced order is told where a seedless shuffle follows, and never given up by an edit.
     "order-forced": [
@@ -224,6 +227,7 @@ ROWS: Rows = {
         ("", training(None, 1000, measurements=())),
         # The names of the files are repeated without end; TensorFlow does not know of the records in them.
         ("", replace(training(None, 10_000), pipeline=case_of(NAMES, repeat(), *READ, batch(), is_infinite=False).pipeline)),
+        ("", replace(training(None, 10_000), pipeline=ENDED.pipeline)),  # repeated without end, and ended later
         # Of data that ended for good the first thing to say is that.
         (
             says("error", message=["claims to be endless", "12 elements", "read again"], fix="from_generator"),

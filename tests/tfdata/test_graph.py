@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cs_input_analyzer.records import Op, PipelineGraph
@@ -267,6 +269,9 @@ def test_parameters_say_autotune_or_the_value() -> None:
         "prefetch_2": {"buffer_size": 2},
     }.items():
         assert ops[name].parameters.items() >= expected.items()
+    spectrum = graph_of(lambda: Dataset.from_tensors([1 + 2j, 2]))
+    assert spectrum.ops[0].parameters["components"] == ("(1+2j)", "(2+0j)")
+    assert json.dumps(msgspec.to_builtins(spectrum))
     assert ops_by_name(lambda: Dataset.range(8).with_options(tf.data.Options()))["with_options"].parameters == {}
     assert ops_by_name(lambda: Dataset.range(8).batch(4).rebatch([3, 1]))["rebatch"].parameters["batch_sizes"] == (3, 1)
 
@@ -324,6 +329,18 @@ FILES: list[tuple[str, Any, dict[str, tuple[int, int] | None]]] = [
         ALL,
         {"TFRecordDataset": (3, 600), "TextLineDataset": (1, 400), "zip": None},
     ),
+    # Files that a `take` or `skip` leaves out
+    ("Dataset.list_files(shards, shuffle=False).take(2).interleave(TFRecordDataset)", (2, 300), {"TFRecordDataset": (2, 300)}),
+    ("names.skip(1).prefetch(1).take(2).repeat().interleave(TFRecordDataset)", (2, 500), {"TFRecordDataset": (2, 500)}),
+    ("Dataset.from_tensor_slices((shards, [1, 2, 3, 4])).skip(3).flat_map(lambda path, _: TFRecordDataset(path))", (1, 400), {}),
+    ("names.take(0).interleave(TFRecordDataset)", None, {}),
+    # … and none that other passes, or other branches, may read.
+    ("names.take(-1).skip(0).interleave(TFRecordDataset)", ALL, {}),
+    ("names.take(9).interleave(TFRecordDataset)", ALL, {}),
+    ("names.shuffle(9).take(2).interleave(TFRecordDataset)", ALL, {}),
+    ("names.repeat().skip(2).interleave(TFRecordDataset)", ALL, {}),
+    ("names.take(1).concatenate(names.skip(1)).interleave(TFRecordDataset)", ALL, {}),
+    ("names.interleave(TFRecordDataset).take(2)", ALL, {}),
     # Names in a file are no files of who opens them.
     ("tf.data.TextLineDataset(text).interleave(TFRecordDataset)", ..., {"TFRecordDataset": None}),
     ("generated", None, {"from_generator": None}),

@@ -118,3 +118,25 @@ def test_a_repeat_inside_an_interleave_makes_it_endless_and_a_shorter_input_ends
     for kind, expected in (("Zip", ["repeat"]), ("Concatenate", ["joined", "repeat"])):
         joined = replace(make_one(kind, "joined"), inputs=("range_2", "repeat"))
         assert sorted(without_end((one, other, endless, joined))) == expected
+
+
+COUNTED, DRAWN = make_one("Range", "range_3", stop=2**63 - 1), make_one("Random", "random")
+
+
+@pytest.mark.parametrize(
+    ("kind", "sources", "is_endless"),
+    [
+        ("Zip", (COUNTED, "repeat"), True),  # `enumerate`
+        ("Zip", ("repeat", DRAWN), True),
+        ("Zip", (COUNTED, "range"), False),
+        ("DirectedInterleave", (DRAWN, "repeat", "repeat"), True),  # `sample_from_datasets`
+        ("DirectedInterleave", (DRAWN, "repeat", "range"), False),
+        ("DirectedInterleave", ("range", "repeat", "repeat"), False),  # the choices end
+    ],
+)
+def test_numbers_without_end_end_no_join(kind: str, sources: tuple[Op | str, ...], is_endless: bool) -> None:
+    numbers = tuple(replace(one, inputs=()) for one in sources if isinstance(one, Op))
+    passed = tuple(replace(batch(), name=f"{one.name}_batch", inputs=(one.name,)) for one in numbers)
+    named = tuple(one if isinstance(one, str) else f"{one.name}_batch" for one in sources)
+    ops = (make_op("range", inputs=()), replace(repeat(), inputs=("range",)), *numbers, *passed)
+    assert ("joined" in without_end((*ops, replace(make_one(kind, "joined"), inputs=named)))) is is_endless

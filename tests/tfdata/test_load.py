@@ -27,7 +27,8 @@ from cs_input_analyzer.tfdata.load import (
     parse_target,
 )
 
-PARAMS = {"train_input": {"batch_size": 4}, "data_dir": "shards"}
+TRAIN_INPUT = {"train_input": {"batch_size": 4}}
+PARAMS = {**TRAIN_INPUT, "data_dir": "shards"}
 
 
 def call(params: dict[str, Any] | None = None, mode: Any = "train") -> Call:
@@ -59,6 +60,15 @@ class Mode(enum.Enum):
         (lambda training=True: training, None, "train", True),
         (lambda params, input_context=None: input_context, PARAMS, "train", None),
         (lambda data_dir, depth=3: (data_dir, depth), PARAMS, "train", ("shards", 3)),  # keys of the params
+        # the keys that no argument takes
+        (lambda **params: params, PARAMS, "train", PARAMS),
+        (lambda data_dir, mode="eval", **rest: (data_dir, mode, rest), {**PARAMS, 0: 1}, "train", ("shards", "train", TRAIN_INPUT)),
+        (lambda ctx=None, **rest: (ctx, rest), {"ctx": 1, "bs": 8}, "train", (None, {"bs": 8})),
+        (lambda **rest: rest, None, "train", {}),
+        (partial(lambda **rest: rest, bs=32), {"bs": 8, "depth": 3}, "train", {"bs": 32, "depth": 3}),
+        (partial(lambda params, **rest: rest, params={}), {"bs": 8}, "train", {}),
+        (lambda settings, **rest: (settings, rest), PARAMS, "train", (PARAMS, {})),
+        (lambda batch_size=32: batch_size, {"batch_size": 8, "batch_sizes": [8]}, "train", 8),
         # an argument that a partial holds stays
         (
             partial(lambda params, bs, mode="train": (params["bs"], bs, mode), bs=32, mode="mine"),
@@ -113,6 +123,12 @@ def test_unknown_arguments_are_refused_by_name() -> None:
         bind_arguments(lambda first, second: None, call())
 
 
+def test_a_misspelled_key_is_refused_by_name() -> None:
+    with pytest.raises(TargetError, match=r"takes no 'batchsize' of the params; is its argument 'batch_size' meant\?"):
+        bind_arguments(lambda batch_size=32: None, call({"batchsize": 4}))
+    assert called(lambda params=None, batch_size=32: batch_size, {"batchsize": 4}) == 32  # the dictionary has it
+
+
 @pytest.mark.parametrize(
     "text", ["", "data.py", ":f", "data.py:", "data.py:not-a-name", "a b:f", "a..b:f", "data.py:f()", "/nowhere.py:f"]
 )
@@ -131,6 +147,15 @@ def test_targets_that_are_not_understood(text: str) -> None:
             | {"my_test_package/data.py": "from .shapes import SIDE as VALUE\n"},
             28,
         ),
+        # Python imports no name with a dot.
+        (
+            {"my_dotted_v1.0/__init__.py": "", "my_dotted_v1.0/inner/__init__.py": ""}
+            | {"my_dotted_v1.0/inner/shapes.py": "SIDE = 29\n"}
+            | {"my_dotted_v1.0/inner/data.py": "from .shapes import SIDE as VALUE\n"},
+            29,
+        ),
+        ({"my_dotted_v2.0/__init__.py": "", "my_dotted_v2.0/data.py": "VALUE = 30\n"}, 30),
+        ({"my_other_package/__init__.py": "", "my_other_package/data.v3.py": "VALUE = 31\n"}, 31),
     ],
 )
 def test_a_file_is_imported_as_python_would(
@@ -138,7 +163,7 @@ def test_a_file_is_imported_as_python_would(
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{text}def f():\n    return VALUE\n" if "VALUE" in text else text)
     found: Any = find_object(parse_target(f"{tmp_path / [*files][-1]}:f"))
     assert found() == value

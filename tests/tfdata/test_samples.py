@@ -37,6 +37,12 @@ def batched(size: int = 8) -> tuple[Op, ...]:
     return (*source(), make_op("batch", kind="Batch", name="batch", inputs=("source",), parameters={"batch_size": size}))
 
 
+def sliced(*shapes: Shape) -> tuple[Op, ...]:
+    """Batches of 8 and a map that leaves none of their rows' dimension."""
+    dimensions = tuple(("",) * len(shape) for shape in shapes)
+    return (*batched(8), make_op("map", kind="Map", name="map", inputs=("batch",), parameters={}, dimensions=dimensions))
+
+
 PREBATCHED = ((256, 64), (256,))
 
 
@@ -56,6 +62,16 @@ PREBATCHED = ((256, 64), (256,))
         # They never change what a batching op made; labels are counted rather than padded rows.
         *((batched(8), ((8, 3), (8,)), {"demand_size": size, "params_sizes": (size,)}, (8, None, ())) for size in (1, 8, 256)),
         (batched(8), ((None, None), (None,)), {}, (8, 1, ())),
+        # A batch that is gone from the shapes is not counted because the params name it.
+        *(
+            (sliced(*shapes), shapes, known, (value, None, () if value else (1, 8)))
+            for shapes, known, value in (
+                (((4, 12),), {"params_sizes": (8,)}, None),
+                (((4, 12), (4,)), {"demand_size": 8}, None),
+                (((12, 4), (8,)), {"params_sizes": (8,)}, 8),
+                (((),), {"params_sizes": (8,)}, 8),  # a sum over it
+            )
+        ),
         # What comes from elsewhere may be samples or batches.
         *((source(kind), ((64, 3), (64,)), {}, (None, None, (1, 64))) for kind in ("Load", "DataService")),
         (source("Load"), ((64, 3), ()), {}, (1, None, ())),

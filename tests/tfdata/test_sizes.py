@@ -115,3 +115,8 @@ def test_of_many_local_names_some_are_asked_about(monkeypatch: pytest.MonkeyPatc
     assert len(found) == MANY
     assert len(asked) <= sizes.ASKED_LOCAL
     assert {size for _, size in found} == {100}
+    found = sizes.existing([*(f"/store/part-{number}" for number in range(MANY)), *(f"label-{number}" for number in range(99))])
+    assert len(found) == MANY
+    asked.clear()
+    assert sizes.existing(f"/store/part-{number}" for number in range(MANY)) == found
+    assert len(asked) <= sizes.ASKED_LOCAL

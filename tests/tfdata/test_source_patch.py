@@ -112,6 +112,24 @@ def test_the_order_of_findings_does_not_matter_and_newlines_stay(findings: list[
     assert patched(*findings[:count], text=FILE.replace("\n", "\r\n")) == after.replace("\n", "\r\n")
 
 
+@given(st.permutations(SEVERAL), st.integers(1, len(SEVERAL)), st.sets(st.integers(0, FILE.count("\n") - 1)))
+def test_each_line_keeps_its_own_newline(findings: list[Finding], count: int, in_windows: set[int]) -> None:
+    def mixed(text: str) -> str:
+        lines = text.split("\n")
+        return "".join(line + ("\r\n" if number in in_windows else "\n") for number, line in enumerate(lines[:-1])) + lines[-1]
+
+    assert patched(*findings[:count], text=mixed(FILE)) == mixed(patched(*findings[:count]))
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_new_lines_end_like_their_neighbours(newline: str) -> None:
+    longer = finding(LONG, code(LONG).replace("        .filter", "        .cache()\n        .filter"))
+    after = FILE.replace("        .filter", "        .cache()\n        .filter")
+    assert patched(longer, text=FILE.replace("\n", newline)) == after.replace("\n", newline)
+    last = make_finding(source="/data/x.py:3", before="end = 1", after="end = [\n    1]")
+    assert patched(last, text=f"one = 1{newline}{newline}end = 1") == f"one = 1{newline}{newline}end = [{newline}    1]"
+
+
 @pytest.mark.parametrize("program", [["patch", "-p0", "--quiet"], ["git", "apply"]], ids=["patch", "git"])
 @pytest.mark.parametrize(("name", "newline"), [("x.py", "\n"), ("deep/a b/größe.py", "\r\n"), ("-x.py", "\n")])
 def test_the_programs_take_it(tmp_path: Path, program: list[str], name: str, newline: str) -> None:

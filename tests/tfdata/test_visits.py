@@ -99,6 +99,12 @@ JOINED = (
 )
 ROWS = (op("read", "TFRecord"), op("unbatch", "Unbatch", "read"), op("batch", "Batch", "unbatch", batch_size=10))
 PAIRS = (op("a", "TFRecord"), op("b", "TFRecord"), op("zip", "Zip", "a", "b"), op("batch", "Batch", "zip", batch_size=10))
+SHARDED = (
+    op("read", "TFRecord", within="flat_map"),
+    op("flat_map", "FlatMap"),
+    op("shard", "Shard", "flat_map", num_shards=8),
+    op("batch", "Batch", "shard", batch_size=10),
+)
 LINES = (op("names", "TextLine"), op("read", "TFRecord", "names"), op("batch", "Batch", "read", batch_size=10))
 
 
@@ -113,6 +119,9 @@ LINES = (op("names", "TextLine"), op("read", "TFRecord", "names"), op("batch", "
         (FILTERED, {"filter": 50, "range": 200}, 4.0),
         (FILTERED, {"filter": 5, "range": 200}, None),
         (PAIRS, {}, 1.0),  # the readers alone give pairs
+        (SHARDED, {"shard": 100, "flat_map": 100, "read": 100}, 8.0),  # what is skipped is not counted
+        (SHARDED, {"shard": 100, "flat_map": 800, "read": 800}, 8.0),  # by a version that counts it
+        (SHARDED, {}, None),
         (LINES, {}, 1.0),  # a reader before another one is not what runs alone
         (ZIPPED, {}, None),  # nothing is read
     ],

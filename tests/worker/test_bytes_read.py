@@ -81,6 +81,20 @@ def test_of_two_sources_one_after_the_other_only_what_passed_counts() -> None:
     assert reads_of(ops, seen, {}).bytes_per_element == pytest.approx((116 + 50) / 2)
 
 
+@pytest.mark.parametrize(
+    ("size", "elements", "bytes_per_element"),
+    [
+        (179, {"shard": 1000, "read": 1000}, 8 * 195),  # what is skipped is read, and not counted
+        (179, {"shard": 125, "read": 1000}, 8 * 195),  # counted
+        (MIB, {"shard": 1000, "read": 1000}, MIB + 16 + 7 * 4096),  # of a long record that is skipped one buffer is read
+    ],
+)
+def test_a_shard_behind_a_reader_reads_what_it_skips(size: int, elements: dict[str, int], bytes_per_element: float) -> None:
+    ops = (op("read", "TFRecord", buffer_size=4096, **PLAIN), op("shard", "Shard", "read", num_shards=8, index=1))
+    seen = {"shard": OpCounts("shard", elements=elements["shard"])} | passed(size, elements["read"])
+    assert reads_of(ops, seen, {}).bytes_per_element == pytest.approx(bytes_per_element)
+
+
 @pytest.mark.parametrize(("counted", "per_sample"), [(0, None), (9 * 32 * MIB, None), (11 * 32 * MIB, 11 * 32.0)])
 def test_the_kernel_s_count_of_a_window_with_few_buffers_is_none(counted: int, per_sample: float | None) -> None:
     reads = reads_of(read_by("TFRecord", buffer_size=8 * MIB), {}, {})  # four files of 8 MiB buffers at a time

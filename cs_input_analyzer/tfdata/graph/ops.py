@@ -275,7 +275,7 @@ def _parameters(node: Any, nodes: Mapping[str, Any]) -> dict[str, Scalar | tuple
             array = constant_of(nodes.get(node_name(tensors[0])))
             if array is None or array.size == 0:
                 continue
-            values = tuple(one.decode(errors="replace") if isinstance(one, bytes) else one for one in array.ravel().tolist())
+            values = tuple(map(_as_scalar, array.ravel().tolist()))
             value = values if array.ndim else values[0]
             found[argument] = "AUTOTUNE" if value == AUTOTUNE and argument in _AUTOTUNABLE else value
     for attribute in _ATTRIBUTES_OF_INTEREST:
@@ -285,6 +285,13 @@ def _parameters(node: Any, nodes: Mapping[str, Any]) -> dict[str, Scalar | tuple
     if "serialized_options" in node.attr:
         found |= _options_set(node.attr["serialized_options"].s)
     return found
+
+
+def _as_scalar(value: Any) -> Scalar:
+    """Return a value of a constant as a report can hold it: one of a rare type, such as a complex number, as text."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def _options_set(serialized: bytes) -> dict[str, Scalar | tuple[Scalar, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,17 +11,19 @@ from typing import Any
 import numpy as np
 
 from cs_input_analyzer.errors import TargetError
-from cs_input_analyzer.records import Component, FileSet, PipelineGraph
+from cs_input_analyzer.records import Component, FileSet, Op, PipelineGraph
 from cs_input_analyzer.tfdata.graph.dimensions import with_dimensions
 from cs_input_analyzer.tfdata.graph.lines import SOURCE_NUMBER, SourceLog, numbers_at_top
 from cs_input_analyzer.tfdata.graph.nodes import functions_of, graph_def_of, node_name, reached_from, sources_of
 from cs_input_analyzer.tfdata.graph.ops import OpPlace, reader_of
 from cs_input_analyzer.tfdata.graph.sizes import Sized, existing, folder_of
-from cs_input_analyzer.tfdata.op_kinds import is_dataset_op
+from cs_input_analyzer.tfdata.op_kinds import HANDS_ON, is_dataset_op
 from cs_input_analyzer.tfdata.samples import samples_per_element_of, with_samples
 from cs_input_analyzer.tfdata.threads import inside, reader_ops
 
 _MAX_FILES = 1_000_000
+# They give rows in the order of the list, each once.
+_IN_ORDER = HANDS_ON | {"Take", "Skip", "Cache", "Prefetch"}
 
 
 def read_graph(
@@ -126,6 +129,7 @@ def files_by_reader(graph_def: Any, known: Mapping[str, int] | None = None) -> d
 
     `known`: sizes that were read before.
     """
+    graph_def = _without_unpicked(graph_def)
     reader = reader_of(graph_def)
     readers = reader_ops(reader.ops)
     # The lines in a list of files are not files of the op that opens them. So the nodes behind another reader are left out.
@@ -158,6 +162,7 @@ def _nodes_behind(place: OpPlace, nodes: Mapping[str, Mapping[str, Any]], ends: 
 
 def _sized_files(graph_def: Any) -> Sized:
     """Return the existing files that a graph names, without those of lookup tables: a vocabulary is no data."""
+    graph_def = _without_unpicked(graph_def)
     scopes = [graph_def.node, *(function.node_def for function in graph_def.library.function)]
     kept = []
     for scope in scopes:
@@ -166,19 +171,78 @@ def _sized_files(graph_def: Any) -> Sized:
     return existing(_strings_in(kept))
 
 
+def _without_unpicked(graph_def: Any) -> Any:
+    """Return the graph without the rows of constant lists that a `take` or `skip` always leaves out.
+
+    Where the rows are shuffled first, each pass may pick others, so that all stay.
+    """
+    import tensorflow as tf
+
+    reader = reader_of(graph_def)
+    # An Identity that marks a list of files, and leads nowhere, is no use of it.
+    used = reached_from(
+        (node.name for node in graph_def.node if node.op == "_Retval"),
+        lambda name: sources_of(reader.top[name]) if name in reader.top else (),
+    )
+    uses = Counter(source for name in used if name in reader.top for source in sources_of(reader.top[name]))
+    slices: dict[str, slice] = {}
+    for op in reader.ops:
+        if op.kind == "TensorSlice" and op.within is None and (rows := _rows_picked(op, reader.ops)) is not None:
+            slices |= {name: rows for name in sources_of(reader.nodes[op.name]) if uses[name] == 1}
+    if not slices:
+        return graph_def
+    picked = type(graph_def)()
+    picked.CopyFrom(graph_def)
+    for node in picked.node:
+        if node.name in slices and _is_text(node):
+            rows = _rows_of(node)[slices[node.name]]
+            node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(rows, node.attr["dtype"].type, rows.shape))
+    return picked
+
+
+def _rows_picked(op: Op, ops: Sequence[Op]) -> slice | None:
+    """Return the rows of a list that the ops right behind it pick; None if that is not known, or all are."""
+    rows = op.parameters.get("elements")
+    if not isinstance(rows, int):
+        return None
+    begin, end = 0, rows
+    while len(behind := [other for other in ops if op.name in other.inputs]) == 1 and behind[0].kind in _IN_ORDER:
+        op = behind[0]
+        count = op.parameters.get("count")
+        if not isinstance(count, int) or count < 0:
+            if op.kind in ("Take", "Skip"):
+                break
+        elif op.kind == "Take":
+            end = min(end, begin + count)
+        elif op.kind == "Skip":
+            begin = min(begin + count, end)
+    return slice(begin, end) if end - begin < rows else None
+
+
 def _strings_in(nodes: Iterable[Any]) -> Iterator[str]:
     """Yield the texts in the string constants among these nodes."""
-    import tensorflow as tf
-    from tensorflow.core.framework import types_pb2
-
     seen = 0
     for node in nodes:
-        if node.op != "Const" or node.attr["dtype"].type != types_pb2.DT_STRING:
+        if not _is_text(node):
             continue
-        # C++ packs strings in a way that only TensorFlow's own kernel unpacks.
-        for value in np.asarray(tf.io.parse_tensor(node.attr["value"].tensor.SerializeToString(), tf.string).numpy()).ravel():
+        for value in _rows_of(node).ravel():
             seen += 1
             if seen > _MAX_FILES:
                 return
             if 0 < len(value) < 4096 and b"\0" not in value:
                 yield value.decode(errors="surrogateescape")
+
+
+def _is_text(node: Any) -> bool:
+    """Return whether a node is a constant of texts."""
+    from tensorflow.core.framework import types_pb2
+
+    return bool(node.op == "Const" and node.attr["dtype"].type == types_pb2.DT_STRING)
+
+
+def _rows_of(node: Any) -> Any:
+    """Return the array of a constant of texts."""
+    import tensorflow as tf
+
+    # C++ packs strings in a way that only TensorFlow's own kernel unpacks.
+    return np.asarray(tf.io.parse_tensor(node.attr["value"].tensor.SerializeToString(), tf.string).numpy())

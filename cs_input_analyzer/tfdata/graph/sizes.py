@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 # A network file system answers in a millisecond, a store in tens of them. So many questions are asked at a time.
 ASKING_THREADS = 32
 ASKED_AT_ONCE = 512
-# Of more files than these only this many are asked about, evenly spread. The others count with their mean size.
+# Of more files than these only this many are asked about, evenly spread. The others count with their mean size, if all are files.
 ASKED_LOCAL = 100_000
 ASKED_REMOTE = 2048
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -28,7 +28,11 @@ def existing(names: Iterable[str], known: Mapping[str, int] | None = None) -> Si
     # The first of a store is asked about alone: one that cannot be reached, or refuses, is not asked two thousand times.
     is_answering = bool(remote) and _remote_size(remote[0]) is not None
     stored = _sizes(remote, _remote_size, ASKED_REMOTE, at_once=1) if is_answering else {}
-    found = _sizes(local, _local_size, ASKED_LOCAL) | stored | {path: known[path] for path in paths if path in known}
+    on_disk = _sizes(local, _local_size, ASKED_LOCAL)
+    if len(local) > ASKED_LOCAL and 0 < len(on_disk) < len(local):
+        # Some are texts that are no files, such as labels. Each must be asked about to tell which.
+        on_disk = _sizes(local, _local_size, len(local))
+    found = on_disk | stored | {path: known[path] for path in paths if path in known}
     return tuple(sorted(found.items()))
 
 

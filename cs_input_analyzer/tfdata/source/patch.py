@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -71,7 +72,7 @@ class _Span:
 def make_patch(changes: Sequence[_Change], texts: Mapping[str, str]) -> SourcePatch[_Change]:
     """Put all changes into the files. `texts`: path, as in `Finding.source`, to text; a file may be missing.
 
-    Files keep their kind of newlines. A file that would be no valid Python is not changed.
+    Lines keep their kind of newlines. A file that would be no valid Python is not changed.
     """
     spans: dict[str, list[_Span]] = {}
     applied: list[_Change] = []
@@ -85,20 +86,27 @@ def make_patch(changes: Sequence[_Change], texts: Mapping[str, str]) -> SourcePa
             applied.append(change)
     files = []
     for path, wanted in spans.items():
-        after = _plain(texts[path])
+        after = texts[path]
         for span in sorted(wanted, reverse=True):
-            after = after[: span.begin] + span.text + after[span.end :]
+            after = _replaced(after, span)
         try:
-            ast.parse(after)
+            ast.parse(_plain(after))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             broken = [change for change in applied if _place(change)[0] == path]
             applied = [change for change in applied if change not in broken]
             by_hand += [(change, "put together with the other fixes it is no Python any more") for change in broken]
             continue
-        if "\r\n" in texts[path]:
-            after = after.replace("\n", "\r\n")
         files.append(FilePatch(path=path, before=texts[path], after=after))
     return SourcePatch(files=tuple(files), applied=tuple(applied), by_hand=tuple(by_hand))
+
+
+def _replaced(text: str, span: _Span) -> str:
+    """Replace a span, which counts each newline as one character. New lines end like the line that they stand in."""
+    ends = [match.start() - count for count, match in enumerate(re.finditer("\r\n", text))]
+    begin, end = (place + bisect_left(ends, place) for place in (span.begin, span.end))
+    newlines = re.findall(r"\r?\n", text[begin:]) or re.findall(r"\r?\n", text)[-1:]  # a last line may have none
+    added = span.text.replace("\n", newlines[0]) if newlines else span.text
+    return text[:begin] + added + text[end:]
 
 
 def _plain(text: str) -> str:
