@@ -20,7 +20,7 @@ from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import complain, print_text
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.masking import masked_command
-from cs_input_analyzer.model.train_command import is_python, trained, without_launcher
+from cs_input_analyzer.model.train_command import is_python, without_launcher
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis, Capture
@@ -100,7 +100,7 @@ def original(words: tuple[str, ...], available_nodes: int | None, number: int | 
     with found_wrong:
         script = capture.from_command(words)
     if script is not None:
-        choices["train_command"] = choices["train_command"] or shlex.join(trained(words))
+        choices["train_command"] = choices["train_command"] or shlex.join(words)
     request = request_of(None if script is None else script.target, None, (), choices, typed_command())
     assert script is not None
     if not output.is_quiet and (other := capture.other_python(words[0])) is not None:
