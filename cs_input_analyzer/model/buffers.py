@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from statistics import median
 
-from cs_input_analyzer.model.evidence import cache_bytes_per_node, samples_of_worker, seconds_before
+from cs_input_analyzer.model.amounts import cache_bytes_per_node, samples_of_worker
+from cs_input_analyzer.model.evidence import seconds_before
 from cs_input_analyzer.records import Case, Op
 from cs_input_analyzer.tfdata.lineage import downstream, reads_names_only, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, KEEPERS, KEEPS_SIZE, REPEATS, SHUFFLES, kinds_with

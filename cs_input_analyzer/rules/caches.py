@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import PurePath
 
+from cs_input_analyzer.model import amounts
 from cs_input_analyzer.model import evidence as measured
 from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.tfdata import op_traits as traits
@@ -53,7 +54,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
     saved = measured.share_of(case, up_to_here)
     maps = measured.share_of(case, [one for one in up_to_here if traits.is_map(one)]) or 0.0
     is_slow = measured.bottleneck(case, ("storage bandwidth", "storage latency")) is not None
-    need, room = measured.cache_bytes_per_node(case, op), measured.free_bytes_per_node(case)
+    need, room = amounts.cache_bytes_per_node(case, op), measured.free_bytes_per_node(case)
     if need is None or need > MEMORY_RATIO * room or (maps < measured.COSTLY_RATIO and not is_slow):
         return
     message = f"every pass repeats all ops up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
@@ -207,7 +208,7 @@ def _is_drained(cache: Op, take: Op, case: Case) -> bool:
     between = [op for op in upstream(take, ops) if cache in upstream(op, ops)]
     if any(op.kind in _MAY_DRAIN for op in between):
         return True
-    each, whole, taken = samples_reaching(take, ops), measured.samples_of_worker(case, cache), traits.number_of(take, "count")
+    each, whole, taken = samples_reaching(take, ops), amounts.samples_of_worker(case, cache), traits.number_of(take, "count")
     return whole is not None and each is not None and taken is not None and taken * each > whole
 
 
@@ -216,7 +217,7 @@ def _too_early(cache: Op, case: Case) -> Iterator[Finding]:
         is_random = traits.draws_anew(op, case.pipeline.ops)
         if not traits.is_map(op) or op.within is not None or (is_random and not calls(op, "decodes")):
             continue
-        share, need = measured.share_of(case, (op,)), measured.cache_bytes_per_node(case, op)
+        share, need = measured.share_of(case, (op,)), amounts.cache_bytes_per_node(case, op)
         is_cheap = share < measured.COSTLY_RATIO if share is not None else not traits.is_costly(op)
         if is_cheap or (need is not None and need > MEMORY_RATIO * measured.free_bytes_per_node(case)):
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from cs_input_analyzer.model.amounts import samples_of_worker
 from cs_input_analyzer.model.buffers import refill_ratio
 from cs_input_analyzer.model.evidence import (
     COSTLY_RATIO,
@@ -12,7 +13,6 @@ from cs_input_analyzer.model.evidence import (
     finding,
     is_endless,
     last_end,
-    samples_of_worker,
     seconds_before,
     share_of,
     visits,

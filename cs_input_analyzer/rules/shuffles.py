@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
+from cs_input_analyzer.model.amounts import elements_of_worker, files_are_samples, samples_of_worker
 from cs_input_analyzer.model.buffers import element_bytes
 from cs_input_analyzer.model.evidence import (
     bytes_per_task,
-    elements_of_worker,
-    files_are_samples,
     finding,
     rate_of_worker,
-    samples_of_worker,
     windows_of,
 )
 from cs_input_analyzer.records import Case, Edit, Finding, Op

@@ -175,14 +175,10 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
             **_sizes_said(order),
             redirected=tuple(dict.fromkeys(moved)),
         )
-        if order.plan.begin_ratio and picks_names(pipeline.ops):
-            # Elsewhere in the list it would pick other files than the user wants.
+        if order.plan.begin_ratio and picks_names(pipeline.ops) and not capture.is_script(order.plan.target):
+            # Elsewhere in the list it would pick other files than the user wants. A script runs only once.
             return _build(journal, replace(order, plan=replace(order.plan, begin_ratio=0.0)), folder, stood_in)
-        context = next(iter(sorted(uses)), None)  # "given" before "left"
-        stand_ins = capture.innermost(stood_in)
-        notes = (*dict.fromkeys(left_out), *lacking_costs(), *capture.notes_on(stand_ins))
-        files_level = isolation.here().level
-        pipeline = replace(pipeline, input_context=context, stand_ins=stand_ins, notes=notes, user_files=files_level)
+        pipeline = _with_circumstances(pipeline, uses, stood_in, left_out)
         stage = "load"
         samples = pipeline.samples_per_element
         assert samples is not None
@@ -205,6 +201,17 @@ def _build(journal: JournalWriter, order: Order, folder: Path, stood_in: Sequenc
         files=files,
         built_s=time.monotonic(),
     )
+
+
+def _with_circumstances(
+    pipeline: PipelineGraph, uses: Sequence[ContextUse], stood_in: Sequence[str], left_out: Sequence[str]
+) -> PipelineGraph:
+    """Return the pipeline with what was given to its code, replaced and left out."""
+    context = next(iter(sorted(uses)), None)  # "given" before "left"
+    stand_ins = capture.innermost(stood_in)
+    notes = (*dict.fromkeys(left_out), *lacking_costs(), *capture.notes_on(stand_ins))
+    level = isolation.here().level
+    return replace(pipeline, input_context=context, stand_ins=stand_ins, notes=notes, user_files=level)
 
 
 def _sizes_said(order: Order) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.model.evidence import samples_of_worker
+from cs_input_analyzer.model.amounts import samples_of_worker
 from cs_input_analyzer.records import Case, IgnoredErrors, Op, WorkerResult
 from tests.builders import (
     GIB,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer import rules
-from cs_input_analyzer.model.evidence import files_are_samples
+from cs_input_analyzer.model.amounts import files_are_samples
 from cs_input_analyzer.records import Case, Finding, Measurement, OpCost, Profile, WorkerResult
 from tests.builders import make_profile
 from tests.rules import (
