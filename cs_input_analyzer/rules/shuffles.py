@@ -132,7 +132,7 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
     training suffers.
 
     Fix: a buffer of several batches. Also shuffle the file names (with a seed if workers share them), which costs
-    nothing.
+    nothing. Not behind a `cache`, which keeps one order of the files.
 
     Silent in evaluation, for file names, and after `batch`. Silent for buffers of a batch or more, unless files are
     read in a fixed order and the buffer is under a hundredth of a worker's samples. Silent if another shuffle of
@@ -152,7 +152,9 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
         better = max(better, round(SHARD_RATIO * samples))
     limit = f"a batch of {batch}" if count < batch else f"a hundredth of a worker's {samples:,.0f} samples"
     message = f"the buffer of {op.name} takes {count:,} elements, less than {limit}: neighbours stay together"
-    fix = f"give it a buffer of {better:,}" + (", and shuffle the file names" if not is_mixed_before and reader_ops(ops) else "")
+    is_kept = any(other.kind in KEEPERS for other in upstream(op, ops))  # a cache keeps one order of the files
+    needs_no_names = is_mixed_before or is_kept or not reader_ops(ops)
+    fix = f"give it a buffer of {better:,}{'' if needs_no_names else ', and shuffle the file names'}"
     evidence = {"buffer_size": count, "batch_size": batch, "samples_of_a_worker": round(samples) if samples else None}
     yield finding(op, message, fix, evidence, after=argument_set(op, ops, "buffer_size", str(better)))
 

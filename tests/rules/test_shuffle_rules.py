@@ -135,6 +135,7 @@ ROWS: Rows = {
         # Names that are shuffled, and names that are not there, need no shuffle.
         (says(fix="give it a buffer of 2,560", lacks=["names"]), case_of(NAMES, shuffle(64), *READ, shuffle(16), batch())),
         (says(fix="give it a buffer of 2,560", lacks=["names"]), case_of(*GENERATOR, shuffle(16), batch())),
+        (says(fix="give it a buffer of 2,560", lacks=["names"]), batched(cache(), shuffle(16))),
         ("", batched(shuffle(16), batch(1), shuffle(2560))),
     ],
     "shuffle-after-batch": [
