@@ -179,17 +179,26 @@ assert found.pipeline.user_files == "private copies", found.pipeline.user_files
 """
 
 
+WITH_OTHER_PARAMS = """
+import json, pathlib, sys
+run = json.loads(pathlib.Path(sys.argv[1]).read_text())
+run["options"]["params_json"] = '{"unused": 1}'
+pathlib.Path(sys.argv[2]).write_text(json.dumps(run))
+"""
+
+
 @needs_namespaces
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_every_command_leaves_the_users_own_as_it_was(users: Users) -> None:
-    run = str(users.home / ".cache.json")
+    run, other = str(users.home / ".cache.json"), str(users.home / ".cache-other.json")
     ours = [sys.executable, "-m", "cs_input_analyzer"]
     commands = (
         [*ours, "analyze", "data.py:input_fn", *SHORT, "--json", run],
         [*ours, "tune", "data.py:input_fn", *SHORT[:-2], "--select", "CSI101"],
         [*ours, "validate", run, "--yes", "--layouts", "1x1x1", "--rounds", "1", "--max-seconds", "10"],
-        [*ours, "compare", run, run, "--measure", "--yes", "--rounds", "1", "--max-seconds", "60"],
+        [sys.executable, "-c", WITH_OTHER_PARAMS, run, other],  # the same code with the same params is no comparison
+        [*ours, "compare", run, other, "--measure", "--yes", "--rounds", "1", "--max-seconds", "60"],
         [sys.executable, "-c", SHOWN],
     )
     Path(run).touch()

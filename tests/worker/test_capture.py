@@ -441,7 +441,8 @@ def test_the_original_form_of_a_vendors_script(users: Path, tmp_path: Path) -> N
     assert run["verdict_layout"] is None  # without a demand
     assert run["options"]["current"] == {"nodes": 2, "tasks_per_node": 1, "cpus_per_task": 2}
     assert run["options"]["mount_dirs"] == ["/data", "/models"]
-    assert run["options"]["train_command"] == f"python {file} --mode=train"
+    assert run["options"]["train_command"] == f"python {file} --mode=validate_only"  # as typed
+    assert f"python {file} --mode=train" in run["recommendation"]["launch"]["srun"]
     assert run["options"]["max_seconds"] == 40.0
     assert run["capture"]["picked"] == 1
     assert run["options"]["stand_ins"] == ["lost_package"]
