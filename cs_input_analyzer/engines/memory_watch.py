@@ -28,7 +28,7 @@ class MemoryWatch:
 
         The sum of resident memory is cheap. But it counts a page once for each process that shares it, and pages of mapped files.
         So the proportional shares (PSS) are summed only if that sum is above the limit: at once if it has grown by what was left
-        below the limit, else from time to time, as a page may cease to be shared or make room for one that is held.
+        below the limit, else from time to time. A shared page may become private without any growth.
         """
         began_s = time.monotonic()
         family = (self._pid, *self._tree.descendants(self._pid))

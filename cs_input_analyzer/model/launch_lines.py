@@ -26,7 +26,7 @@ from cs_input_analyzer.units import counted, visible
 # With the mode of the input function.
 PLACEHOLDER_COMMAND = "python run.py --mode={}"
 
-# Words that only a shell understands: no shell reads the command, which each task starts by itself.
+# Operators of a shell. Each task starts the command without a shell, so they would reach the program as arguments.
 SHELL_OPERATORS = ("&&", "||", "|", ";", "&", ">", ">>", "2>", "2>&1", "&>", "<")
 
 # Letters of a command in a message.
@@ -89,7 +89,7 @@ def check_lines(options: Options, cluster: Cluster | None = None) -> None:
 
 
 def _train_command(options: Options) -> list[str]:
-    """Return the command of every task: the user's command as one that trains or evaluates, without its launcher."""
+    """Return the command of every task: the user's command in the mode of the input function, without its launcher."""
     typed = _words(options.train_command or PLACEHOLDER_COMMAND.format(options.mode), "--train-command")
     assigned = list(takewhile(_ASSIGNMENT.match, typed))
     command = with_python_of(trained(without_launcher(typed[len(assigned) :], "--train-command"), options.mode), options.wafer_mode)

@@ -30,7 +30,7 @@ def training_of(params: object, *, has_wafer_model: bool = False) -> Training:
     steps, epochs, each = (_number(params, names) for names in (_STEPS, _EPOCHS, _EPOCH_STEPS))
     if steps is None and each is not None:
         steps, epochs = each * (epochs or 1), None
-    # Without it the network computes in float32, whatever type the params name for 16 bits.
+    # With `mixed_precision: false` the network computes in float32, even if another key names a type of 16 bits.
     is_off = next((value is False for _, value in _first(params, ("mixed_precision",))), False)
     named = (_half(key, value) for key, value in _first(params, _PRECISIONS))
     said = next((found for found in named if found is not None), None) if not is_off else None

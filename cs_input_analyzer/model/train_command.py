@@ -57,9 +57,9 @@ def without_launcher(words: Sequence[str], option: str) -> list[str]:
 
 
 def trained(words: Sequence[str], mode: Mode = "train") -> list[str]:
-    """Return the command as one that trains: `--mode=validate_only` becomes `--mode=train`, `--compile_only` is removed.
+    """Return the command with a mode that trains. `--mode=validate_only` becomes `--mode=train`; `--compile_only` is removed.
 
-    With `mode` eval, return one that evaluates: `--mode=validate_only` becomes `--mode=eval`, `--mode=eval_all` stays.
+    With `mode` eval the command evaluates. `--mode=validate_only` becomes `--mode=eval`; `--mode=eval_all` stays.
     """
     others = [name for name in NOT_TRAINING_MODES if mode == "train" or name not in EVALUATING]
     kept = [word for word in words if not (word.startswith("-") and _plain(word.partition("=")[0]) in NOT_TRAINING)]

@@ -301,7 +301,7 @@ def _batches(case: Case) -> float | None:
     if samples is None or not pipeline.batch_size:
         return None
     counts = [traits.number_of(op, "count") or 1 for op in ops if op.kind in REPEATS]
-    if -1 in counts:  # without end, whatever ends the data behind it
+    if -1 in counts:  # the data repeat without end
         return None
     passes = prod(counts)
     return samples * workers * passes * epochs / pipeline.batch_size / SURELY_FEWER_RATIO
