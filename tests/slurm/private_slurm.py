@@ -178,11 +178,12 @@ def _configure(slurm: PrivateSlurm, cpus: int) -> None:
     key.write_bytes(os.urandom(128))
     port, *node_ports = _free_ports(len(slurm.nodes) + 4)
     lines = [CONFIGURATION.format(port=port, user=getpass.getuser(), folder=folder, task_plugin=task_plugin)]
-    kinds = [*((name, MEMORY_MB, "") for name in slurm.nodes), ("tiny", SMALL_MB, "")]
-    kinds += [("wafer", MEMORY_MB, " Gres=cs:1"), ("broken", MEMORY_MB, "")]
-    for (name, memory_mb, gres), node_port in zip(kinds, node_ports, strict=True):
+    kinds = [*((name, MEMORY_MB, "State=UNKNOWN") for name in slurm.nodes), ("tiny", SMALL_MB, "State=UNKNOWN")]
+    # Down from the start: a node that never answers changes its state in the middle of some test.
+    kinds += [("wafer", MEMORY_MB, "Gres=cs:1 State=UNKNOWN"), ("broken", MEMORY_MB, "State=DOWN")]
+    for (name, memory_mb, rest), node_port in zip(kinds, node_ports, strict=True):
         where = f"NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port}"
-        lines.append(f"NodeName={name} {where} CPUs={cpus} RealMemory={memory_mb} Feature=cpu{gres} State=UNKNOWN")
+        lines.append(f"NodeName={name} {where} CPUs={cpus} RealMemory={memory_mb} Feature=cpu {rest}")
     lines.append(f"PartitionName=main Nodes={','.join((*slurm.nodes, 'wafer', 'broken'))} Default=YES MaxTime=INFINITE State=UP")
     lines.append("PartitionName=small Nodes=tiny MaxTime=INFINITE State=UP")
     slurm.conf.write_text("\n".join([*lines, ""]))

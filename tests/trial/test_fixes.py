@@ -19,6 +19,9 @@ pytestmark = pytest.mark.tf
 tf: Any = pytest.importorskip("tensorflow")
 
 
+PATIENCE_S = 600.0  # where nothing takes its time: what is timed is faked, and proofs end by themselves
+
+
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Endless pipelines are compared for a moment."""
@@ -161,7 +164,7 @@ def test_a_combination_that_brings_the_process_down_is_blamed_on_the_newest_of_i
     monkeypatch.setattr(watch, "fill", fill)
     report = lambda name, **fields: events.append({"event": name, **fields})  # noqa: E731
     with pytest.raises(KilledError):
-        try_fixes(report, cached(), [PARALLEL_MAP, PREFETCH], seconds=12, watch=watch)
+        try_fixes(report, cached(), [PARALLEL_MAP, PREFETCH], seconds=PATIENCE_S, watch=watch)
     told = outcomes_of(events, 2)
     assert told.running == 1
     assert told.kept == ((0, 1) if dies == "at the end" else (0,))
@@ -202,7 +205,7 @@ def faked_rounds(watch: Any, datasets: Any, over: Any, *, begin: Any, **rest: An
 
 def tried_in_source(monkeypatch: pytest.MonkeyPatch, *fixes: Candidate) -> Outcomes:
     monkeypatch.setattr("cs_input_analyzer.trial.fixes.run_rounds", faked_rounds)
-    return tried(built({"a.py": TEXT}), *fixes, texts={"a.py": TEXT}, rebuild=built)
+    return tried(built({"a.py": TEXT}), *fixes, seconds=PATIENCE_S, texts={"a.py": TEXT}, rebuild=built)
 
 
 MAP, AHEAD = ("parallelize", "map", 2), ("insert-prefetch", "batch", 1)
