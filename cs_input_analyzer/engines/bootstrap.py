@@ -51,18 +51,15 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def started(line: list[str], scratch: Path, folder: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a process with pipes, for the command with the private folder `scratch`.
-
-    Add `variables` to its environment. Its temporary files go to `folder`: AutoGraph's files would outlive a killed process.
-    """
+def started(line: list[str], scratch: Path, variables: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a process with pipes, for the command with the private folder `scratch`. Add `variables` to its environment."""
     try:
         return subprocess.Popen(
             line,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**environment(scratch), **(variables or {}), "TMPDIR": str(folder)},
+            env={**environment(scratch), **(variables or {})},
             start_new_session=True,  # the parent handles Ctrl-C; the whole group can be ended at once
         )
     except OSError as error:

@@ -105,7 +105,7 @@ def _run(
     """Run the script. Return how it ended, its journal, and its stack if it hung. `more`: further arguments."""
     arguments = (str(folder), str(os.getpid()), str(seconds), script.target, *more)
     line = command("cs_input_analyzer.worker.script_run", *arguments, isolated=isolated)
-    process = WorkerProcess(folder, started(line, folder, folder), memory_limit(worker_memory_bytes))
+    process = WorkerProcess(folder, started(line, folder), memory_limit(worker_memory_bytes))
     began_s = time.monotonic()
     deadline_s, has_found = began_s + seconds + STACK_S, False
     try:

@@ -215,4 +215,4 @@ def fresh_process(worker: NewWorker, scratch: Path) -> subprocess.Popen[bytes]:
     """Start a worker by command line. `scratch`: the private folder of the command."""
     arguments = (str(worker.folder), ",".join(map(str, worker.cpus)), str(os.getpid()), str(int(worker.is_script)))
     line = command("cs_input_analyzer.worker.process", *arguments, isolated=worker.isolated)
-    return started(line, scratch, worker.folder, worker.variables)
+    return started(line, scratch, worker.variables)

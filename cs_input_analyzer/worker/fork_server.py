@@ -16,7 +16,6 @@ import selectors
 import signal
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -111,8 +110,7 @@ def _become_worker(
         os.dup2(source, target)
     for descriptor in set(descriptors):
         os.close(descriptor)
-    os.environ |= {**wanted["variables"], "TMPDIR": wanted["folder"]}
-    tempfile.tempdir = None
+    os.environ |= wanted["variables"]
     import numpy as np
 
     random.seed()  # else all would draw the same numbers; hashing of strings stays alike, which only sets and dicts' order shows

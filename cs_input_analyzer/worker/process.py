@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -44,6 +45,7 @@ def run(
     die_with(parent_pid)
     orders = os.fdopen(os.dup(0), "r", encoding="utf-8")  # a descriptor of our own
     hide_stdin()
+    keep_temporary_files(folder)
     own_pid = os.getpid()
 
     def life() -> NoReturn:
@@ -116,6 +118,11 @@ def hide_stdin() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
+
+
+def keep_temporary_files(folder: str) -> None:
+    """Make Python's temporary files in `folder`: AutoGraph's would outlive a killed process. TMPDIR may hold the user's data."""
+    tempfile.tempdir = folder
 
 
 def die_with(parent_pid: int) -> None:

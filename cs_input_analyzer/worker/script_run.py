@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     worker.die_with(int(arguments[1]))
     own_pid = os.getpid()
     worker.hide_stdin()
+    worker.keep_temporary_files(arguments[0])
     try:
         journal = JournalWriter(folder)
         is_isolated = isolation.here().level != "own files"

@@ -59,6 +59,7 @@ def test_each_worker_has_its_own_place(open_launcher: LocalLauncher, tmp_path: P
     seen = [json.loads((tmp_path / f"seen-{index}.json").read_text()) for index in (1, 3)]
     check_places(seen, (1, 3), 5, params, os.getcwd())
     assert all(told["visible"] == "-1" and told["temporary"].startswith(str(open_launcher.folder)) for told in seen)
+    assert all(told["in_environment"] == os.environ.get("TMPDIR") for told in seen)  # data may be staged there
     assert seen[0]["tf_config"]["cluster"] == seen[1]["tf_config"]["cluster"]
 
 

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def without_proc() -> Any:
 
     from cs_input_analyzer.host import counters
 
-    empty = os.environ["TMPDIR"] + "/empty"
+    empty = tempfile.gettempdir() + "/empty"
     os.mkdir(empty)
     counters.PROC = Path(empty)
     psutil.PROCFS_PATH = empty  # type: ignore[attr-defined]

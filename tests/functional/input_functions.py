@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from typing import Any
@@ -195,7 +196,8 @@ def tells_what_it_sees(params: dict[str, Any]) -> Any:
         "gpus": len(tf.config.list_physical_devices("GPU")),
         "visible": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "cwd": os.getcwd(),
-        "temporary": os.environ["TMPDIR"],
+        "temporary": tempfile.gettempdir(),
+        "in_environment": os.environ.get("TMPDIR"),
         "params": params,
         "slurm": {name: value for name, value in os.environ.items() if name.startswith("SLURM_")},
     }

@@ -246,20 +246,25 @@ def test_without_overlays_files_are_read_only_and_a_refused_write_is_ours(tmp_pa
     (tmp_path / "data.py").write_text(
         "import os\nimport tempfile\nfrom pathlib import Path\nimport tensorflow as tf\n\n"
         "def reads():\n    Path(tempfile.gettempdir(), 'scratch').write_text('x')\n    Path('/tmp/new').write_text('x')\n"
+        "    own = Path(os.environ['TMPDIR'])\n    (own / 'new').write_text((own / 'data').read_text())\n"
         "    return tf.data.Dataset.list_files('*.py').repeat().map(tf.io.read_file).batch(4)\n\n"
         "def writes():\n    Path('index').write_text('x')\n    return reads()\n\n"
         "def writes_by_tensorflow():\n    tf.io.write_file('index', 'x')\n    return reads()\n"
     )
-    site = tmp_path / "site"
+    site, temporary = tmp_path / "site", tmp_path / "temporary"
     site.mkdir()
+    temporary.mkdir()
+    (temporary / "data").write_text("x")
     (site / "sitecustomize.py").write_text(NO_OVERLAY)
+    environ = {"PYTHONPATH": str(site), "TMPDIR": str(temporary)}
     line = [sys.executable, "-m", "cs_input_analyzer", "analyze"]
-    found = ran([*line, "data.py:reads", *SHORT, "--json", "run.json"], tmp_path, PYTHONPATH=str(site))
+    found = ran([*line, "data.py:reads", *SHORT, "--json", "run.json"], tmp_path, **environ)
     assert found.returncode == 0, found.stderr
     assert json.loads((tmp_path / "run.json").read_text())["pipeline"]["user_files"] == "read-only"
     assert not Path("/tmp/new").exists()
+    assert [path.name for path in temporary.iterdir()] == ["data"]
     for function in ("writes", "writes_by_tensorflow"):
-        found = ran([*line, f"data.py:{function}", *SHORT], tmp_path, PYTHONPATH=str(site))
+        found = ran([*line, f"data.py:{function}", *SHORT], tmp_path, **environ)
         assert found.returncode == 2, found.stderr
         assert "cs_input_analyzer refused to write" in found.stderr
         assert "index" in found.stderr

@@ -91,7 +91,8 @@ class Tree:
         self._level = level
         self._has_own_processes = has_own_processes
         self._kept = [os.path.realpath(path) for path in kept]
-        self._temporary = [os.path.realpath(path) for path in TEMPORARY if os.path.isdir(path)]
+        temporary = {os.path.realpath(path) for path in (*TEMPORARY, os.environ.get("TMPDIR", "")) if os.path.isdir(path)}
+        self._temporary = sorted(temporary - {"/"})
         self.working = os.path.realpath(working)
         self._count = 0
         # Folder -> a descriptor of its upper layer: one in memory has no path outside of the tree.
