@@ -35,7 +35,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
         charts: pictures by their name, for a format that draws them.
         run_file: what the run was read from, or written to, for commands to type next.
     """
-    cards, plan, charts = findings.finding_cards(analysis.findings), analysis.recommendation, charts or {}
+    cards, plan, charts = findings.finding_cards(analysis.findings, analysis.fixes), analysis.recommendation, charts or {}
     file = UNSAVED if run_file is None else shlex.quote(one_line(run_file)) if run_file else NEWEST
     held = workers.excerpt(analysis)
     found = Document(
