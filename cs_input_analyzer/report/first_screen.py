@@ -270,7 +270,7 @@ def _busiest(analysis: Analysis) -> tuple[str, ...]:
     if first is not None:
         said.append(costs.station_sentence(first))
     if profile is not None and (first is None or costliest is None or costliest.name != first.op):
-        said.append(costs.costliest_in_short(profile))
+        said.append(costs.costliest_sentence(profile))
     return tuple(said)
 
 

@@ -119,13 +119,10 @@ def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section,
 
 
 def _pipeline(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
-    profile, storage, stations = costs.shown_profile(analysis), analysis.storage, analysis.stations
-    spent: tuple[Part | None, ...] = ()
-    if profile is not None:
-        spent = (Text(text=costs.costliest_sentence(profile)), costs.op_cost_table(profile))
+    profile, storage = costs.shown_profile(analysis), analysis.storage
     return present(
-        section("bottleneck", "", Text(text=costs.bottleneck_sentence(stations)), costs.stations_table(stations)),
-        section("costs", "", *spent),
+        section("bottleneck", "", costs.stations_table(analysis.stations)),
+        section("costs", "", costs.op_cost_table(profile) if profile is not None else None),
         section(
             "storage",
             "Storage",

@@ -212,7 +212,7 @@ def test_ops_that_a_loop_makes_are_one_row_and_together_the_costliest() -> None:
     assert shown is not None
     table = op_cost_table(shown)
     assert [row[0] for row in table.rows][3:] == ["map ×150", "concatenate ×149", "shuffle", "batch", "runtime"]
-    assert costliest_sentence(shown).startswith(f"costliest op: {table.rows[table.strong or 0][0]}, 18 % of the CPU, at data.py:8")
+    assert costliest_sentence(shown) == f"18 % of the CPU in {table.rows[table.strong or 0][0]} (data.py:8)"
     assert len(render(run, "console", full=True).splitlines()) < 400
     assert render(run, "json").count('"kind": "Concatenate"') == 298
     few = concatenated(7)
