@@ -9,7 +9,7 @@ from dataclasses import replace
 from difflib import unified_diff
 
 from cs_input_analyzer.records import LEAST_GAIN, NO_GAIN, Analysis, Estimate, Finding, Fixes, Patch
-from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section, slug
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, bare_rate, present, section, slug
 from cs_input_analyzer.report.wording import (
     AS_MEASURED,
     Pairs,
@@ -82,7 +82,7 @@ def card_of(finding: Finding, anchor: str, change: str = "", fixes: Fixes | None
         facts=tuple((label, said) for label, said in facts if said),
         code_change=change_of(finding.before, finding.after),
         anchor=anchor,
-        gain="" if gain is None else f"×{format_rate(gain.estimate, '').strip()}",
+        gain="" if gain is None else f"×{bare_rate(gain.estimate)}",
         op=one_line(finding.op or ""),
         at=f"{change}: {at}" if change else at,
         fix="" if change else one_line(f"{finding.fix or ''}{' (tried: slower)' if finding.is_slower else ''}"),
@@ -159,17 +159,12 @@ def fixes_facts(analysis: Analysis) -> Pairs:
     )
 
 
-def _ends(value: Estimate) -> tuple[float, float, float]:
-    return value.estimate, value.low, value.high
-
-
 def together(analysis: Analysis) -> str:
     """Say what the kept fixes gain together, and the plan with them; empty if none was kept."""
     fixes, plan = analysis.fixes, analysis.recommendation
     if fixes is None or not fixes.codes or fixes.measured_gain is None:
         return ""
-    times, low, high = (format_rate(value, "").strip() for value in _ends(fixes.measured_gain))
-    gain = f"together ×{times} ({low} to {high})"
+    gain = f"together ×{format_estimate(fixes.measured_gain, bare_rate)}"
     if fixes.plan is None:
         return gain
     then = fixes.plan.layout.nodes
