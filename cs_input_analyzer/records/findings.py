@@ -63,8 +63,6 @@ FEWEST_ROUNDS = 3
 NO_GAIN = 1.1
 # The reason of an untried fix begins with this.
 UNTRIED = "not measured"
-# The result of trying a fix: see `Finding.trial`.
-Trial = Literal["advice", "untried", "refused", "noisy", "no gain", "gain"]
 
 
 def is_clear_gain(gain: Estimate | None) -> bool:
@@ -130,23 +128,6 @@ class Finding:
     def is_slower(self) -> bool:
         """Return whether the pipeline was slower with the fix."""
         return self.proven and self.measured_gain is not None and self.measured_gain.high < 1
-
-    @property
-    def trial(self) -> Trial:
-        """Return the result of trying the fix.
-
-        `advice`: there is no change to try. `untried`: the fix was not tried. `refused`: it cannot be applied,
-        or gives other elements. `noisy`: it was measured and may gain. `no gain`, `gain`: the result is clear.
-        """
-        if not self.edits:
-            return "advice"
-        if self.unproven_because:
-            return "untried" if self.unproven_because.startswith(UNTRIED) else "refused"
-        if not self.proven or self.measured_gain is None:
-            return "untried"
-        if self.is_gain:
-            return "gain"
-        return "no gain" if self.measured_gain.high < NO_GAIN else "noisy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -298,6 +298,12 @@ class Analysis:
         return next((row.problem for row in rows if row.is_current and row.problem and row.layout == self.verdict_layout), "")
 
     @property
+    def judged_layout(self) -> Layout | None:
+        """Return the launch that the verdict judged; that of the plan if no launch was judged."""
+        plan = self.recommendation
+        return self.verdict_layout or (None if plan is None else plan.layout)
+
+    @property
     def judged_samples_per_s(self) -> Estimate | None:
         """Return the rate that the verdict judged; that of the plan in runs that do not hold it, or if no launch was judged."""
         plan = self.recommendation

@@ -38,21 +38,16 @@ def stations_table(stations: tuple[Station, ...]) -> Table:
     )
     layout = next((station.layout for station in stations if station.layout is not None), None)
     title = f"Bottleneck{f' (one worker of {layout})' if layout is not None else ''}"
-    return table_of(titled(title, AS_MEASURED), columns, stations, strong=0 if stations else None)
+    remarks = (_remark(stations[0]),) if stations else ()
+    return table_of(titled(title, AS_MEASURED), columns, stations, strong=0 if stations else None, remarks=remarks)
 
 
-def bottleneck_sentence(stations: tuple[Station, ...]) -> str:
-    """Say what to look at first; empty if no station is known."""
-    if not stations:
-        return ""
-    first = stations[0]
-    op = f" `{one_line(first.op)}`" if first.op else ""
-    at = f", at {one_line(first.source)}" if first.source else ""
-    figures = f"at most {format_rate(first.samples_per_s)}, {format_ratio(first.utilization_ratio)} used{at}"
-    named = f"{first.kind}{op} ({STATION_MEANINGS[first.kind]}): {figures}"
+def _remark(first: Station) -> str:
+    """Return the meaning of the first station; one that is not at its limit is only the nearest to it."""
+    meaning = f"{first.kind}: {STATION_MEANINGS[first.kind]}"
     if first.utilization_ratio >= BUSY_RATIO:
-        return f"bottleneck: {named}"
-    return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {named}"
+        return meaning
+    return f"nothing that was looked at is near its limit, or the host was busy with other work; nearest: {meaning}"
 
 
 def station_sentence(station: Station) -> str:
@@ -107,14 +102,14 @@ def shown_profile(analysis: Analysis) -> Profile | None:
 def op_cost_table(profile: Profile) -> Table:
     """Return the costs of the ops; the costliest one stands out."""
     costliest = costliest_op(profile)
-    unseen = any(op.merged_into == UNATTRIBUTED for op in profile.ops)
+    unseen = UNSEEN if any(op.merged_into == UNATTRIBUTED for op in profile.ops) else ""
     return table_of(
         f"Cost of each op (one worker of {profile.layout})",
         COST_COLUMNS,
         profile.ops,
         strong=profile.ops.index(costliest) if costliest is not None else None,
         anchors=cost_anchors(profile),
-        remarks=(UNSEEN,) if unseen else (),
+        remarks=tuple(filter(None, (_longest_wait(profile, costliest), unseen))),
     )
 
 
@@ -134,15 +129,17 @@ def costliest_op(profile: Profile) -> OpCost | None:
     return None if costliest is None or (costliest.share_ratio or 0.0) < hidden else costliest
 
 
-def costliest_in_short(profile: Profile) -> str:
-    """Return `82 % of the CPU in map (data.py:23)`: the costliest op; empty if it is unknown.
+def costliest_sentence(profile: Profile) -> str:
+    """Return `82 % of the CPU in map (data.py:23)`: the costliest op; empty if nothing is known.
 
     If ops that could not be told apart have more, these are named. Of each file there is its name alone.
     """
-    costliest = costliest_op(profile)
+    costliest, shares = costliest_op(profile), {row.name: row.share_ratio for row in profile.ops}
+    runtime = shares.get(RUNTIME)
+    if costliest is None and runtime is not None and any(row.is_op and row.share_ratio is not None for row in profile.ops):
+        return f"{format_ratio(runtime)} of the CPU belongs to no op: TensorFlow's runtime, and the loop that takes the batches"
     rows = [costliest] if costliest is not None else [row for row in profile.ops if row.merged_into == UNATTRIBUTED]
-    held_by = costliest.name if costliest is not None else UNATTRIBUTED
-    share = next((row.share_ratio for row in profile.ops if row.name == held_by), None)
+    share = costliest.share_ratio if costliest is not None else shares.get(UNATTRIBUTED)
     if not rows or share is None:
         return ""
     places = _lines_of([row.source.rpartition("/")[2] for row in rows if row.source])
@@ -150,33 +147,15 @@ def costliest_in_short(profile: Profile) -> str:
     return f"{format_ratio(share)} of the CPU in {names}{f' ({places})' if places else ''}"
 
 
-def costliest_sentence(profile: Profile) -> str:
-    """Say where most of the CPU goes: one op, or the ops that could not be told apart, each with its line."""
-    costliest = costliest_op(profile)
+def _longest_wait(profile: Profile, costliest: OpCost | None) -> str:
+    """Say which op waits longest; empty if the costliest op works longer, or is unknown."""
     if costliest is None:
-        return _not_told_apart(profile)
-    held = [one_line(row.name) for row in profile.ops if row.merged_into == costliest.name]
-    name = f"{one_line(costliest.name)}{f' (with {several(held)})' if held else ''}"
-    parts = [f"costliest op: {name}, {format_ratio(costliest.share_ratio)} of the CPU{_at(costliest)}"]
+        return ""
     waiting = max(profile.ops, key=lambda op: op.wait_s_per_sample or 0.0)
     wait_s = waiting.wait_s_per_sample or 0.0
-    if wait_s > (costliest.self_cpu_s_per_sample or 0.0):
-        parts.append(f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample{_at(waiting)}")
-    return "; ".join(parts)
-
-
-def _not_told_apart(profile: Profile) -> str:
-    """Say what holds the CPU that is no op's: the ops that were not seen, with their lines; empty if nothing is known."""
-    runtime = next((row.share_ratio for row in profile.ops if row.name == RUNTIME), None)
-    if runtime is not None and any(row.is_op and row.share_ratio is not None for row in profile.ops):
-        return f"{format_ratio(runtime)} of the CPU belongs to no op: TensorFlow's runtime, and the loop that takes the batches"
-    rows = [row for row in profile.ops if row.merged_into == UNATTRIBUTED]
-    share = next((row.share_ratio for row in profile.ops if row.name == UNATTRIBUTED), None)
-    if not rows or share is None:
+    if wait_s <= (costliest.self_cpu_s_per_sample or 0.0):
         return ""
-    places = _lines_of([row.source for row in rows if row.source])
-    names = several([one_line(row.name) for row in rows])
-    return f"{format_ratio(share)} of the CPU is spent in {names}{f' ({places})' if places else ''}, which could not be told apart"
+    return f"longest wait: {one_line(waiting.name)}, {format_seconds(wait_s)} a sample"
 
 
 def _lines_of(sources: Sequence[str]) -> str:
@@ -188,10 +167,6 @@ def _lines_of(sources: Sequence[str]) -> str:
             found.setdefault(path, []).append(int(line))
     lasts = {path: f"-{max(lines)}" if len({*lines}) > 1 else "" for path, lines in found.items()}
     return several([short_source(f"{path}:{min(lines)}{lasts[path]}") for path, lines in found.items()])
-
-
-def _at(op: OpCost) -> str:
-    return f", at {one_line(op.source)}" if op.source else ""
 
 
 def pipeline_table(analysis: Analysis) -> Table:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from difflib import unified_diff
 
-from cs_input_analyzer.records import LEAST_GAIN, NO_GAIN, UNTRIED, Analysis, Estimate, Finding, Patch
-from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, present, section, slug
+from cs_input_analyzer.records import LEAST_GAIN, NO_GAIN, Analysis, Estimate, Finding, Fixes, Patch
+from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, bare_rate, present, section, slug
 from cs_input_analyzer.report.wording import (
     AS_MEASURED,
     Pairs,
@@ -35,10 +34,11 @@ FINDINGS_SHOWN = 3
 NOT_VERIFIED = "sameness of elements not verified"
 
 
-def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
+def finding_cards(findings: tuple[Finding, ...], fixes: Fixes | None = None) -> tuple[Card, ...]:
     """Return a card for each finding: measured gains first, the largest at the top, then the others by severity.
 
     A gain counts if it is more than noise. Each has its own anchor: `finding-CSI104-map`, with a number for a second one of the op.
+    `fixes`: tells which gains were kept.
     """
 
     def rank(finding: Finding) -> tuple[bool, float, int]:
@@ -52,11 +52,11 @@ def finding_cards(findings: tuple[Finding, ...]) -> tuple[Card, ...]:
         while anchor in cards:  # also where the name of an op ends in a number
             seen[plain] += 1
             anchor = f"{plain}-{seen[plain] + 1}"
-        cards[anchor] = card_of(finding, anchor)
+        cards[anchor] = card_of(finding, anchor, fixes=fixes)
     return tuple(cards.values())
 
 
-def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
+def card_of(finding: Finding, anchor: str, change: str = "", fixes: Fixes | None = None) -> Card:
     """Return the finding in words. `change`: `new` or `gone`, in a comparison."""
     at, gain = short_source(finding.source), finding.measured_gain if finding.is_gain and not change else None
     place = " ".join(part for part in (finding.source, finding.op and f"({finding.op})") if part)
@@ -72,7 +72,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
         ("fix", finding.fix or ""),
         ("change", finding.source_check and f"not {'shown' if finding.after is None else 'run'}: {finding.source_check}"),
         ("gain", measured),
-        ("standing", _standing(finding)),
+        ("standing", _standing(finding, fixes)),
     )
     return Card(
         code=one_line(finding.code),
@@ -82,7 +82,7 @@ def card_of(finding: Finding, anchor: str, change: str = "") -> Card:
         facts=tuple((label, said) for label, said in facts if said),
         code_change=change_of(finding.before, finding.after),
         anchor=anchor,
-        gain="" if gain is None else f"×{format_rate(gain.estimate, '').strip()}",
+        gain="" if gain is None else f"×{bare_rate(gain.estimate)}",
         op=one_line(finding.op or ""),
         at=f"{change}: {at}" if change else at,
         fix="" if change else one_line(f"{finding.fix or ''}{' (tried: slower)' if finding.is_slower else ''}"),
@@ -98,20 +98,25 @@ def brief_cards(cards: tuple[Card, ...], none: str = "") -> tuple[Part, ...]:
     return (*(shown or (Text(text=none),)), Text(text=f"+{more} more" if more > 0 else "", tone="note"))
 
 
-def _standing(finding: Finding) -> str:
-    """Return why a fix is advice and not a measured gain; empty if it is one, or nothing could be tried."""
+def _standing(finding: Finding, fixes: Fixes | None) -> str:
+    """Return why a fix was not kept; empty if it was, or if there is nothing to try."""
     gain = finding.measured_gain
     if finding.unproven_because:
         return f"advice only: {finding.unproven_because}"
     if not finding.proven:
         return "advice only: it was not tried" if finding.edits else ""
-    if gain is None or finding.is_gain:
+    if gain is None:
         return ""
+    if finding.is_gain:
+        if fixes is None or not finding.edits or fixes.kept([finding]):
+            return ""
+        return f"not kept: {fixes.none_because or 'it gains alone, but not for sure beside those that were kept'}"
     if finding.is_slower:
         return "not recommended: the pipeline was slower with it"
     if gain.high < NO_GAIN:
         return f"not recommended: tried without gain: {NO_GAIN - 1:.0%} at most"
-    return f"not recommended: too noisy to tell: that it gains more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
+    least = f"too noisy to tell: a gain of more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
+    return f"not recommended: {least}; repeat on a quieter host, or with a longer --max-seconds"
 
 
 def change_of(before: str | None, after: str | None) -> Pairs:
@@ -134,80 +139,32 @@ def ignored_sentence(analysis: Analysis) -> str:
     return f"{counted(analysis.ignored_count, 'finding')} ignored by comments in your code" if analysis.ignored_count else ""
 
 
-def tried_sentences(findings: Sequence[Finding], *, beside: bool = False) -> tuple[str, ...]:
-    """Return a sentence for each fate of the fixes that were not kept; `nothing to change` if all gained nothing.
-
-    Args:
-        beside: other fixes were kept.
-    """
-    by_fate = {fate: [one for one in findings if one.trial == fate] for fate in ("untried", "noisy", "no gain", "refused", "gain")}
-    said = []
-    if untried := by_fate["untried"]:
-        said += [f"not tried: {codes}: {why}" for why, codes in _by_reason(untried).items()]
-    if noisy := by_fate["noisy"]:
-        said.append(f"tried, too noisy to tell: {_gains(noisy)}; repeat on a quieter host, or with a longer --max-seconds")
-    if without := by_fate["no gain"]:
-        said.append(f"tried without gain: {_gains(without)}")
-    if refused := by_fate["refused"]:
-        said += [f"cannot be kept: {codes}: {why}" for why, codes in _by_reason(refused).items()]
-    if gain := by_fate["gain"]:
-        said.append(f"gain alone{', but not for sure beside those that were kept' if beside else ''}: {_gains(gain)}")
-    if not beside and by_fate["no gain"] and not (by_fate["untried"] or by_fate["noisy"] or by_fate["gain"]):
-        said.append("nothing to change")
-    return tuple(said) or ("no finding proposes a change that can be tried",)
-
-
-def _by_reason(findings: Sequence[Finding]) -> dict[str, str]:
-    """Return codes by the reason that they share."""
-    found: dict[str, list[str]] = {}
-    for one in findings:
-        why = one.unproven_because.removeprefix(f"{UNTRIED}: ") or "its fix was not measured"
-        found.setdefault(why, []).append(one.code)
-    return {why: ", ".join(dict.fromkeys(codes)) for why, codes in found.items()}
-
-
-def _gains(findings: Sequence[Finding]) -> str:
-    return ", ".join(f"{one.code} {_times_text(one.measured_gain)}" for one in findings if one.measured_gain is not None)
-
-
 def fixes_facts(analysis: Analysis) -> Pairs:
-    """Return the gain of the kept fixes together and the plan with them; else the fate of the fixes. Empty without any."""
-    fixes, plan = analysis.fixes, analysis.recommendation
+    """Return what the kept fixes gain together, and how that was checked. The card of each other fix says why it was not kept."""
+    fixes = analysis.fixes
     if fixes is None:
-        has_any = any(one.trial != "advice" for one in analysis.findings)
-        return (("all fixes", "; ".join(tried_sentences(analysis.findings))),) if has_any else ()
+        return ()
+    tried = f"one worker of {fixes.layout}"
     if not fixes.codes or fixes.measured_gain is None:
-        fates = (fixes.none_because, *tried_sentences(analysis.findings))
-        return (("all fixes", "; ".join(part for part in fates if part)), ("tried in", f"{fixes.layout}, one worker"))
+        return (("all fixes", "none was kept"), ("tried in", tried))
     verified = _verified_text(fixes.elements, fixes.pass_elements) if fixes.elements else NOT_VERIFIED
-    gain = f"{_times_text(fixes.measured_gain)} the rate with {', '.join(fixes.codes)}"
-    facts: list[tuple[str, str]] = [("all fixes", f"{gain}, {verified}, measured in {fixes.layout}")]
-    kept = fixes.kept(analysis.findings)
-    others = [one for one in analysis.findings if one.edits and one not in kept]
-    if others:
-        facts.append(("not kept", "; ".join(tried_sentences(others, beside=True))))
-    if fixes.plan is not None:
-        then, fewer = fixes.plan, ""
-        if plan is not None:
-            fewer = f"{counted(plan.nodes, 'node')} -> {counted(then.layout.nodes, 'node')}: "
-        said = {True: "meets the demand", False: "does NOT meet the demand", None: ""}[then.meets_demand]
-        rate, currency = format_estimate(then.predicted_samples_per_s), plan_currency(analysis)
-        label = f" (rates {currency})" if currency else ""
-        facts.append(("then", f"{fewer}{then.layout}, {rate} predicted{f'; {said}' if said else ''}{label}"))
-    return pairs(facts)
-
-
-def _ends(value: Estimate) -> tuple[float, float, float]:
-    return value.estimate, value.low, value.high
+    rate = None if fixes.plan is None else format_estimate(fixes.plan.predicted_samples_per_s)
+    return pairs(
+        (
+            ("all fixes", together(analysis)),
+            ("kept", f"{', '.join(fixes.codes)}: {verified}"),
+            ("tried in", tried),
+            ("predicted", rate and f"{rate} {plan_currency(analysis)}".strip()),
+        )
+    )
 
 
 def together(analysis: Analysis) -> str:
-    """Say what the kept fixes gain together, and the plan with them; else what became of those that were tried."""
+    """Say what the kept fixes gain together, and the plan with them; empty if none was kept."""
     fixes, plan = analysis.fixes, analysis.recommendation
     if fixes is None or not fixes.codes or fixes.measured_gain is None:
         return ""
-    times, low, high = (format_rate(value, "").strip() for value in _ends(fixes.measured_gain))
-    gain = f"together ×{times} ({low} to {high})"
+    gain = f"together ×{format_estimate(fixes.measured_gain, bare_rate)}"
     if fixes.plan is None:
         return gain
     then = fixes.plan.layout.nodes
@@ -220,10 +177,10 @@ def together(analysis: Analysis) -> str:
 
 def tuning_document(analysis: Analysis) -> Document:
     """Return what `tune` prints: the fixes that were kept, those that were not, and the patch, unbroken: to be copied."""
-    fixes, facts = analysis.fixes, fixes_facts(analysis)
+    fixes = analysis.fixes
     kept = () if fixes is None else fixes.kept(analysis.findings)
     tried = tuple(one for one in analysis.findings if one.edits and one not in kept)
-    none = "" if facts else "none of the findings proposes a change that could be tried"
+    none = "" if kept or tried else "none of the findings proposes a change that could be tried"
     others = len(analysis.findings) - len(kept) - len(tried)
     noun = "finding proposes" if others == 1 else "findings propose"
     rest = f"{format_count(others)} more {noun} no change that can be tried: `analyze` shows all" if others else ""
@@ -235,13 +192,13 @@ def tuning_document(analysis: Analysis) -> Document:
             section(
                 "fixes",
                 f"Fixes ({len(kept)})",
-                *finding_cards(kept),
+                *finding_cards(kept, fixes),
                 Text(text=none),
-                Facts(pairs=(*facts, *pairs((("rates", factor_sentence(analysis)),)))),
+                Facts(pairs=(*fixes_facts(analysis), *pairs((("rates", factor_sentence(analysis)),)))),
                 Text(text=rest),
                 Text(text=ignored_sentence(analysis)),
             ),
-            section("tried", f"Not kept ({len(tried)})", *finding_cards(tried)),
+            section("tried", f"Not kept ({len(tried)})", *finding_cards(tried, fixes)),
             section("patch", "Patch", *patch_parts(analysis)),
         ),
     )

@@ -23,13 +23,14 @@ from cs_input_analyzer.report.wording import (
     pairs,
     short_source,
     tasks_sentence,
-    tells_busy_host,
 )
 from cs_input_analyzer.units import counted, format_bytes_per_s, format_count, format_rate, format_ratio
 
 # Findings about a launch that runs, and trains wrongly: too few files, data that end, the same files for all workers, lost files,
 # data on the disk of one node, a cache that workers share, files that TensorFlow deals out.
 WRONG_TRAINING = ("CSI301", "CSI302", "CSI303", "CSI304", "CSI310", "CSI311", "CSI312")
+# The rule about CPUs that others need, too. As a warning it is about a launch that does not fit its nodes.
+OVERSUBSCRIBED = "CSI506"
 # Stands for the file of a run that was not saved.
 UNSAVED = "RUN.json"
 # Commands that are given no file take the newest run that was kept.
@@ -54,6 +55,11 @@ WHOLE_TIMES = 10
 def wrong_training(found: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings to settle before a launch."""
     return tuple(one for one in found if one.code in WRONG_TRAINING)
+
+
+def _tells_busy_host(one: Finding | Card) -> bool:
+    """Return whether a finding is about the measurement, not about the pipeline: the host was busy with something else."""
+    return one.code == OVERSUBSCRIBED and one.severity == "info"
 
 
 def mark_of(analysis: Analysis) -> str:
@@ -123,7 +129,7 @@ def headline(analysis: Analysis) -> str:
     wrong = wrong_training(analysis.findings)
     if wrong and analysis.verdict != "input_bound":
         return f"DO NOT LAUNCH YET: the training would go wrong ({', '.join(dict.fromkeys(one.code for one in wrong))})"
-    supply, layout = judged(analysis)
+    supply, layout = analysis.judged_samples_per_s, analysis.judged_layout
     covered, word = analysis.covered_by(supply), VERDICTS[analysis.verdict][0]
     if analysis.verdict == "input_bound":
         return f"{word}: the accelerator waits{_waiting(covered) or ' for its input'}"
@@ -157,12 +163,6 @@ def _times(covered: Estimate | None) -> str:
     return f"{times} times{'' if low == high else f' ({low} to {high})'}"
 
 
-def judged(analysis: Analysis) -> tuple[Estimate | None, Layout | None]:
-    """Return the rate that the verdict judged, and its launch; those of the plan if no launch could be judged."""
-    plan = analysis.recommendation
-    return analysis.judged_samples_per_s, analysis.verdict_layout or (None if plan is None else plan.layout)
-
-
 def first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[str, Chart], file: str) -> tuple[Section, ...]:
     """Return the sections of the first screen.
 
@@ -183,7 +183,7 @@ def first_screen(analysis: Analysis, cards: tuple[Card, ...], charts: Mapping[st
 def bars(analysis: Analysis) -> Bars:
     """Return demand, supply of today, of the plan and with the fixes, as bars of one scale."""
     plan, fixes, demand = analysis.recommendation, analysis.fixes, analysis.consumption
-    supply, layout = judged(analysis)
+    supply, layout = analysis.judged_samples_per_s, analysis.judged_layout
     is_today = layout is not None and layout == analysis.options.current
     rows: list[tuple[str, Estimate, str, str]] = []
     if demand is not None:
@@ -270,7 +270,7 @@ def _busiest(analysis: Analysis) -> tuple[str, ...]:
     if first is not None:
         said.append(costs.station_sentence(first))
     if profile is not None and (first is None or costliest is None or costliest.name != first.op):
-        said.append(costs.costliest_in_short(profile))
+        said.append(costs.costliest_sentence(profile))
     return tuple(said)
 
 
@@ -282,7 +282,7 @@ def _bottleneck(analysis: Analysis) -> Station | None:
 
 def _fixes(analysis: Analysis, cards: tuple[Card, ...]) -> tuple[Part, ...]:
     """Return the fixes with the largest gains as changes of the code, and what they do together; else what to look at first."""
-    others = tuple(card for card in cards if card.code not in WRONG_TRAINING and not tells_busy_host(card))
+    others = tuple(card for card in cards if card.code not in WRONG_TRAINING and not _tells_busy_host(card))
     shown = (tuple(card for card in others if card.gain or not card.is_folded) or others)[:FIXES_SHOWN]
     more = len(others) - len(shown)
     parts: list[Part] = [replace(card, is_brief=True) for card in shown]
@@ -354,7 +354,7 @@ def _before(analysis: Analysis) -> tuple[Text, ...]:
 
 def _surer(analysis: Analysis, file: str) -> Pairs:
     """Return what would make the answer surer: a quieter host first, then options with the interval that they give."""
-    busy = next((one for one in analysis.findings if tells_busy_host(one)), None)
+    busy = next((one for one in analysis.findings if _tells_busy_host(one)), None)
     found = list(planned.unknowns(analysis, file))
     if busy is not None:
         longer = format_count(2 * analysis.options.max_seconds)

@@ -35,7 +35,7 @@ def run_document(analysis: Analysis, *, charts: Mapping[str, Chart] | None = Non
         charts: pictures by their name, for a format that draws them.
         run_file: what the run was read from, or written to, for commands to type next.
     """
-    cards, plan, charts = findings.finding_cards(analysis.findings), analysis.recommendation, charts or {}
+    cards, plan, charts = findings.finding_cards(analysis.findings, analysis.fixes), analysis.recommendation, charts or {}
     file = UNSAVED if run_file is None else shlex.quote(one_line(run_file)) if run_file else NEWEST
     held = workers.excerpt(analysis)
     found = Document(
@@ -119,13 +119,10 @@ def _measured(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section,
 
 
 def _pipeline(analysis: Analysis, charts: Mapping[str, Chart]) -> tuple[Section, ...]:
-    profile, storage, stations = costs.shown_profile(analysis), analysis.storage, analysis.stations
-    spent: tuple[Part | None, ...] = ()
-    if profile is not None:
-        spent = (Text(text=costs.costliest_sentence(profile)), costs.op_cost_table(profile))
+    profile, storage = costs.shown_profile(analysis), analysis.storage
     return present(
-        section("bottleneck", "", Text(text=costs.bottleneck_sentence(stations)), costs.stations_table(stations)),
-        section("costs", "", *spent),
+        section("bottleneck", "", costs.stations_table(analysis.stations)),
+        section("costs", "", costs.op_cost_table(profile) if profile is not None else None),
         section(
             "storage",
             "Storage",

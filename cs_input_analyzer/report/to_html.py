@@ -71,7 +71,7 @@ def to_html(document: Document) -> str:
 
 def to_card(document: Document) -> str:
     """Return the first screen for a notebook: no script and no id, so that it may be shown twice. Raise as `to_html`."""
-    return _environment().get_template(CARD).render(document=document, meanings=MEANINGS)
+    return _environment().get_template(CARD).render(document=document)
 
 
 def templates_dir() -> Path:

@@ -6,16 +6,13 @@ Only texts are made here: each number is a field or a property of a record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from cs_input_analyzer.records import Analysis, Consumption, Layout, Measurement, Options, Scalar, Severity
+from cs_input_analyzer.records import Analysis, Consumption, Layout, Measurement, Options, Scalar
 from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_ratio, format_seconds, visible
 
 Pairs = tuple[tuple[str, str], ...]
-
-# The rule about CPUs that others need, too. As a warning it is about a launch that does not fit its nodes.
-OVERSUBSCRIBED = "CSI506"
 
 # The word, and its meaning.
 VERDICTS = {
@@ -27,23 +24,6 @@ VERDICTS = {
 # The two currencies of rates: with other programs on the CPUs, and on idle CPUs.
 AS_MEASURED, ON_IDLE_NODE = "as measured", "on an idle node"
 GIVE_A_DEMAND = "give the accelerator's rate with --demand SAMPLES_PER_S, or with --step-time SECONDS --batch-size N"
-
-
-class Found(Protocol):
-    """A finding, or its card."""
-
-    @property
-    def code(self) -> str:
-        """Return the code of its rule."""
-
-    @property
-    def severity(self) -> Severity:
-        """Return how serious it is."""
-
-
-def tells_busy_host(found: Found) -> bool:
-    """Return whether a finding is about the measurement, not about the pipeline: the host was busy with something else."""
-    return found.code == OVERSUBSCRIBED and found.severity == "info"
 
 
 def one_line(text: str) -> str:
@@ -100,9 +80,7 @@ def supply_and_demand(analysis: Analysis) -> Pairs:
     """Return the two sides of the verdict, each with its interval and its origin, and how samples were counted."""
     samples, options, consumption = analysis.pipeline.samples_per_element, analysis.options, analysis.consumption
     facts: list[tuple[str, str]] = []
-    plan = analysis.recommendation
-    supply = analysis.judged_samples_per_s
-    layout = analysis.verdict_layout or (plan.layout if plan is not None else None)
+    supply, layout = analysis.judged_samples_per_s, analysis.judged_layout
     if layout is not None and (supply is not None or analysis.verdict_layout is not None):
         rate = " ".join(filter(None, (format_estimate(supply), plan_currency(analysis))))
         facts.append(("supply", f"{rate}, {_origin(analysis, layout)}"))

@@ -60,7 +60,7 @@ def test_a_serial_map_ends_as_a_patch_in_a_worker_of_two_cpus(tmp_path: Path) ->
     fixes = outcome.run["fixes"]
     assert fixes["layout"] == {"nodes": 1, "tasks_per_node": 1, "cpus_per_task": 2}
     if not fixes["codes"]:  # others had the second CPU
-        said = r"too noisy to tell: CSI101|tried without gain: CSI101|CSI101 gained at first"
+        said = r"too noisy to tell|tried without gain|the pipeline was slower with it|CSI101 gained at first"
         assert re.search(said, outcome.out), outcome.out
         return
     assert fixes["patch"]["proven"], fixes["patch"]

@@ -18,6 +18,7 @@ from builders import (
     make_estimate,
     make_finding,
     make_graph,
+    make_layout,
     make_measurement,
     make_op_cost,
     make_plan,
@@ -31,7 +32,18 @@ from page_runs import run_of_many_workers, usual_run
 from pages import Page
 from variations import ELSEWHERE, HERE, VERDICTS
 
-from cs_input_analyzer.records import Analysis, Capture, Estimate, SamplesPerElement, StationKind, Validation, ValidationRow
+from cs_input_analyzer.records import (
+    Analysis,
+    Capture,
+    Edit,
+    Estimate,
+    Finding,
+    Fixes,
+    SamplesPerElement,
+    StationKind,
+    Validation,
+    ValidationRow,
+)
 from cs_input_analyzer.report import load, render, render_tuning
 from cs_input_analyzer.report.costs import STATION_MEANINGS, costliest_op, costliest_sentence, op_cost_table, shown_profile
 from cs_input_analyzer.report.document import LONGEST_SHOWN, Column, Facts, Table, Text
@@ -200,12 +212,26 @@ def test_ops_that_a_loop_makes_are_one_row_and_together_the_costliest() -> None:
     assert shown is not None
     table = op_cost_table(shown)
     assert [row[0] for row in table.rows][3:] == ["map ×150", "concatenate ×149", "shuffle", "batch", "runtime"]
-    assert costliest_sentence(shown).startswith(f"costliest op: {table.rows[table.strong or 0][0]}, 18 % of the CPU, at data.py:8")
+    assert costliest_sentence(shown) == f"18 % of the CPU in {table.rows[table.strong or 0][0]} (data.py:8)"
     assert len(render(run, "console", full=True).splitlines()) < 400
     assert render(run, "json").count('"kind": "Concatenate"') == 298
     few = concatenated(7)
     short = make_analysis(pipeline=make_graph(ops=few), profile=make_profile(ops=tuple(map(make_op_cost, "ab"))))
     assert shown_profile(short) == short.profile
+
+
+def test_the_card_of_a_gain_says_whether_it_was_kept() -> None:
+    kept, other = (make_finding(edits=(Edit(kind="parallelize", op=op),)) for op in ("map", "batch"))
+    together = Fixes(codes=("CSI104",), edits=kept.edits, measured_gain=make_estimate(2.5), layout=make_layout("1x1x2"))
+    none = replace(together, codes=(), edits=(), measured_gain=None, none_because="it gained at first")
+
+    def standing(finding: Finding, fixes: Fixes | None) -> str:
+        (card,) = finding_cards((finding,), fixes)
+        return dict(card.facts).get("standing", "")
+
+    assert standing(kept, together) == standing(kept, None) == ""
+    assert "not for sure beside those that were kept" in standing(other, together)
+    assert standing(kept, none) == "not kept: it gained at first"
 
 
 LINES = st.lists(st.sampled_from(["a", "b", "c(", "  d", ""]), max_size=30).map("\n".join)

@@ -12,7 +12,7 @@ from cs_input_analyzer.engines import Launcher, LaunchHandle, LaunchResult, Work
 from cs_input_analyzer.host.storage import STREAMS, probe_storage
 from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Candidate, Cluster, Host, LaunchPlan, Layout, Options, Storage
-from cs_input_analyzer.report.costs import costliest_in_short
+from cs_input_analyzer.report.costs import costliest_sentence
 from cs_input_analyzer.request.checks import sources_of
 from cs_input_analyzer.units import format_rate
 from cs_input_analyzer.worker.capture import is_script
@@ -383,7 +383,7 @@ class Probing:
         samples = pipeline.samples_per_element if pipeline is not None else None
         unit = "elements/s" if samples is not None and samples.is_unknown else "samples/s"
         profile = launched.profile or self.results.profile_of(None)
-        costliest = costliest_in_short(profile) if profile is not None else ""
+        costliest = costliest_sentence(profile) if profile is not None else ""
         measured = f"{format_rate(rate.estimate, unit)} measured in {launched.measurement.layout}"
         self.found = ", ".join(filter(None, (measured, costliest)))
 
