@@ -82,8 +82,8 @@ def every_launch(model: CapacityModel, consumption: Consumption | None, cluster:
     problem = PlanningProblem(model=model, consumption=consumption, cluster=cluster, options=options)
     found = []
     for nodes in range(1, cluster.nodes + 1):
-        for tasks, cpus in zip(problem.tasks, problem.cpus, strict=True):
-            layout = Layout(nodes=nodes, tasks_per_node=int(tasks), cpus_per_task=int(cpus))
+        for tasks, cpus in problem.shapes:
+            layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
             single = recommend.single_task_nodes(nodes, consumption, options)
             prediction = capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
             if prediction.problem is None:

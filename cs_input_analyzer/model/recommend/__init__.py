@@ -3,8 +3,8 @@
 A launch feeds the accelerator if its supply reaches the demand with headroom at a probability of 0.9 (`verdict.ENOUGH`). Nodes are
 the price, so they are the fewest that feed it. Tasks on them are a range; recommended is its middle.
 
-`problem` says what is planned for, `launches` is the table of all launches and takes one of them; `alternatives` are those around
-the plan, `fixed` is the plan with fixes, `verdict` judges a supply.
+`problem` says what is planned for, and `launches` chooses one. `alternatives` are those around the plan, `fixed` is the plan
+with fixes, `verdict` judges a supply.
 """
 
 from __future__ import annotations
