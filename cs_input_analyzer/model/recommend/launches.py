@@ -80,12 +80,12 @@ def choose(problem: PlanningProblem) -> Choice | None:
 def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
     """Return the launch to use on `nodes` nodes, whether or not it meets the demand; None if none runs."""
     launches = _that_run(problem, nodes)
-    feeding = _that_feed(problem, launches)
     if not launches:
         return None
+    feeding = that_feed(problem, nodes)
     if not feeding:
         return _first_of_best(launches)
-    least, most = _least(problem, feeding), max(map(_tasks, launches))
+    least, most = smallest(problem, feeding), max(map(_tasks, launches))
     rungs = [launch for launch in feeding if _is_usual(_tasks(launch), most)]
     if problem.options.shared_nodes or not rungs:
         return least
@@ -96,16 +96,22 @@ def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
     return max((launch for launch in rungs if _tasks(launch) <= middle), key=_tasks, default=rungs[0])
 
 
-def tasks_that_feed(problem: PlanningProblem, nodes: int) -> tuple[int, int] | None:
-    """Return the fewest and the most tasks per node that feed the accelerator on `nodes` nodes; None if none does."""
-    tasks = [_tasks(launch) for launch in _that_feed(problem, _that_run(problem, nodes))]
-    return (min(tasks), max(tasks)) if tasks else None
+def that_feed(problem: PlanningProblem, nodes: int) -> list[Prediction]:
+    """Return the launches on `nodes` nodes that meet the demand; none without a demand."""
+    if problem.needed is None:
+        return []
+    return [launch for launch in _that_run(problem, nodes) if _chance(problem, launch) >= ENOUGH]
 
 
-def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
-    """Return the launch on `nodes` nodes with the fewest tasks (on shared nodes: CPUs) that meets the demand, or None."""
-    feeding = _that_feed(problem, _that_run(problem, nodes))
-    return _least(problem, feeding) if feeding else None
+def smallest(problem: PlanningProblem, launches: Iterable[Prediction]) -> Prediction:
+    """Return the launch with the fewest tasks, or, on shared nodes, the fewest CPUs."""
+
+    def size(launch: Prediction) -> tuple[int, int, int]:
+        layout = launch.layout
+        least = layout.cpus_per_node if problem.options.shared_nodes else layout.tasks_per_node
+        return least, launch.memory_bytes_per_node or 0, layout.cpus_per_task
+
+    return min(launches, key=size)
 
 
 def _binding(problem: PlanningProblem, best: Prediction) -> str:
@@ -129,10 +135,6 @@ def _binding(problem: PlanningProblem, best: Prediction) -> str:
 def _that_run(problem: PlanningProblem, nodes: int) -> list[Prediction]:
     launches = (predicted(problem, nodes, *shape) for shape in problem.shapes)
     return [launch for launch in launches if launch.problem is None]
-
-
-def _that_feed(problem: PlanningProblem, launches: Iterable[Prediction]) -> list[Prediction]:
-    return [] if problem.needed is None else [launch for launch in launches if _chance(problem, launch) >= ENOUGH]
 
 
 def _chance(problem: PlanningProblem, prediction: Prediction) -> float:
@@ -183,17 +185,6 @@ def _first_of_best(launches: Sequence[Prediction]) -> Prediction:
     good = [launch for launch in launches if launch.samples_per_s.low >= enough]
     usual = [launch for launch in good if _is_usual(_tasks(launch), max(map(_tasks, launches)))]
     return min(usual or good, key=lambda launch: (_tasks(launch), launch.layout.cpus_per_task))
-
-
-def _least(problem: PlanningProblem, launches: Iterable[Prediction]) -> Prediction:
-    """Return the launch with the fewest tasks, or, on shared nodes, the fewest CPUs."""
-
-    def size(launch: Prediction) -> tuple[int, int, int]:
-        layout = launch.layout
-        least = layout.cpus_per_node if problem.options.shared_nodes else layout.tasks_per_node
-        return least, launch.memory_bytes_per_node or 0, layout.cpus_per_task
-
-    return min(launches, key=size)
 
 
 def _fewest_nodes(problem: PlanningProblem, will_do: Callable[[Prediction], bool]) -> int | None:
