@@ -121,14 +121,14 @@ def _multiplied(factors: Sequence[Estimate], powers: Sequence[int]) -> Estimate:
     middle, downs, ups = 1.0, [], []
     for factor, power in zip(factors, powers, strict=True):
         middle *= factor.estimate**power
-        down, up = _log_halves(factor)
+        down, up = log_halves(factor)
         downs.append(down if power > 0 else up)
         ups.append(up if power > 0 else down)
     low, high = middle * math.exp(-math.hypot(*downs)), middle * math.exp(math.hypot(*ups))
     return Estimate(estimate=middle, low=min(low, middle), high=max(high, middle), count=factors[0].count)
 
 
-def _log_halves(rate: Estimate) -> tuple[float, float]:
+def log_halves(rate: Estimate) -> tuple[float, float]:
     """Return how far the interval reaches down and up, natural logarithms."""
     middle = math.log(rate.estimate)
     down = middle - math.log(rate.low) if rate.low > 0 else math.inf
@@ -142,4 +142,4 @@ def standard_error(rate: Estimate) -> float:
 
 def log_error(rate: Estimate) -> float:
     """Return standard error of the logarithm of an estimate above zero from its 90 % interval."""
-    return sum(_log_halves(rate)) / 2 / NORMAL_95
+    return sum(log_halves(rate)) / 2 / NORMAL_95

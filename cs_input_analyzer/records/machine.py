@@ -14,7 +14,7 @@ from wafer_model import Estimate
 
 # A number beyond these is a typing error. No machine has a quarter of these nodes. The widest systems ever sold had 4,096 hardware
 # threads. No machine has an exbibyte of memory in all its nodes. TensorFlow needs a hundred times the least memory. Planning for
-# the widest takes half a second.
+# the widest takes four seconds, and twenty if its nodes are shared.
 MOST_NODES = 1_000_000
 MOST_CPUS_PER_NODE = 1 << 12
 LEAST_MEMORY_BYTES_PER_NODE = 1 << 20

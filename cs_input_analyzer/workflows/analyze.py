@@ -29,7 +29,6 @@ from cs_input_analyzer.records import (
     LaunchPlan,
     Layout,
     Prediction,
-    StorageBasis,
     VerdictName,
 )
 from cs_input_analyzer.request.request import Request, with_pipelines_batch
@@ -144,16 +143,8 @@ def plan_or_why(request: Request, results: Results) -> tuple[LaunchPlan | None, 
     if results.pipeline is not None and (end := last_end(results.pipeline, results.measurements, options.mode)) is not None:
         count = "" if end.pass_elements is None else f" after {counted(end.pass_elements, 'element')}"
         return None, f"the data ended for good{count} (CSI302), so that no rate holds for a training"
-    storage: StorageBasis | None = None if cluster.measured_storage_bytes_per_s is None else "measured"
     try:
-        plan = recommend.recommend(
-            results.model(),
-            request.consumption,
-            cluster,
-            options,
-            storage=storage,
-            kept=request.kept,
-        )
+        plan = recommend.recommend(results.model(), request.consumption, cluster, options, kept=request.kept)
         lines = launch_lines(plan, cluster, options, request.target)
     except UsageError as error:
         if cluster.source != recommend.THIS_HOST:

@@ -1,8 +1,9 @@
-"""The plan and the launch in use today with all kept fixes, and the table of launches that plans are chosen from."""
+"""The plan and the launch in use today with all kept fixes, and how rates rise with nodes."""
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import pairwise
+
 import pytest
 from builders import make_consumption
 from hypothesis import given, settings
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from test_recommend import a_cluster, a_model, problems, unpacked
 
 from cs_input_analyzer.model import capacity, recommend
-from cs_input_analyzer.model.recommend.launches import rates_on
 from cs_input_analyzer.model.recommend.problem import PlanningProblem, predicted
 from cs_input_analyzer.records import Alternative, CapacityModel, Estimate, LaunchPlan, Layout, Limit, Options
 
@@ -25,27 +25,21 @@ def with_gain(
     return found, *recommend.with_gain(*of_run, plan=found, gain=gain, gain_cpus=cpus)
 
 
-# --- the table ------------------------------------------------------------------------------------------------------------------
+# --- how rates rise -------------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None)
 @given(problems)
-def test_the_table_is_what_is_predicted_and_rates_rise_with_nodes(problem: dict[str, object]) -> None:
+def test_rates_rise_with_nodes_up_to_the_last_that_runs(problem: dict[str, object]) -> None:
     model, cluster, options, _ = unpacked(problem, None)
     planned = PlanningProblem(model=model, consumption=None, cluster=cluster, options=options)
-    counts = np.arange(1, cluster.nodes + 2)
-    lows = rates_on(planned, counts[:, None]).low
-    for row, (tasks, cpus) in enumerate(zip(planned.tasks, planned.cpus, strict=True)):
-        for nodes in counts:
-            prediction = predicted(planned, int(nodes), int(tasks), int(cpus))
-            assert (prediction.problem is not None) == np.isneginf(lows[nodes - 1, row])
-            if prediction.problem is None:
-                assert lows[nodes - 1, row] == pytest.approx(prediction.samples_per_s.low, rel=1e-12)
-        first, last = planned.first_nodes, planned.last_nodes[row]
-        risen = lows[first:last, row]  # from the second of several nodes on: with one task each, the first has one worker
-        assert np.isfinite(risen).all()
-        assert (np.diff(risen) >= 0).all()
-        assert np.isneginf(lows[max(last, 1) :, row]).all()
+    for shape in planned.shapes:
+        launches = {nodes: predicted(planned, nodes, *shape) for nodes in range(1, cluster.nodes + 2)}
+        first, last = planned.first_nodes, planned.last_nodes(shape[0])
+        risen = [launches[nodes] for nodes in range(first + 1, last + 1)]  # with one task each, the first has one worker
+        assert all(launch.problem is None for launch in risen)
+        assert all(one.samples_per_s.low <= other.samples_per_s.low for one, other in pairwise(risen))
+        assert all(launch.problem for nodes, launch in launches.items() if nodes > max(last, 1))
 
 
 # --- with fixes -----------------------------------------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def every_launch(model: CapacityModel, consumption: Consumption | None, cluster:
     problem = PlanningProblem(model=model, consumption=consumption, cluster=cluster, options=options)
     found = []
     for nodes in range(1, cluster.nodes + 1):
-        for tasks, cpus in zip(problem.tasks, problem.cpus, strict=True):
-            layout = Layout(nodes=nodes, tasks_per_node=int(tasks), cpus_per_task=int(cpus))
+        for tasks, cpus in problem.shapes:
+            layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus)
             single = recommend.single_task_nodes(nodes, consumption, options)
             prediction = capacity.predict(model, cluster, layout, single_task_nodes=single, feed=options.feed)
             if prediction.problem is None:
@@ -273,8 +273,8 @@ def test_storage_is_measured_on_this_host_declared_where_stated_and_unverified_e
     assert plan(150).storage == "unverified"
     assert plan(2000).storage == "unverified"
     assert plan(150, cluster=a_cluster(storage_bytes_per_s=1e12)).storage == "declared"
-    given_storage = recommend.recommend(a_model(), make_consumption(2000), a_cluster(), Options(), storage="measured")
-    assert given_storage.storage == "measured"
+    seen = a_cluster(storage_bytes_per_s=1e12, measured_storage_bytes_per_s=make_estimate(1e12))
+    assert plan(2000, cluster=seen).storage == "measured"
 
 
 def test_weight_streaming_takes_two_nodes_that_do_not_stream() -> None:

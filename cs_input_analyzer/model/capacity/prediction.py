@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import NamedTuple
 
 from cs_input_analyzer import units
 from cs_input_analyzer.model.capacity.assumptions import (
@@ -30,7 +27,7 @@ from cs_input_analyzer.model.capacity.assumptions import (
     WORKER_SERIAL,
 )
 from cs_input_analyzer.model.capacity.worker import worker_ceilings, worker_rate
-from cs_input_analyzer.model.estimates import NORMAL_95, SMALLEST_LOW_RATIO
+from cs_input_analyzer.model.estimates import NORMAL_95, log_halves
 from cs_input_analyzer.records import (
     CapacityModel,
     Cluster,
@@ -43,73 +40,25 @@ from cs_input_analyzer.records import (
     Prediction,
 )
 
-# SciPy's costs a third of a second of import, which a page would wait for.
-_normal_quantile = np.vectorize(NormalDist().inv_cdf, otypes=[float])
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 
 def dataset_bytes_per_node(files: FileSet, plan: LaunchPlan, *, is_sharded: bool) -> float:
     """Return the bytes that the page cache of one node must hold: all files, or the share that its workers read."""
     return files.bytes * min(1.0, plan.tasks_per_node / plan.input_workers) if is_sharded else float(files.bytes)
 
 
-class Rates(NamedTuple):
-    """Rates with their 90 % intervals, samples/s: as arrays, one place a launch."""
+class Streaming(NamedTuple):
+    """The nodes of a launch that stream, its workers, and the most of them on one node."""
 
-    estimate: Floats
-    low: Floats
-    high: Floats
+    nodes: int
+    workers: int
+    on_one_node: int
 
     @classmethod
-    def of(cls, rate: Estimate) -> Rates:
-        """Return an estimate as arrays."""
-        return cls(np.array(rate.estimate), np.array(rate.low), np.array(rate.high))
-
-    def scaled(self, factor: npt.NDArray[np.floating[Any]] | float) -> Rates:
-        """Return the rates times a factor."""
-        return Rates(self.estimate * factor, self.low * factor, self.high * factor)
-
-    def capped(self, most: Rates) -> Rates:
-        """Return the rates, none above another one."""
-        return Rates(*(np.minimum(mine, theirs) for mine, theirs in zip(self, most, strict=True)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launches:
-    """Launches side by side, as arrays that broadcast against each other.
-
-    Attributes:
-        tasks, cpus: tasks per node, CPUs per task.
-        single_task_nodes: nodes of a launch that run one task which does not stream (the chief, and its helpers).
-        has_chief: whether one task of a launch without single-task nodes is the chief and does not stream.
-    """
-
-    nodes: Ints
-    tasks: Ints
-    cpus: Ints
-    single_task_nodes: Ints
-    has_chief: bool = True
-
-    @property
-    def streaming_nodes(self) -> Ints:
-        """Return the nodes without single-task nodes."""
-        return self.nodes - self.single_task_nodes
-
-    @property
-    def input_workers(self) -> Ints:
-        """Return the tasks that stream on all nodes."""
-        return self.streaming_nodes * self.tasks - self._chief
-
-    @property
-    def on_one_node(self) -> Ints:
-        """Return the most tasks that stream on one node."""
-        return self.tasks - np.where(self.streaming_nodes == 1, self._chief, 0)
-
-    @property
-    def _chief(self) -> Ints:
-        return np.where(self.single_task_nodes == 0, int(self.has_chief), 0)
+    def of(cls, layout: Layout, single_task_nodes: int, has_chief: bool) -> Streaming:
+        """Return the part of a launch that streams: without single-task nodes one task is the chief, if it has one."""
+        nodes, chief = layout.nodes - single_task_nodes, int(has_chief and single_task_nodes == 0)
+        tasks = layout.tasks_per_node
+        return cls(nodes, nodes * tasks - chief, tasks - chief if nodes == 1 else tasks)
 
 
 def predict(
@@ -134,33 +83,32 @@ def predict(
         has_chief: whether one task of a launch without single-task nodes is the chief and does not stream. False describes a
             measurement, where every started task streams.
     """
-    numbers = (layout.nodes, layout.tasks_per_node, layout.cpus_per_task, single_task_nodes)
-    nodes, tasks, cpus, single = (np.array(number) for number in numbers)
-    launch = Launches(nodes=nodes, tasks=tasks, cpus=cpus, single_task_nodes=single, has_chief=has_chief)
-    workers = int(launch.input_workers)
-    memory = memory_bytes(model, layout.tasks_per_node)
-    problem = _problem(model, cluster, layout, single_task_nodes, workers, memory)
+    launch = Streaming.of(layout, single_task_nodes, has_chief)
+    memory = _memory_bytes(model, layout.tasks_per_node)
+    problem = _problem(model, cluster, layout, single_task_nodes, launch.workers, memory)
     if problem is not None:
         name, text = problem
         limits: tuple[Limit, ...] = (Limit(name=name, samples_per_s=0.0),)
         rate, extrapolation = Estimate.exact(0.0), 1.0
     else:
         text = None
-        worker, extrapolation = worker_rate(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
-        middle, low, high = map(float, supply(model, cluster, launch, Rates.of(worker), feed))
-        rate = Estimate(estimate=middle, low=low, high=high, count=worker.count)
-        hard = [Limit(name=name, samples_per_s=float(most.estimate)) for name, most in _hard_limits(model, cluster, launch)]
-        slowest = float(slowest_ratio(model, int(launch.streaming_nodes), workers)) if feed == "round-robin" else 1.0
-        lasting = worker_ceilings(model, cluster, int(launch.on_one_node), layout.cpus_per_task)
+        worker, extrapolation = worker_rate(model, cluster, launch.on_one_node, layout.cpus_per_task)
+        slowest = slowest_ratio(model, launch.nodes, launch.workers) if feed == "round-robin" else 1.0
+        hard = _hard_limits(model, cluster, launch)
+        rate = _with_launch_noise(worker, model, launch).scaled(launch.workers * slowest)
+        for _, most in hard:
+            rate = _capped(rate, most)
+        lasting = worker_ceilings(model, cluster, launch.on_one_node, layout.cpus_per_task)
         binding = next((limit for limit in lasting if limit.samples_per_s <= worker.estimate), None)
         name = _worker_limit_name(model, layout.cpus_per_task) if binding is None else binding.name
-        streams = _streams(name, worker.estimate * workers, slowest)
-        others = [limit.scaled(workers) for limit in lasting if limit is not binding]
-        limits = tuple(sorted((*streams, *hard, *others), key=lambda limit: limit.samples_per_s))
+        streams = _streams(name, worker.estimate * launch.workers, slowest)
+        others = [limit.scaled(launch.workers) for limit in lasting if limit is not binding]
+        known = [Limit(name=name, samples_per_s=most.estimate) for name, most in hard]
+        limits = tuple(sorted((*streams, *known, *others), key=lambda limit: limit.samples_per_s))
     return Prediction(
         layout=layout,
         single_task_nodes=single_task_nodes,
-        input_workers=max(workers, 0),
+        input_workers=max(launch.workers, 0),
         samples_per_s=rate,
         limited_by=limits[0].name,
         limits=limits,
@@ -170,17 +118,7 @@ def predict(
     )
 
 
-def supply(model: CapacityModel, cluster: Cluster, launches: Launches, worker: Rates, feed: Feed) -> Rates:
-    """Return the rates of launches that can run. `worker` is the rate of one of their workers, by `worker_rate`."""
-    workers = launches.input_workers
-    slowest = slowest_ratio(model, launches.streaming_nodes, workers) if feed == "round-robin" else 1.0
-    rate = _with_launch_noise(worker, model, launches.streaming_nodes, workers).scaled(workers * slowest)
-    for _, most in _hard_limits(model, cluster, launches):
-        rate = rate.capped(most)
-    return rate
-
-
-def memory_bytes(model: CapacityModel, tasks: int) -> int | None:
+def _memory_bytes(model: CapacityModel, tasks: int) -> int | None:
     """Return the memory of a node: private memory for every task, the chief too, and shared memory once."""
     return None if model.private_bytes is None else tasks * model.private_bytes + (model.shared_bytes or 0)
 
@@ -202,34 +140,40 @@ def _worker_limit_name(model: CapacityModel, cpus: int) -> str:
     return WORKER_CPU if elasticity >= SCALING_ELASTICITY else WORKER_SERIAL
 
 
-def slowest_ratio(model: CapacityModel, nodes: Ints | int, workers: Ints | int) -> Floats:
+def slowest_ratio(model: CapacityModel, nodes: int, workers: int) -> float:
     """Return the slowest over the mean of `workers` workers on `nodes` nodes, for a feed in strict turns.
 
     A single worker waits for no other: 1. For equal workers it is the expected minimum of that number of draws of
     processes, and of nodes (Blom, "Statistical Estimates and Transformed Beta Variables", 1958). If the largest and the
     smallest shard ran together, it is at most their measured ratio.
     """
-    logs = np.hypot(_expected_least(model.spread_ratio, workers), _expected_least(model.launch_spread_ratio, nodes))
-    return np.where(np.asarray(workers) <= 1, 1.0, np.minimum(model.slowest_ratio, np.exp(-logs)))
+    if workers <= 1:
+        return 1.0
+    logs = math.hypot(_expected_least(model.spread_ratio, workers), _expected_least(model.launch_spread_ratio, nodes))
+    return min(model.slowest_ratio, math.exp(-logs))
 
 
-def _expected_least(spread: float, count: Ints | int) -> Floats:
+def _expected_least(spread: float, count: int) -> float:
     """Return how far the minimum of `count` normal draws lies below their mean."""
-    several = np.maximum(count, 1)
-    return np.where(several == 1, 0.0, spread * _normal_quantile((several - 0.375) / (several + 0.25)))
+    return spread * NormalDist().inv_cdf((count - 0.375) / (count + 0.25)) if count > 1 else 0.0
 
 
-def _with_launch_noise(worker: Rates, model: CapacityModel, streaming_nodes: Ints, workers: Ints) -> Rates:
+def _with_launch_noise(worker: Estimate, model: CapacityModel, launch: Streaming) -> Estimate:
     """Return the rate with the interval of one launch, not of a long-run mean.
 
     A launch is one draw of launches, and of processes; the run that measured is one draw of runs. Processes of a node
     are correlated by their host; hosts are assumed to be independent.
     """
-    launch = model.spread_ratio**2 / workers + model.launch_spread_ratio**2 / streaming_nodes
-    noise = NORMAL_95 * np.sqrt(launch + model.run_spread_ratio**2)
-    middle, least = worker.estimate, np.maximum(worker.low, SMALLEST_LOW_RATIO * worker.estimate)
-    low = middle * np.exp(-np.hypot(np.log(middle / least), noise))
-    return Rates(middle, low, middle * np.exp(np.hypot(np.log(worker.high / middle), noise)))
+    drawn = model.spread_ratio**2 / launch.workers + model.launch_spread_ratio**2 / launch.nodes
+    noise = NORMAL_95 * math.sqrt(drawn + model.run_spread_ratio**2)
+    down, up = (math.hypot(half, noise) for half in log_halves(worker))
+    return replace(worker, low=worker.estimate * math.exp(-down), high=worker.estimate * math.exp(up))
+
+
+def _capped(rate: Estimate, most: Estimate) -> Estimate:
+    """Return the rate, no end of it above that of another one."""
+    ends = {name: min(getattr(rate, name), getattr(most, name)) for name in ("estimate", "low", "high")}
+    return replace(rate, **ends)
 
 
 def _streams(name: str, all_alike_per_s: float, slowest: float) -> list[Limit]:
@@ -242,25 +186,11 @@ def _streams(name: str, all_alike_per_s: float, slowest: float) -> list[Limit]:
     return [Limit(name=name, samples_per_s=all_alike_per_s), Limit(name=ROUND_ROBIN, samples_per_s=all_alike_per_s * slowest)]
 
 
-def _hard_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> list[tuple[str, Rates]]:
+def _hard_limits(model: CapacityModel, cluster: Cluster, launch: Streaming) -> list[tuple[str, Estimate]]:
     """Return the limits that no launch of this shape can pass, whatever its workers do.
 
-    A storage's ceiling may have an interval.
-    """
-    limits = _node_limits(model, cluster, launches)
-    read, storage = model.bytes_read_per_sample, cluster.measured_storage_bytes_per_s
-    if storage is None and cluster.storage_bytes_per_s is not None:
-        storage = Estimate.exact(cluster.storage_bytes_per_s)
-    if storage is not None and read:
-        limits.append((STORAGE, Rates.of(storage).scaled(1 / read)))
-    return limits
-
-
-def _node_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> list[tuple[str, Rates]]:
-    """Return the limits of one node, times the number of nodes that the launch keeps busy.
-
-    The busiest node fills first, when the launch as a whole moves `input_workers / on_one_node` times its rate. Each
-    direction of the link counts by itself (full duplex), and so do bytes through memory.
+    The busiest node fills first, when the launch as a whole moves `workers / on_one_node` times its rate. Each direction
+    of the link counts by itself (full duplex), and so do bytes through memory. A storage's ceiling may have an interval.
     """
     read, out = model.bytes_read_per_sample, model.bytes_out_per_sample
     link = cluster.network_bytes_per_s_per_node
@@ -270,9 +200,12 @@ def _node_limits(model: CapacityModel, cluster: Cluster, launches: Launches) -> 
         (NETWORK_IN, link, read),
         (NETWORK_OUT, link, out),
     )
-    busy_nodes = launches.input_workers / launches.on_one_node
-    found = [(name, busy_nodes * (rate / demand)) for name, rate, demand in terms if rate is not None and demand]
-    return [(name, Rates(most, most, most)) for name, most in found]
+    busy_nodes = launch.workers / launch.on_one_node
+    limits = [(name, Estimate.exact(busy_nodes * (rate / demand))) for name, rate, demand in terms if rate is not None and demand]
+    storage = cluster.measured_storage_bytes_per_s
+    if storage is None and cluster.storage_bytes_per_s is not None:
+        storage = Estimate.exact(cluster.storage_bytes_per_s)
+    return [*limits, (STORAGE, storage.scaled(1 / read))] if storage is not None and read else limits
 
 
 def _problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ from cs_input_analyzer.model.estimates import NORMAL_95, from_log, log_error
 from cs_input_analyzer.records import CapacityModel, Cluster, Estimate, Limit
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def worker_rate(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Estimate, float]:
     """Return the rate of one of `tasks` streaming workers of `cpus` CPUs on a node, and how far beyond the probes it is (>= 1)."""
     rate = Surface(model.points, model.host_cpus).at(tasks, cpus, cluster.cpus_per_node)
@@ -37,6 +39,7 @@ def far_error_log(extrapolation: float) -> float:
     return ASSUMED.shape / 2 * math.sqrt(max(math.log2(extrapolation), 0.0))
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def worker_ceilings(model: CapacityModel, cluster: Cluster, tasks: int, cpus: int) -> tuple[Limit, ...]:
     """Return what one of these workers cannot exceed there. Only the latency of the storage is no matter of the CPUs."""
     ratio = math.exp(_node_ratio(model, cluster, tasks, cpus).mean) if model.ceilings else 1.0

@@ -3,8 +3,8 @@
 A launch feeds the accelerator if its supply reaches the demand with headroom at a probability of 0.9 (`verdict.ENOUGH`). Nodes are
 the price, so they are the fewest that feed it. Tasks on them are a range; recommended is its middle.
 
-`problem` says what is planned for, `launches` is the table of all launches and takes one of them; `alternatives` are those around
-the plan, `fixed` is the plan with fixes, `verdict` judges a supply.
+`problem` says what is planned for, and `launches` chooses one. `alternatives` are those around the plan, `fixed` is the plan
+with fixes, `verdict` judges a supply.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model.capacity.assumptions import THIS_HOST
 from cs_input_analyzer.model.recommend.alternatives import alternatives
 from cs_input_analyzer.model.recommend.fixed import with_gain
-from cs_input_analyzer.model.recommend.launches import Choice, choose, tasks_that_feed
+from cs_input_analyzer.model.recommend.launches import Choice, choose, that_feed
 from cs_input_analyzer.model.recommend.problem import (
     STREAMING_SINGLE_TASK_NODES,
     PlanningProblem,
@@ -66,7 +66,6 @@ def recommend(
     cluster: Cluster,
     options: Options,
     *,
-    storage: StorageBasis | None = None,
     kept: KeptPlan | None = None,
 ) -> LaunchPlan:
     """Return the launch of the fewest nodes that reaches the demand × (1 + headroom); without a demand, the highest rate per node.
@@ -76,8 +75,6 @@ def recommend(
     accelerator.
 
     Args:
-        storage: how the shared file system's ceiling is known; None: `declared` where the cluster states it, `measured` for one
-            node that is the measuring host itself (its probes read the same files), else `unverified`.
         kept: the plan of an earlier run of the same.
 
     Raises:
@@ -93,7 +90,7 @@ def recommend(
     choice = _choose(problem)
     best = choice.best
     today = None if options.current is None else predict_current(model, consumption, cluster, options, options.current)
-    plan = _planned(problem, choice, storage or _storage_basis(problem, best.layout.nodes))
+    plan = _planned(problem, choice)
     return replace(
         plan,
         **_kept(problem, choice, kept),
@@ -102,10 +99,11 @@ def recommend(
     )
 
 
-def _planned(problem: PlanningProblem, choice: Choice, storage: StorageBasis) -> LaunchPlan:
+def _planned(problem: PlanningProblem, choice: Choice) -> LaunchPlan:
     """Return the plan of a launch, without the tables around it."""
     best, consumption = choice.best, problem.consumption
-    feeding = tasks_that_feed(problem, best.layout.nodes) if choice.meets else None
+    feeding = that_feed(problem, best.layout.nodes) if choice.meets else []
+    tasks = [launch.layout.tasks_per_node for launch in feeding]
     return LaunchPlan(
         nodes=best.layout.nodes,
         tasks_per_node=best.layout.tasks_per_node,
@@ -120,11 +118,11 @@ def _planned(problem: PlanningProblem, choice: Choice, storage: StorageBasis) ->
         quiet_samples_per_s=_at_quiet_level(problem, best),
         headroom_ratio=None if consumption is None else best.samples_per_s.low / consumption.samples_per_s.estimate - 1,
         memory_bytes_per_node=best.memory_bytes_per_node,
-        storage=storage,
+        storage=_storage_basis(problem, best.layout.nodes),
         expected_accelerator_utilization=None if consumption is None else utilization(best.samples_per_s, consumption),
         alternatives=(),
-        fewest_tasks=feeding[0] if feeding else None,
-        most_tasks=feeding[1] if feeding else None,
+        fewest_tasks=min(tasks, default=None),
+        most_tasks=max(tasks, default=None),
     )
 
 
@@ -149,6 +147,8 @@ def _choose(problem: PlanningProblem) -> Choice:
 
 def _storage_basis(problem: PlanningProblem, nodes: int) -> StorageBasis:
     """Return how the ceiling of the storage is known: one node that is the measuring host read the same files as its probes."""
+    if problem.cluster.measured_storage_bytes_per_s is not None:
+        return "measured"
     if problem.cluster.storage_bytes_per_s is not None and problem.model.bytes_read_per_sample is not None:
         return "declared"
     return "measured" if problem.cluster.source == THIS_HOST and nodes == 1 else "unverified"

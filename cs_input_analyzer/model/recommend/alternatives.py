@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cs_input_analyzer.model.recommend.launches import Choice, on_nodes, smallest
+from cs_input_analyzer.model.recommend.launches import Choice, on_nodes, smallest, that_feed
 from cs_input_analyzer.model.recommend.problem import PlanningProblem
 from cs_input_analyzer.model.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Alternative, Prediction
@@ -19,9 +19,8 @@ def alternatives(problem: PlanningProblem, choice: Choice, today: Prediction | N
     named = {most: "all nodes", plan.nodes - 1: "one node fewer", plan.nodes + 1: "one node more"}
     found = [(on_nodes(problem, nodes), note) for nodes, note in named.items() if 1 <= nodes <= most]
     rows = [(row, note) for row, note in found if row is not None]
-    least = smallest(problem, plan.nodes)
-    if least is not None:
-        rows.append((least, "the smallest that will do"))
+    if feeding := that_feed(problem, plan.nodes):
+        rows.append((smallest(problem, feeding), "the smallest that will do"))
     hidden = {plan} if today is None else {plan, today.layout}
     shown = sorted((row for row in rows if row[0].layout not in hidden), key=lambda row: (row[0].layout.nodes, row[0].layout.cpus))
     table = [alternative(problem, row, note) for row, note in shown]

@@ -1,31 +1,25 @@
-"""The table of all launches, tasks and CPUs per task x nodes, and the launch that is chosen from it. Pure.
+"""The launch that is chosen among all shapes, tasks per node and CPUs per task, on each number of nodes. Pure.
 
-The launch lines ask for whole nodes, so all CPUs of a node are free to use. Then there is one row for each number of tasks, which
+The launch lines ask for whole nodes, so all CPUs of a node are free to use. Then there is one shape for each number of tasks, which
 share all CPUs of the node. The numbers are those that a person would choose (1, 2, 4, 8 and the most that fit), because finer steps
-would follow the noise of the measurement. On shared nodes, each pair of tasks and CPUs is a row, and the fewest CPUs win.
+would follow the noise of the measurement. On shared nodes, each pair of tasks and CPUs is a shape, and the fewest CPUs win.
 
-Only the columns that a question needs are computed, each for all rows at once. In every row the rate rises with nodes, except from
-one worker, which waits for no other, to several. So the fewest nodes of each row are found by bisection over all rows together, in
-twenty columns for a million nodes. Only the chosen launch is predicted in full.
+In every shape the rate rises with nodes, except from one worker, which waits for no other, to several. So the fewest nodes of a
+shape are found by bisection.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from cs_input_analyzer.model.capacity import assumptions as limits
-from cs_input_analyzer.model.capacity.prediction import Rates, supply
-from cs_input_analyzer.model.recommend.problem import Floats, Ints, PlanningProblem, predicted
-from cs_input_analyzer.model.recommend.verdict import ENOUGH, chance, chances
+from cs_input_analyzer.model.recommend.problem import PlanningProblem, Shape, predicted
+from cs_input_analyzer.model.recommend.verdict import ENOUGH, chance
 from cs_input_analyzer.records import Prediction
-
-Bools = npt.NDArray[np.bool_]
 
 KNEE_RATIO = 0.97
 """The knee is the fewest tasks with so much of the best supply of their nodes: more tasks hardly add anything."""
@@ -74,12 +68,9 @@ def choose(problem: PlanningProblem) -> Choice | None:
         sure = _chance(problem, found)
         if sure >= KEPT:
             return Choice(found, sure, found.limited_by)
-    fewest = _fewest_nodes(problem, lambda nodes: _chances(problem, nodes) >= ENOUGH, problem.last_nodes)
-    if (fewest > 0).any():
-        nodes = int(fewest[fewest > 0].min())
-        # Of thousands of nodes a few more are no price for a number of tasks that a person would choose.
-        usual = fewest[(fewest > 0) & _ladder(problem, fewest > 0)]
-        best = on_nodes(problem, int(usual.min()) if len(usual) and EQUAL_TASKS_RATIO * usual.min() <= nodes else nodes)
+    nodes = _fewest_nodes(problem, lambda found: _chance(problem, found) >= ENOUGH)
+    if nodes is not None:
+        best = on_nodes(problem, nodes)
         assert best is not None
         return Choice(best, _chance(problem, best), best.limited_by)
     best = _highest(problem)
@@ -88,40 +79,39 @@ def choose(problem: PlanningProblem) -> Choice | None:
 
 def on_nodes(problem: PlanningProblem, nodes: int) -> Prediction | None:
     """Return the launch to use on `nodes` nodes, whether or not it meets the demand; None if none runs."""
-    rates = rates_on(problem, nodes)
-    runs = np.isfinite(rates.low)
-    if not runs.any():
+    launches = _that_run(problem, nodes)
+    if not launches:
         return None
-    sure = np.zeros(runs.shape) if problem.needed is None else chances(rates, problem.needed)
-    least = _least(problem, sure >= ENOUGH)
-    if least is not None and problem.options.shared_nodes:
-        return _predicted(problem, nodes, least)
-    if least is None:
-        return _predicted(problem, nodes, _first_of_best(problem, rates.low, _ladder(problem, runs)))
-    rungs = np.flatnonzero(_ladder(problem, runs) & (sure >= ENOUGH))
-    if not len(rungs):
-        return _predicted(problem, nodes, least)
+    feeding = that_feed(problem, nodes)
+    if not feeding:
+        return _first_of_best(launches)
+    least, most = smallest(problem, feeding), max(map(_tasks, launches))
+    rungs = [launch for launch in feeding if _is_usual(_tasks(launch), most)]
+    if problem.options.shared_nodes or not rungs:
+        return least
     # An idle accelerator is worse than idle CPUs, so not the fewest tasks; and beyond the knee they are of no use: the middle.
-    knee = problem.tasks[rates.estimate >= KNEE_RATIO * rates.estimate.max()].min()
-    middle = math.sqrt(float(problem.tasks[least]) * float(knee))
-    inside = rungs[problem.tasks[rungs] <= middle]
-    return _predicted(problem, nodes, int(inside[-1] if len(inside) else rungs[0]))
+    enough = KNEE_RATIO * max(launch.samples_per_s.estimate for launch in launches)
+    knee = min(_tasks(launch) for launch in launches if launch.samples_per_s.estimate >= enough)
+    middle = math.sqrt(_tasks(least) * knee)
+    return max((launch for launch in rungs if _tasks(launch) <= middle), key=_tasks, default=rungs[0])
 
 
-def tasks_that_feed(problem: PlanningProblem, nodes: int) -> tuple[int, int] | None:
-    """Return the fewest and the most tasks per node that feed the accelerator on `nodes` nodes; None if none does."""
+def that_feed(problem: PlanningProblem, nodes: int) -> list[Prediction]:
+    """Return the launches on `nodes` nodes that meet the demand; none without a demand."""
     if problem.needed is None:
-        return None
-    tasks = problem.tasks[_chances(problem, nodes) >= ENOUGH]
-    return (int(tasks.min()), int(tasks.max())) if len(tasks) else None
+        return []
+    return [launch for launch in _that_run(problem, nodes) if _chance(problem, launch) >= ENOUGH]
 
 
-def smallest(problem: PlanningProblem, nodes: int) -> Prediction | None:
-    """Return the launch on `nodes` nodes with the fewest tasks (on shared nodes: CPUs) that meets the demand, or None."""
-    if problem.needed is None:
-        return None
-    least = _least(problem, _chances(problem, nodes) >= ENOUGH)
-    return None if least is None else _predicted(problem, nodes, least)
+def smallest(problem: PlanningProblem, launches: Iterable[Prediction]) -> Prediction:
+    """Return the launch with the fewest tasks, or, on shared nodes, the fewest CPUs."""
+
+    def size(launch: Prediction) -> tuple[int, int, int]:
+        layout = launch.layout
+        least = layout.cpus_per_node if problem.options.shared_nodes else layout.tasks_per_node
+        return least, launch.memory_bytes_per_node or 0, layout.cpus_per_task
+
+    return min(launches, key=size)
 
 
 def _binding(problem: PlanningProblem, best: Prediction) -> str:
@@ -139,27 +129,12 @@ def _binding(problem: PlanningProblem, best: Prediction) -> str:
     return name if low * EQUAL_TASKS_RATIO > best.samples_per_s.low else best.limited_by
 
 
-# --- the table -------------------------------------------------------------------------------------------------------------------
+# --- all launches ----------------------------------------------------------------------------------------------------------------
 
 
-def rates_on(problem: PlanningProblem, nodes: Ints | int) -> Rates:
-    """Return the rates of all rows on `nodes` nodes, which broadcast against shape [rows].
-
-    A launch that cannot run has -inf, 0 and 0.
-    """
-    launches = problem.launches(nodes)
-    workers = launches.input_workers
-    runs = (launches.nodes >= 1) & (launches.nodes <= problem.cluster.nodes) & (launches.streaming_nodes >= 1) & (workers >= 1)
-    if problem.model.is_sharded and problem.model.file_count is not None:
-        runs &= workers <= problem.model.file_count
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates = supply(problem.model, problem.cluster, launches, problem.rates_of_workers(launches), problem.options.feed)
-    return Rates(np.where(runs, rates.estimate, 0.0), np.where(runs, rates.low, -np.inf), np.where(runs, rates.high, 0.0))
-
-
-def _chances(problem: PlanningProblem, nodes: Ints | int) -> Floats:
-    assert problem.needed is not None
-    return chances(rates_on(problem, nodes), problem.needed)
+def _that_run(problem: PlanningProblem, nodes: int) -> list[Prediction]:
+    launches = (predicted(problem, nodes, *shape) for shape in problem.shapes)
+    return [launch for launch in launches if launch.problem is None]
 
 
 def _chance(problem: PlanningProblem, prediction: Prediction) -> float:
@@ -167,80 +142,74 @@ def _chance(problem: PlanningProblem, prediction: Prediction) -> float:
     return chance(prediction.samples_per_s, problem.needed) if prediction.problem is None else 0.0
 
 
+def _tasks(launch: Prediction) -> int:
+    return launch.layout.tasks_per_node
+
+
+def _is_usual(tasks: int, most: int) -> bool:
+    """Return whether a person would choose this number of tasks: a power of two, or the largest that runs."""
+    return tasks & (tasks - 1) == 0 or tasks == most
+
+
 def _highest(problem: PlanningProblem, *, is_per_node: bool = False) -> Prediction | None:
     """Return the launch with the highest low end, or low end per node; None if none runs.
 
-    In each row the low end per node rises with nodes, as the share of those that do not stream shrinks, until a ceiling is hit or
+    In each shape the low end per node rises with nodes, as the share of those that do not stream shrinks, until a ceiling is hit or
     the slowest of many workers weighs more, and falls from there.
     """
 
-    def low_ends(nodes: Ints) -> Floats:
-        return rates_on(problem, nodes).low / (nodes if is_per_node else 1)
+    def low_end(shape: Shape, nodes: int) -> float:
+        found = predicted(problem, nodes, *shape)
+        return -math.inf if found.problem else found.samples_per_s.low / (nodes if is_per_node else 1)
 
-    last = problem.last_nodes
-    if is_per_node:
-        last = _first_where(problem.first_nodes + 1, last, lambda nodes: low_ends(nodes + 1) <= low_ends(nodes))
-    columns = _columns(problem, last)
-    lows = low_ends(columns)
-    top = float(lows.max(initial=-math.inf))
+    lows: dict[tuple[Shape, int], float] = {}
+    for shape in problem.shapes:
+        first, last = problem.first_nodes, problem.last_nodes(shape[0])
+        if is_per_node:
+            risen = range(first + 1, last)
+            last = first + 1 + bisect_left(risen, True, key=lambda nodes: low_end(shape, nodes + 1) <= low_end(shape, nodes))
+        lows |= {(shape, nodes): low_end(shape, nodes) for nodes in (1, first, last) if 1 <= nodes <= problem.cluster.nodes}
+    top = max(lows.values(), default=-math.inf)
     if top == -math.inf:
         return None
     if is_per_node:
-        nodes = int(columns[lows >= EQUAL_RATIO * top].min())
+        nodes = min(nodes for (_, nodes), low in lows.items() if low >= EQUAL_RATIO * top)
     else:
-        fewest = _fewest_nodes(problem, lambda nodes: low_ends(nodes) >= EQUAL_RATIO * top, problem.last_nodes)
-        nodes = int(fewest[fewest > 0].min())
-    on_these = rates_on(problem, nodes).low
-    return _predicted(problem, nodes, _first_of_best(problem, on_these, _ladder(problem, np.isfinite(on_these))))
+        nodes = _fewest_nodes(problem, lambda found: found.samples_per_s.low >= EQUAL_RATIO * top) or problem.cluster.nodes
+    return _first_of_best(_that_run(problem, nodes))
 
 
-def _first_of_best(problem: PlanningProblem, lows: Floats, wanted: Bools) -> int:
-    """Return the row with the fewest tasks among the wanted rows within some percent of the fastest of all, else of the fastest."""
-    good = lows >= EQUAL_TASKS_RATIO * lows.max()
-    rows = np.flatnonzero(good & wanted) if (good & wanted).any() else np.flatnonzero(good)
-    return int(min(rows, key=lambda row: (problem.tasks[row], problem.cpus[row])))
+def _first_of_best(launches: Sequence[Prediction]) -> Prediction:
+    """Return the launch with the fewest tasks of those within some percent of the fastest, a usual number where there is one."""
+    enough = EQUAL_TASKS_RATIO * max(launch.samples_per_s.low for launch in launches)
+    good = [launch for launch in launches if launch.samples_per_s.low >= enough]
+    usual = [launch for launch in good if _is_usual(_tasks(launch), max(map(_tasks, launches)))]
+    return min(usual or good, key=lambda launch: (_tasks(launch), launch.layout.cpus_per_task))
 
 
-def _least(problem: PlanningProblem, will_do: Bools) -> int | None:
-    """Return the row with the fewest tasks that meets the demand, or, on shared nodes, the fewest CPUs."""
-    rows = np.flatnonzero(will_do)
-    size = problem.tasks * problem.cpus if problem.options.shared_nodes else problem.tasks
-    return int(min(rows, key=lambda row: (size[row], problem.memory_bytes[row], problem.cpus[row]))) if len(rows) else None
+def _fewest_nodes(problem: PlanningProblem, will_do: Callable[[Prediction], bool]) -> int | None:
+    """Return the fewest nodes on which a launch will do; None if none does.
 
-
-def _ladder(problem: PlanningProblem, runs: Bools) -> Bools:
-    """Rows whose number of tasks is a power of two, or the largest that runs."""
-    tasks = problem.tasks
-    rungs: Bools = ((tasks & (tasks - 1)) == 0) | (tasks == np.where(runs, tasks, 0).max(initial=0))
-    return runs & rungs
-
-
-def _predicted(problem: PlanningProblem, nodes: int, row: int) -> Prediction:
-    return predicted(problem, nodes, int(problem.tasks[row]), int(problem.cpus[row]))
-
-
-def _columns(problem: PlanningProblem, nodes: Ints) -> Ints:
-    """Return one node, the first of several, and in each row `nodes`, shape [3, rows]: between the second and third, rates rise."""
-    return np.stack([np.full(nodes.shape, 1), np.full(nodes.shape, problem.first_nodes), nodes])
-
-
-def _fewest_nodes(problem: PlanningProblem, will_do: Callable[[Ints], Bools], most: Ints) -> Ints:
-    """Return in each row the fewest nodes, at most `most`, that meet the demand; 0 if none do."""
-    risen = _first_where(problem.first_nodes + 1, most, will_do)
-    columns = _columns(problem, risen)
-    reaches: Bools = will_do(columns) & (columns <= most)
-    fewest: Ints = np.take_along_axis(columns, reaches.argmax(axis=0)[None], axis=0)[0]
-    return np.where(reaches.any(axis=0), fewest, 0)
-
-
-def _first_where(first: int, last: Ints, holds: Callable[[Ints], Bools]) -> Ints:
-    """Return in each row the first number, from `first` to `last`, from which on the condition holds.
-
-    Return `last`, or `first` if that is more, in a row where it never holds.
+    Of thousands of nodes a few more are no price for a number of tasks that a person would choose.
     """
-    low, high = np.full(last.shape, first), np.maximum(last, first)
-    while (low < high).any():
-        middle = (low + high) // 2
-        is_there = holds(middle)
-        low, high = np.where(is_there | (low == high), low, middle + 1), np.where(is_there, middle, high)
-    return low
+    most = max((tasks for tasks, _ in problem.shapes), default=0)
+    usual = _fewest_of(problem, [shape for shape in problem.shapes if _is_usual(shape[0], most)], will_do, problem.cluster.nodes)
+    limit = problem.cluster.nodes if usual is None else math.ceil(EQUAL_TASKS_RATIO * usual) - 1
+    return _fewest_of(problem, problem.shapes, will_do, limit) or usual
+
+
+def _fewest_of(problem: PlanningProblem, shapes: Iterable[Shape], will_do: Callable[[Prediction], bool], most: int) -> int | None:
+    """Return the fewest nodes, at most `most`, on which one of the shapes will do; each is asked whether it needs fewer yet."""
+    first, fewest = problem.first_nodes, None
+    for tasks, cpus in shapes:
+
+        def does(nodes: int, shape: Shape = (tasks, cpus)) -> bool:
+            return will_do(predicted(problem, nodes, *shape))
+
+        last = min(most, problem.last_nodes(tasks))
+        found = next((nodes for nodes in (1, first, last) if 1 <= nodes <= last and does(nodes)), None)
+        if found == last and last > first:
+            found = bisect_left(range(last), True, lo=first + 1, key=does)
+        if found is not None:
+            fewest, most = found, found - 1
+    return fewest

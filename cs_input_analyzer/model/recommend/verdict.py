@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
-from cs_input_analyzer.model.capacity.prediction import Rates
-from cs_input_analyzer.model.estimates import NORMAL_95, SMALLEST_LOW_RATIO
+from cs_input_analyzer.model.estimates import NORMAL_95, log_halves
 from cs_input_analyzer.records import Consumption, Estimate, Prediction, VerdictName
 
 ENOUGH = 0.9
@@ -24,9 +20,6 @@ WORTH_SAYING = 0.6
 LEAST_LOG_SPREAD = 1e-9
 """Exact numbers are compared as numbers."""
 
-# SciPy's normal distribution costs its import, which training scripts would wait for.
-_erf = np.vectorize(math.erf, otypes=[float])
-
 
 def needed_per_s(consumption: Consumption, headroom_ratio: float) -> Estimate:
     """Return the supply that feeds the accelerator: the demand × (1 + headroom)."""
@@ -34,22 +27,15 @@ def needed_per_s(consumption: Consumption, headroom_ratio: float) -> Estimate:
 
 
 def chance(supply: Estimate, needed: Estimate) -> float:
-    """P(supply >= needed)."""
-    return float(chances(Rates.of(supply), needed))
-
-
-def chances(supply: Rates, needed: Estimate) -> npt.NDArray[np.float64]:
-    """Return P(supply >= needed) of rates side by side; 0 for no supply."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gap = np.log(supply.estimate / needed.estimate)
-        down = np.log(supply.estimate / np.maximum(supply.low, SMALLEST_LOW_RATIO * supply.estimate))
-        mine = np.where(gap > 0, down, np.log(supply.high / supply.estimate))
-        low = max(needed.low, SMALLEST_LOW_RATIO * needed.estimate)
-        theirs = np.where(gap > 0, math.log(needed.high / needed.estimate), math.log(needed.estimate / low))
-        spread = np.maximum(np.hypot(mine, theirs) / NORMAL_95, LEAST_LOG_SPREAD)
-        # Equal numbers reach each other.
-        sure = (1 + _erf((gap + 5 * LEAST_LOG_SPREAD) / spread / math.sqrt(2))) / 2
-    return np.where(supply.estimate > 0, sure, 0.0)
+    """P(supply >= needed); 0 for no supply."""
+    if supply.estimate <= 0:
+        return 0.0
+    gap = math.log(supply.estimate / needed.estimate)
+    (down, up), (below, above) = log_halves(supply), log_halves(needed)
+    mine, theirs = (down, above) if gap > 0 else (up, below)
+    spread = max(math.hypot(mine, theirs) / NORMAL_95, LEAST_LOG_SPREAD)
+    # Equal numbers reach each other.
+    return (1 + math.erf((gap + 5 * LEAST_LOG_SPREAD) / spread / math.sqrt(2))) / 2
 
 
 def feeds(supply: Estimate, consumption: Consumption | None, headroom_ratio: float) -> bool | None:
