@@ -149,7 +149,8 @@ def _captured(script: Any, number: int | None, request: Request, progress: Any, 
         for text in listed(found):
             complain(text)
     mode = next(candidate.mode for candidate in found.candidates if candidate.number == found.picked)
-    request = replace(request, target=replace(script, number=found.picked).target, options=replace(request.options, mode=mode))
+    target, options = replace(script, number=found.picked).target, replace(request.options, mode=mode)
+    request = replace(request, target=target, options=options, ends_epochs=found.ends_epochs)
     analyzed = launched.analyze(request, progress=progress)
     spent = analyzed.budget
     budget = replace(spent, import_s=spent.import_s + spent_s, total_s=spent.total_s + spent_s)

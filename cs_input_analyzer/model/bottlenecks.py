@@ -75,16 +75,16 @@ def _slowest_shard(
     """Yield the ceiling of a feed that takes batches in turn: the slowest worker's rate from each of them.
 
     It limits the launch and not the worker, so the rate of one worker alone does not refute it. A slow worker without
-    more work was disturbed by a neighbour on the host.
+    more work was disturbed by a neighbour on the host. So was one that needs more CPU for the same data as the others.
     """
     if capacity is None or feed != "round-robin" or not 0 < capacity.slowest_ratio < UNEVEN_RATIO:
         return
-    if any(_is_heavier(measurement) for measurement in measurements):
+    if any(_is_heavier(measurement, has_shards=capacity.is_sharded) for measurement in measurements):
         yield Ceiling(kind="slowest shard", samples_per_s=worker.samples_per_s * capacity.slowest_ratio)
 
 
-def _is_heavier(measurement: Measurement) -> bool:
-    """Return whether a sample of the slowest worker costs clearly more CPU or bytes than one of the others."""
+def _is_heavier(measurement: Measurement, *, has_shards: bool) -> bool:
+    """Return whether a sample of the slowest worker costs clearly more bytes, or CPU if it has its own, than one of the others."""
     workers = sorted(measurement.measured_workers, key=lambda worker: worker.samples_per_s.estimate if worker.samples_per_s else 0)
     if len(workers) < 2:
         return False
@@ -94,7 +94,7 @@ def _is_heavier(measurement: Measurement) -> bool:
         known = [value for other in others if (value := demand(other))]
         return bool(known) and (demand(slowest) or 0.0) >= HEAVIER_RATIO * sum(known) / len(known)
 
-    return is_more(lambda one: one.cpu_s_per_sample) or is_more(lambda one: one.bytes_read_per_sample)
+    return (has_shards and is_more(lambda one: one.cpu_s_per_sample)) or is_more(lambda one: one.bytes_read_per_sample)
 
 
 # --- order ------------------------------------------------------------------------------------------------------------------

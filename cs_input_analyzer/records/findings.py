@@ -38,6 +38,7 @@ class Case:
     Attributes:
         is_sharded: each worker reads its own files, by a `shard` op or by Python code.
         demand_samples_per_s: rate that the accelerator asks for; None if unknown.
+        ends_epochs: the training takes the data anew for each epoch, so their end is that of an epoch.
     """
 
     pipeline: PipelineGraph
@@ -53,6 +54,7 @@ class Case:
     capacity: CapacityModel | None = None
     training: Training = Training()
     demand_samples_per_s: float | None = None
+    ends_epochs: bool = False
 
 
 # A fix is kept if the low end of its gain lies above this. A smaller gain is not worth a line, and is close to noise.

@@ -197,6 +197,7 @@ class CaptureCandidate:
         call: the called function, `CerebrasEstimator.train`.
         code: the user's statement.
         source: `path:line` of that statement.
+        ends_epochs: the call takes the data anew for each epoch, as Keras' `fit` without `steps_per_epoch`.
     """
 
     number: int
@@ -205,6 +206,7 @@ class CaptureCandidate:
     source: str
     code: str | None
     mode: Mode
+    ends_epochs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +226,11 @@ class Capture:
     stand_ins: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     runs: int | None = None
+
+    @property
+    def ends_epochs(self) -> bool:
+        """Return whether the picked call takes the data anew for each epoch."""
+        return any(one.ends_epochs for one in self.candidates if one.number == self.picked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ class Request:
         consumption: the demand; None without one, or until the pipeline gives the batch size of a `--wafer` model.
         is_tuning: whether fixes are the aim, so that they get more of the time.
         kept: the plan of an earlier run of the same; None if there was none, or is not known yet.
+        ends_epochs: as in `CaptureCandidate`, of a script.
     """
 
     target: str
@@ -45,6 +46,7 @@ class Request:
     created_at: str
     is_tuning: bool = False
     kept: KeptPlan | None = None
+    ends_epochs: bool = False
 
     @property
     def step(self) -> int | None:

@@ -27,6 +27,8 @@ from cs_input_analyzer.tfdata.threads import python_ops
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_rate, format_ratio, several
 
 KINDS = ("Batch", "ParallelBatch", "PaddedBatch")
+# Keras' readers have no drop_remainder; their batch_size=None gives single samples.
+OF_LIBRARY = "a library's function batches here: let it give single samples (batch_size=None in Keras),"
 
 
 def drop_remainder_missing(case: Case) -> Iterator[Finding]:
@@ -37,7 +39,8 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
 
     Fix: `batch(n, drop_remainder=True)`. At the end of a pass it drops up to n - 1 samples. In evaluation, where each
     sample counts, pad the last batch to full size and mask it. Do the same if a pass has fewer samples than a batch. If
-    the batch size itself is a tensor, as in `group_by_window`, only a constant number helps.
+    the batch size itself is a tensor, as in `group_by_window`, only a constant number helps. If a library's function
+    batches, let it give single samples, and batch them yourself.
 
     For your information if the data repeat without end before the batch: all batches are full, and only the static
     shape is unknown.
@@ -59,6 +62,8 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     is_full = isinstance(size, int) and op.name in full_batches(case.pipeline.ops)
     if is_full:
         why, fix = f"all have {size}, and the shape does not say so", "batch with drop_remainder=True; it drops nothing here"
+    if op.library_source is not None:
+        fix = f"{OF_LIBRARY} and {fix}"
     message = f"the number of samples in a batch is unknown when the model is compiled: {why}"
     evidence = {"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False}
     yield finding(op, message, fix, evidence, is_warning=not is_full, after=after)
@@ -90,8 +95,15 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
     if not unknown:
         return
     python = python_ops(case.pipeline.ops)
-    # A batch of another batch's elements may be shorter at the end of each group.
-    short = [op for op in case.pipeline.ops if op is not last and op.kind in KINDS and op.parameters.get("drop_remainder") is False]
+    # A batch of another batch's elements may be shorter at the end of each group. One beside it, as in a zip, is no such batch.
+    inner = {op.name for op in upstream(last, case.pipeline.ops)} if last is not None else set()
+    short = [
+        op
+        for op in case.pipeline.ops
+        if op.kind in KINDS
+        and op.parameters.get("drop_remainder") is False
+        and (op.name in inner or last in upstream(op, case.pipeline.ops))
+    ]
     # The last op that may change the shape: a shape promised by Python before it does not hold after it.
     made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short] or case.pipeline.ops)[-1:]
     message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"

@@ -240,7 +240,8 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     function, which makes a new generator for each pass.
 
     Silent for datasets that claim to be endless and do not end. Silent in evaluation, which needs only one pass. Silent
-    if the data did not end during the measurement, and the params name no steps, or no more steps than batches. If
+    for a script whose `fit` of Keras has no `steps_per_epoch`: an end of the data is the end of an epoch. Silent if the
+    data did not end during the measurement, and the params name no steps, or no more steps than batches. If
     TensorFlow does not know the number of elements, it is estimated from the bytes of the files and of a sample. The
     estimate counts only if a fifth of the steps or more has no batch.
     """
@@ -256,7 +257,7 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     evidence = {"passes": passes, "elements_per_pass": case.pipeline.cardinality, "steps": steps, "batches": batches}
     if steps is not None and batches is not None and batches < steps:
         message = f"all workers together have {format_count(batches)} batches for the {format_count(steps)} steps of the params"
-    elif passes:
+    elif passes and not case.ends_epochs:
         message = f"the dataset ended and was read {passes + 1} times within one window; training input should repeat without end"
     else:
         return

@@ -278,4 +278,5 @@ def _case(request: Request, results: Results, plan: LaunchPlan | None) -> Case:
         capacity=results.model(),
         demand_samples_per_s=request.consumption.samples_per_s.estimate if request.consumption is not None else None,
         training=training_of(params_from_json(options.params_json or "null"), has_wafer_model=options.wafer is not None),
+        ends_epochs=request.ends_epochs,
     )

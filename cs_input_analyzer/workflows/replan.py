@@ -97,6 +97,7 @@ def plan(
         consumption=found.consumption,
         command=command,
         created_at=utc_now(),
+        ends_epochs=found.capture is not None and found.capture.ends_epochs,
     )
     return plan_again(found, request, tuple(wanted), declared=declared, path=path)
 

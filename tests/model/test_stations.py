@@ -301,12 +301,13 @@ def test_a_heavier_shard_is_waited_for(run_of_two: Measurement) -> None:
     [
         {"capacity": make_capacity_model(slowest_ratio=0.57), "measurements": (DISTURBED,)},
         {"capacity": make_capacity_model(slowest_ratio=0.57), "measurements": ()},
+        {"capacity": make_capacity_model(slowest_ratio=0.57, is_sharded=False), "measurements": (HEAVY,)},
         {"capacity": make_capacity_model(slowest_ratio=0.95), "measurements": (HEAVY,)},
         {"capacity": make_capacity_model(slowest_ratio=0.57), "measurements": (HEAVY,), "feed": "first-come"},
         {"capacity": None, "measurements": (HEAVY,)},
         {"capacity": make_capacity_model(slowest_ratio=0.57), "measurements": (together((400.0, 0.0025, 4096.0)),)},
     ],
-    ids=["no more work", "no run of several", "nearly even", "first come", "no model", "one worker"],
+    ids=["no more work", "no run of several", "the same data", "nearly even", "first come", "no model", "one worker"],
 )
 def test_workers_that_are_alike_or_not_waited_for_are_no_station(more: dict[str, Any]) -> None:
     assert "slowest shard" not in kinds(found(CHAIN, {"map_2": (0.0019, 0.0)}, **more))

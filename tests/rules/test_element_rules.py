@@ -56,6 +56,25 @@ def shaped(*shapes: tuple[int | None, ...] | None, dtype: str = "int32", kind: s
     return case_of(NAMES, *READ, *ops, element_spec=parts)
 
 
+def of_a_library() -> Case:
+    """Batches that a library's function makes, as Keras' readers of folders do."""
+    case = batches()
+    ops = tuple(replace(one, library_source="keras/utils.py:371") if one.name == "batch" else one for one in case.pipeline.ops)
+    return replace(case, pipeline=replace(case.pipeline, ops=ops))
+
+
+def zipped() -> Case:
+    """Two datasets of batches beside each other, whose second dimension is open."""
+    sides = [op("Batch", name, batch_size=32, drop_remainder=False) for name in ("batch", "batch_2")]
+    first, second = (replace(side, inputs=(f"range{number}",)) for number, side in enumerate(sides))
+    ops = (
+        *(op("Range", "range0"), first, op("Range", "range1"), second),
+        replace(op("Zip", "zip"), inputs=("batch", "batch_2")),
+    )
+    case = shaped((None, None))
+    return replace(case, pipeline=replace(case.pipeline, ops=ops))
+
+
 def array(size: int, plan: str = "1x1x1") -> Case:
     """An array of this size in the graph, on nodes of 1 GiB."""
     source = replace(NAMES, constant_bytes=size)
@@ -166,6 +185,7 @@ ROWS: Rows = {
         (says("info", message="all have 32", fix="drops nothing", lacks=["smaller"]), batches(before=(repeat(),))),
         (says("warning", message="smaller"), batches(before=(repeat(), take()))),
         (says("warning", message="smaller"), batches(repeat())),
+        (says("warning", fix="batch_size=None in Keras"), of_a_library()),
         ("", batches(spec=make_graph().element_spec)),  # a map set the shape afterwards
         ("", case_of(NAMES, *READ, MAP, element_spec=(part("float16", None),))),  # nothing is batched
         ("", batches(BATCH)),
@@ -194,6 +214,8 @@ ROWS: Rows = {
             says("warning", op="short", fix="drop_remainder"),
             shaped((4, None), ops=(MAP, HALF_BATCH, batch())),
         ),
+        # Batches beside each other are no batches of batches.
+        (says("warning", fix="ensure_shape", lacks=["drop_remainder"]), zipped()),
         ("", shaped((32, 128), (32,))),
         ("", shaped((None, 128), (None,))),
         ("", shaped((32, None), dtype="string")),

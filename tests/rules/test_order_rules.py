@@ -220,6 +220,12 @@ ROWS: Rows = {
         ("warning", training(100, None, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=2)))),
         ("", case_of(*reading(), batch(), is_infinite=False, mode="eval", worker={"steady_state": make_steady_state(epochs=2)})),
         ("", case_of(*reading(), batch(), worker={"steady_state": make_steady_state(epochs=2)})),
+        (
+            "",
+            replace(
+                training(100, None, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=2))), ends_epochs=True
+            ),
+        ),
         (says("warning", evidence={"batches": 100 * 79}), training(100, 10_000, is_sharded=False)),  # each worker has all of them
         (says("warning", evidence={"batches": 10}), training(10, 1000)),  # the first launch had one worker
         (says("warning", evidence={"batches": 64 * GIB / 146_800 / 256 / 0.8}), training(None, 10_000)),

@@ -43,7 +43,7 @@ from cs_input_analyzer.worker import capture, isolation, stages
 from cs_input_analyzer.tfdata import load
 assert len(os.listdir("/proc/self/task")) == 1, "a process with threads cannot be forked whole"
 
-def work(target, mode, folder, packages):
+def work(target, mode, folder, packages, times):
     os.chdir(folder["users"])
     os.environ |= {"TMPDIR": folder["temporary"], "TF_CONFIG": folder["tf_config"]}
     tempfile.tempdir = None
@@ -59,7 +59,8 @@ def work(target, mode, folder, packages):
             call = load.Call(params=None, mode=mode, num_workers=2, worker_index=0)
             with capture.standing_in(packages, lambda name: None):
                 with capture.setting_up():
-                    found = capture.captured(target)
+                    for _ in range(times):
+                        found = capture.captured(target)
                 dataset = load.build_dataset(found, call)
             print("FIRST", next(iter(dataset)), flush=True)
             os._exit(0)
@@ -98,12 +99,12 @@ def first_batch() -> Iterator[FirstBatch]:
     assert process.stdout.readline() == "ready\n"
     stdin, stdout = process.stdin, process.stdout
 
-    def first(found: Script, mode: str = "train", *packages: str) -> str:
+    def first(found: Script, mode: str = "train", *packages: str, times: int = 1) -> str:
         with tempfile.TemporaryDirectory() as name:
             (temporary := Path(name, "temporary")).mkdir()  # workers have one of their own
             out, err = Path(name, "out"), Path(name, "err")
             folder = {"users": os.getcwd(), "temporary": str(temporary), "out": str(out), "err": str(err), "tf_config": OF_TWO}
-            print(json.dumps([found.target, mode, folder, packages]), file=stdin, flush=True)
+            print(json.dumps([found.target, mode, folder, packages, times]), file=stdin, flush=True)
             status = stdout.readline()
             assert status == "0\n", err.read_text(errors="replace")[-3000:]
             told = out.read_text(errors="replace")
@@ -304,6 +305,15 @@ def test_an_estimator_gives_no_argument_that_a_partial_holds(users: Path, tmp_pa
     assert "[0 1 2 3 4]" in first_batch(from_command(["python", str(file)], number=1))
 
 
+def test_a_script_that_changes_its_folder_runs_again(users: Path, first_batch: FirstBatch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a change of its source is tried: its name counts from the folder where it began."""
+    monkeypatch.chdir(users.parent)
+    Path("moves.py").write_text(
+        "import os\nimport tensorflow as tf\nos.chdir('users')\nfor number in tf.data.Dataset.range(5).batch(5):\n    pass\n"
+    )
+    assert "[0 1 2 3 4]" in first_batch(from_command(["python", "moves.py"], number=1), times=2)
+
+
 EARLY = {
     "a peek and a process": """
 for features, labels in data.take(1):
@@ -359,6 +369,16 @@ model.evaluate(data.batch(2))
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("more", "ends_epochs"), [("epochs=2", True), ("epochs=2, steps_per_epoch=5", False)])
+def test_a_fit_without_steps_takes_the_data_anew_in_each_epoch(users: Path, tmp_path: Path, more: str, ends_epochs: bool) -> None:
+    (file := tmp_path / "fits.py").write_text(
+        "import tensorflow as tf\nmodel = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+        f"model.fit(tf.data.Dataset.range(20).batch(4), {more})\n"
+    )
+    found, _ = find_captures(from_command(["python", str(file)]), SECONDS)
+    assert [one.ends_epochs for one in found.candidates] == [ends_epochs]
+
+
 def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_path: Path) -> None:
     """It trains nothing, so it may be missing; a share of the data that depends on it may not."""
     file = tmp_path / "accelerators.py"

@@ -98,7 +98,8 @@ class _EntryPoints:
 
         def reporting(name: str, kind: Any, mode: Mode) -> Callable[..., Any]:
             def method(model: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-                self._interceptor.reach(kind, f"{type(model).__name__}.{name}", self._taken(x), mode)
+                ends = name == "fit" and kwargs.get("steps_per_epoch") is None
+                self._interceptor.reach(kind, f"{type(model).__name__}.{name}", self._taken(x), mode, ends_epochs=ends)
                 if name == "fit" and kwargs.get("validation_data") is not None:
                     self._interceptor.reach("evaluate", "validation_data of fit", self._taken(kwargs["validation_data"]), "eval")
                 return NoResult()

@@ -69,10 +69,10 @@ class Interceptor:
         self._passes: dict[tuple[str, str], int] = {}
         self._is_past_peeks = False
 
-    def reach(self, kind: CaptureKind, call: str, taken: Taken | str, mode: Mode = "train") -> None:
+    def reach(self, kind: CaptureKind, call: str, taken: Taken | str, mode: Mode = "train", *, ends_epochs: bool = False) -> None:
         """Record that the script would take data here, and end it if due.
 
-        A text in `taken` tells why the data cannot be analyzed.
+        A text in `taken` tells why the data cannot be analyzed. `ends_epochs` is as in `CaptureCandidate`.
         """
         end_forked_child(self._pid)
         if self.is_over:
@@ -89,7 +89,15 @@ class Interceptor:
             self.refused.append(f"{call} at {source} takes {taken}")
             return
         code = (code_at(source)[0] or "").strip() or None
-        candidate = CaptureCandidate(number=len(self.candidates) + 1, kind=kind, call=call, source=source, code=code, mode=mode)
+        candidate = CaptureCandidate(
+            number=len(self.candidates) + 1,
+            kind=kind,
+            call=call,
+            source=source,
+            code=code,
+            mode=mode,
+            ends_epochs=ends_epochs,
+        )
         self.candidates.append(candidate)
         self._on_candidate(candidate)
         if candidate.number == self._wanted:

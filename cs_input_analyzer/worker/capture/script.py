@@ -122,6 +122,7 @@ def from_command(words: Sequence[str], number: int | None = None) -> Script:
 STILL = signal.SIGURG
 _jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 _main: list[int] = []  # the thread that runs them
+_folder: list[str] = []  # where scripts begin
 
 
 class NotReachedError(Exception):
@@ -134,6 +135,7 @@ def beside_scripts(life: Callable[[], NoReturn]) -> NoReturn:
     A script waits at its place for ever: unwinding it would run its exit code.
     """
     _main.append(threading.get_ident())
+    _folder.append(os.getcwd())
     signal.signal(STILL, lambda *_: _do_jobs())
     threading.Thread(target=life, name="worker").start()
     _do_jobs()
@@ -151,6 +153,7 @@ def captured(target: str) -> Any:
     """
     if not _main:
         raise RuntimeError("a script is captured only beside the thread that runs it")
+    os.chdir(_folder[0])  # a script that ran before may have left it
     script, pid = parse_script(target), os.getpid()
     over: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     undone = ExitStack()
