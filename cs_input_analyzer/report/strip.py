@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from cs_input_analyzer.model.strip import Block, strip_of
@@ -143,6 +144,17 @@ def strip_line(analysis: Analysis, width: int) -> str:
         parts.append((name, before_share + (block.share_ratio or 0.0) / total))
     room = max(0, width - sum(cell_len(name) + 2 for name, _ in parts))
     line = "▏".join(f"{name} {'█' * int(room * share)}".rstrip() for name, share in parts)
+    return narrowed(line, width)
+
+
+def narrowed(line: str, width: int) -> str:
+    """Return a line of the strip in at most `width` columns: its bars shrink alike. What then is too long is cut off."""
+    from rich.cells import cell_len, set_cell_size
+
+    bars = line.count("█")
+    left = bars - max(0, cell_len(line) - width)
+    if 0 <= left < bars:
+        line = re.sub("█+", lambda bar: "█" * (len(bar[0]) * left // bars), line)
     return line if cell_len(line) <= width else set_cell_size(line, max(0, width - 1)).rstrip() + "…"
 
 

@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Section, Table, Text
+from cs_input_analyzer.report.strip import narrowed
 from cs_input_analyzer.report.wording import Pairs, one_line
 from cs_input_analyzer.units import visible
 
@@ -144,6 +145,8 @@ def _bars(console: Console, bars: Bars, most: int | None) -> None:
 def _part(console: Console, part: Part, most: int | None) -> None:
     if isinstance(part, Bars):
         _bars(console, part, most)
+    elif isinstance(part, Text) and part.tone == "strip":
+        line_on(console, narrowed(part.text, console.width))
     elif isinstance(part, Text):
         line_on(console, _shortened(part.text, console.width, most), style=TONES.get(part.tone, ""))
     elif isinstance(part, Facts) and part.is_large and most is not None:

@@ -361,3 +361,12 @@ def test_a_report_shows_the_beginning_of_a_long_text_and_the_json_all_of_it() ->
         assert f"{shown}<" in render(run, "html")
         assert shown in "".join(render(run, "md", full=True).split("\n"))
         assert "x" * length in render(run, "json")
+
+
+@pytest.mark.parametrize("width", range(50, 90, 5))
+def test_the_strip_of_ops_is_one_line_of_any_terminal(width: int) -> None:
+    lines = render(make_analysis(), "console", width=width).splitlines()
+    strip = next(at for at, line in enumerate(lines) if line.startswith("Why"))
+    assert "█" in lines[strip]
+    assert "█" not in lines[strip + 1]
+    assert len(lines[strip]) <= width
