@@ -6,6 +6,8 @@ Each command is in a module of its own; COMMANDS is written out.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -44,6 +46,8 @@ EXAMPLES = (
     "cs_input_analyzer python run.py --mode train",
 )
 NAME = "cs_input_analyzer"
+# A file or a module, and the function in it.
+TARGET = re.compile(r"[^-:][^:]*:[A-Za-z_]\w*")
 EXIT_BUG = 70
 # Python's words where the kernel grants a user no more threads.
 NO_THREAD = "can't start new thread"
@@ -64,6 +68,8 @@ class _Commands(click.Group):
             if message := gone_message("command", args[0]):
                 raise UsageError(message)
             original.check_begins_with_python(args)
+            if TARGET.fullmatch(args[0]):
+                raise UsageError(f"which command? To measure it, type {shlex.join([NAME, 'analyze', *args])}")
         return super().resolve_command(context, args)
 
 

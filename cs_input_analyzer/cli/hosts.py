@@ -11,7 +11,7 @@ import click
 from cs_input_analyzer.cli import options as shared
 from cs_input_analyzer.cli.command import Command
 from cs_input_analyzer.cli.terminal import complain, print_text
-from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.units import counted
 
 
@@ -45,7 +45,7 @@ def cluster(choice: str | None, path: str | None, force: bool, **of_slurm: Any) 
     from cs_input_analyzer.host.cluster.file import file_text
     from cs_input_analyzer.records import Options
 
-    choice = choice or (clusters.SLURM if shutil.which("scontrol") else clusters.LOCAL)
+    is_chosen, choice = choice is not None, choice or (clusters.SLURM if shutil.which("scontrol") else clusters.LOCAL)
     if clusters.names_file(choice):
         raise UsageError(f"--cluster {choice}: this is a cluster file; copy it, or name slurm, local or a preset")
     if choice != clusters.SLURM and any(of_slurm.values()):
@@ -53,7 +53,13 @@ def cluster(choice: str | None, path: str | None, force: bool, **of_slurm: Any) 
     if path is not None and check_writable(path).is_file() and not force:
         raise UsageError(f"--write {path}: this file exists; name another one, or replace it with --force")
     here = machine.read_host()
-    found = clusters.named_host(here) if choice == clusters.LOCAL else clusters.resolve(Options(cluster=choice, **of_slurm), here)
+    try:
+        found = (
+            clusters.named_host(here) if choice == clusters.LOCAL else clusters.resolve(Options(cluster=choice, **of_slurm), here)
+        )
+    except LaunchError as error:
+        advice = "" if is_chosen else "\nSlurm is installed here, but does not answer; --cluster local describes this host"
+        raise LaunchError(f"{error}{advice}") from None
     if path is None:
         print_text(file_text(found).rstrip())
         return 0

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -78,9 +79,13 @@ class Output:
         from cs_input_analyzer.report import FORMATS
 
         files = {form: file for form in FORMATS if (file := choices.pop(f"{form}_file", None))}
-        for path in files.values():
+        writers: dict[Path, str] = {}
+        for form, path in files.items():
             with mistakes():
-                check_writable(path)
+                target = check_writable(path)
+                other = writers.setdefault(target, form)
+                if other != form and (target.is_file() or not target.exists()):  # a device may take several
+                    raise UsageError(f"--{other} and --{form} name the same file, {path}: give each its own")
         taken = {name: choices.pop(name, None) for name in ("quiet", "verbose", "full", "fail_on")}
         return cls(files, bool(taken["quiet"]), bool(taken["verbose"]), bool(taken["full"]), taken["fail_on"])
 

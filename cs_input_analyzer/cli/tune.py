@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from cs_input_analyzer.cli.analyze import on_own_files, request_of
 from cs_input_analyzer.cli.command import Command, mistakes
 from cs_input_analyzer.cli.running import Output, typed_command
 from cs_input_analyzer.cli.terminal import complain
+from cs_input_analyzer.errors import UsageError
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Analysis
@@ -37,7 +39,9 @@ def tune(target: str, params_file: str | None, overrides: tuple[str, ...], patch
     output = Output.taken(choices)
     if patch_file is not None:
         with found_wrong:
-            check_writable(patch_file)
+            written = check_writable(patch_file)
+            if any(os.path.realpath(path) == str(written) for path in output.files.values()):
+                raise UsageError(f"--write-patch {patch_file}: another option names the same file: give each its own")
         if patch_file.endswith(".py"):
             found_wrong.note(
                 f"--write-patch {patch_file}: a patch is no Python file; name it for example {Path(patch_file).stem}.patch"

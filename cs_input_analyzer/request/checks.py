@@ -8,6 +8,8 @@ from typing import Any
 
 from cs_input_analyzer.host import cluster as clusters
 from cs_input_analyzer.records import Options
+from wafer_model import WaferModelError
+from wafer_model.systems import find_system
 
 MIN_SECONDS = 5.0
 MIN_START_S = 5.0
@@ -38,6 +40,16 @@ def problems(options: Options) -> Iterator[str]:
     for name, count in (("--batch-size", options.batch_size), ("--samples-per-element", options.samples_per_element)):
         if count is not None and count > MOST_BATCH_SAMPLES:
             yield f"{name}: more than {MOST_BATCH_SAMPLES:,} samples is a typing error"
+    for name, amount, unit in (
+        ("--demand", options.demand_samples_per_s, "samples/s"),
+        ("--step-time", options.step_time_s, "seconds"),
+    ):
+        if amount is not None and not (math.isfinite(amount) and amount > 0):
+            yield f"{name} {amount:g}: must be a positive number of {unit}"
+    try:
+        find_system(options.system or "CS-2")
+    except WaferModelError as error:
+        yield f"--system: {error}"
     if options.single_task_nodes is not None and options.single_task_nodes < 0:
         yield f"--single-task-nodes {options.single_task_nodes}: must be 0 or more"
     if not 0 < options.target_error_ratio < 1:

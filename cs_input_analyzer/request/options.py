@@ -85,6 +85,12 @@ def _parsed(keyword: str, name: str, value: Any) -> Any:
             raise UsageError(f"{keyword}={reprlib.repr(value)}: {error}") from None
     if name == "node_speed_ratio" and isinstance(value, numbers.Real):
         return parse_estimate(str(value))
+    if name in _UNNAMED:
+        try:
+            return _FROM_ANY[name](value)
+        except UsageError as error:
+            message = str(error)
+            raise UsageError(message if message.startswith(f"{name}=") else f"{name}={reprlib.repr(value)}: {message}") from None
     return _FROM_ANY[name](value) if name in _FROM_ANY else value
 
 
@@ -124,9 +130,9 @@ def as_layouts(name: str, layouts: Any) -> tuple[Layout, ...]:
     return tuple(layout for part in parts if str(part).strip() and (layout := as_layout(part)))
 
 
-def as_codes(codes: Any) -> tuple[str, ...]:
+def as_codes(codes: Any, name: str = "select and ignore") -> tuple[str, ...]:
     """Codes of rules as a tuple or as `CSI101,CSI2`. Raise UsageError for one that fits no rule."""
-    return check_codes(_parts("select and ignore", codes))
+    return check_codes(_parts(name, codes))
 
 
 def as_node_names(nodes: Any) -> tuple[str, ...]:
@@ -170,14 +176,16 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "node_speed_ratio": parse_estimate,
 }
 _FROM_ANY: dict[str, Callable[[Any], Any]] = {
-    "select": as_codes,
-    "ignore": as_codes,
+    "select": functools.partial(as_codes, name="select"),
+    "ignore": functools.partial(as_codes, name="ignore"),
     "mount_dirs": functools.partial(_parts, "mount_dirs"),
     "stand_ins": _packages,
     "exclude_nodes": as_node_names,
     "current": as_layout,
     "probe_layouts": functools.partial(as_layouts, "probe_layouts"),
 }
+# Those whose readers do not name them in their errors.
+_UNNAMED = ("current", "probe_layouts", "select", "ignore")
 
 
 def current_from(environ: Mapping[str, str]) -> Layout | None:

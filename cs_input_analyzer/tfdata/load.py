@@ -24,7 +24,7 @@ from typing import Any
 
 import yaml
 
-from cs_input_analyzer.errors import TargetError, UsageError, check_text
+from cs_input_analyzer.errors import Mistakes, TargetError, UsageError, check_text
 from cs_input_analyzer.records import ContextUse, Mode
 from wafer_model.foreign import text_of, yaml_of
 
@@ -312,37 +312,48 @@ def _import_file(path: Path) -> ModuleType:
 def load_params(file: str | None, overrides: tuple[str, ...]) -> dict[str, Any] | None:
     """Return the params of `--params FILE.yaml` with each `--set a.b=3` laid over them; None without either.
 
-    The value of `--set` is YAML. Raise UsageError.
+    The value of `--set` is YAML. Raise UsageError for all that is wrong.
     """
     if file is None and not overrides:
         return None
-    params: dict[str, Any] = {}
-    if file is not None:
-        try:
-            read = yaml_of(text_of(Path(file)))
-        except FileNotFoundError:
-            raise UsageError(f"--params: there is no file {file}") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--params: {file} cannot be read: {error}") from None
-        except ValueError as error:
-            raise UsageError(f"--params: {file} is not YAML: {error}") from None
-        if read is not None and not isinstance(read, dict):
-            raise UsageError(f"--params: {file} must hold a mapping at its top, not a {type(read).__name__}")
-        params = read or {}
+    wrong, params = Mistakes(), dict[str, Any]()
+    with wrong:
+        params = {} if file is None else _params_of(file)
     for override in overrides:
-        check_text("--set", override)
-        key, equals, text = override.partition("=")
-        path = key.strip().split(".")
-        if not equals or not all(path):
-            raise UsageError(f"--set {override!r} is not understood: write key=value or section.key=value")
-        value = value_of(key, text)
-        section = params
-        for part in path[:-1]:
-            section = section.setdefault(_key(section, part), {})
-            if not isinstance(section, dict):
-                raise UsageError(f"--set {'.'.join(path)}=…: {part!r} is a value in the params, not a section")
-        section[_key(section, path[-1])] = value
+        with wrong:
+            _override(params, override)
+    wrong.raise_any()
     return params
+
+
+def _params_of(file: str) -> dict[str, Any]:
+    try:
+        read = yaml_of(text_of(Path(file)))
+    except FileNotFoundError:
+        raise UsageError(f"--params: there is no file {file}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--params: {file} cannot be read: {error}") from None
+    except ValueError as error:
+        raise UsageError(f"--params: {file} is not YAML: {error}") from None
+    if read is not None and not isinstance(read, dict):
+        raise UsageError(f"--params: {file} must hold a mapping at its top, not a {type(read).__name__}")
+    return read or {}
+
+
+def _override(params: dict[str, Any], override: str) -> None:
+    """Lay one `--set a.b=3` over the params."""
+    check_text("--set", override)
+    key, equals, text = override.partition("=")
+    path = key.strip().split(".")
+    if not equals or not all(path):
+        raise UsageError(f"--set {override!r} is not understood: write key=value or section.key=value")
+    value = value_of(key, text)
+    section = params
+    for part in path[:-1]:
+        section = section.setdefault(_key(section, part), {})
+        if not isinstance(section, dict):
+            raise UsageError(f"--set {'.'.join(path)}=…: {part!r} is a value in the params, not a section")
+    section[_key(section, path[-1])] = value
 
 
 def value_of(key: str, text: str) -> Any:

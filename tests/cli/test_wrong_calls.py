@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,7 +17,8 @@ import cs_input_analyzer as csia
 from cs_input_analyzer import api
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.engines import selection as engine
-from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.errors import LaunchError, UsageError
+from cs_input_analyzer.host import cluster as clusters
 from cs_input_analyzer.report import render
 from cs_input_analyzer.request.target import pickled_into
 from cs_input_analyzer.workflows import launched
@@ -62,6 +64,10 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     "unknown keyword": (lambda: analyze(demnad=7000), "unknown keyword demnad: did you mean demand"),
     # the demand
     "demand is truth": (lambda: analyze(demand=True), "demand=True"),
+    "demand is nothing": (lambda: analyze(demand=0), "demand=0: must be a positive number of samples/s"),
+    "system": (lambda: analyze(system="CS-9", demand=5), "unknown system 'CS-9'"),
+    "current": (lambda: analyze(current="2x8"), "current='2x8': a layout is written"),
+    "select": (lambda: analyze(select="CSI9"), "select='CSI9': there is no rule"),
     "batch size is text": (lambda: analyze(batch_size="256"), "batch_size='256': expected `int or None`, got `str`"),
     "samples per element": (lambda: analyze(samples_per_element=0), "samples_per_element=0"),
     "wafer mode": (lambda: analyze(wafer_mode="fast"), "wafer_mode=fast: "),
@@ -136,7 +142,9 @@ LINES: dict[tuple[str, ...], str] = {
     (*ANALYZE, "--step-time", "1e-320", "--batch-size", "1000000000"): "positive number of samples/s, got inf",
     (*ANALYZE, "--wafer", "bert_large", "--batch-size", "64", "--sequence-length", MANY): "the sequence length must be at most",
     ("wafer", "bert_large", "--batch-size", "64", "--systems", MANY): "systems must be at most",
-    (*ANALYZE, "--demand", MANY): "positive number of samples/s, got inf",
+    (*ANALYZE, "--demand", MANY): "--demand inf: must be a positive number of samples/s",
+    (*ANALYZE, "--demand", "5", "--system", "CS-9"): "unknown system 'CS-9'",
+    (*ANALYZE, "--json", "out", "--html", "./out"): "--html and --json name the same file",
     (*ANALYZE, "--single-task-nodes", MANY): "single-task-nodes",
     (*ANALYZE, "--cpus", MANY): "this process may use",
     (*ANALYZE, "--current", f"{MANY}x1x1"): "a layout is written",
@@ -144,6 +152,7 @@ LINES: dict[tuple[str, ...], str] = {
     ("tune", TARGET, "--write-patch", "data.py"): "a patch is no Python file",
     ("tune", TARGET, "--no-measure-fixes"): "is all that tune does",
     ("tune", TARGET, "--write-patch", "/nowhere/at/all/x.patch"): "no folder",
+    ("tune", TARGET, "--json", "out", "--write-patch", "./out"): "another option names the same file",
     ("report", "run.json", "--select", "CSI2,CSI9"): "--select",
     ("report", "run.json", "--ignore", "CSI2,CSI9"): "--ignore",
     ("report", "run.json", "-o", "x.unknown"): "which format is x.unknown?",
@@ -161,6 +170,7 @@ LINES: dict[tuple[str, ...], str] = {
     ("--available_nodes", "many", "python", __file__): "many",
     ("--capture", "0", "python", __file__): "--capture 0",
     ("--available-nodes", "0", "python", __file__): "--available-nodes 0",
+    ("data.py:input_fn", "--demand", "5"): "type cs_input_analyzer analyze data.py:input_fn --demand 5",
     # a script without its Python is told what to type
     ("run.py", "--mode", "train"): "type cs_input_analyzer python run.py --mode train",
     ("--nodes", "4", "run.py", "a b"): "type cs_input_analyzer --nodes 4 python run.py 'a b'",
@@ -213,6 +223,29 @@ def test_all_that_is_wrong_with_a_line_is_told_at_once(capsys: pytest.CaptureFix
         "--headrom",
     ):
         assert sum(words in line for line in told) == 1
+
+
+def test_numbers_of_the_demand_and_all_params_are_told_with_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ("--demand", "0", "--nodes", "0", "--system", "CS-9", "--set", "one", "--set", "=2", "--params", "none.yaml")
+    assert main([*ANALYZE, *wrong]) == UsageError.exit_code
+    assert len(capsys.readouterr().err.splitlines()) == 6
+
+
+def test_several_outputs_may_go_to_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launched, "analyze", lambda request, **others: make_analysis())
+    assert main([*ANALYZE, "--json", "/dev/null", "--html", "/dev/null", "--quiet"]) == 0
+
+
+def test_a_slurm_that_does_not_answer_is_not_needed_for_a_cluster_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise LaunchError("no answer")
+
+    monkeypatch.setattr(shutil, "which", lambda _: "scontrol")
+    monkeypatch.setattr(clusters, "resolve", fails)
+    assert main(["cluster"]) == LaunchError.exit_code
+    assert "--cluster local describes this host" in capsys.readouterr().err
 
 
 def test_what_follows_from_another_mistake_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
