@@ -73,8 +73,8 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         licences = [name for name in archive.namelist() if "/licenses/" in name]
     assert any(name.endswith("/licenses/LICENSE") for name in licences)
     assert fields["License-Expression"] == "Apache-2.0"
-    assert "cs_input_analyzer = cs_input_analyzer.cli:main" in entry_points
-    assert "cs-input-analyzer = cs_input_analyzer.cli:main" in entry_points
+    assert "cs_input_analyzer = cs_input_analyzer.__main__:main" in entry_points
+    assert "cs-input-analyzer = cs_input_analyzer.__main__:main" in entry_points
 
 
 # Run in an empty folder, so that nothing is found by accident; {site} comes before all else where it is given.

@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except OutputError as error:
         hide(sys.stdout)
-        complain(f"the report could not be printed: {error}; free some space there, or save it with --json FILE elsewhere")
+        complain(f"the report could not be printed: {error}; free some space there, or send it to a file elsewhere")
         return LaunchError.exit_code
     except Exception as error:
         if isinstance(error, RuntimeError) and NO_THREAD in str(error):

@@ -84,7 +84,7 @@ def card_of(finding: Finding, anchor: str, change: str = "", fixes: Fixes | None
         anchor=anchor,
         gain="" if gain is None else f"×{bare_rate(gain.estimate)}",
         op=one_line(finding.op or ""),
-        at=f"{change}: {at}" if change else at,
+        at=f"{change}: {at}".rstrip() if change else at,
         fix="" if change else one_line(f"{finding.fix or ''}{' (tried: slower)' if finding.is_slower else ''}"),
         change=change,
         is_folded=finding.severity == "info" and not finding.is_gain and not change,

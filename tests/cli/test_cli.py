@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from cs_input_analyzer import __main__ as command_line
 from cs_input_analyzer.cli import main, original, rules, running, terminal
 from cs_input_analyzer.errors import InputFunctionError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate, Fixes, Layout, Patch
@@ -156,6 +158,18 @@ def test_what_ends_a_command_has_its_code_and_acts_on_no_terminal(
     shown = capsys.readouterr().err
     assert said in shown
     assert CONTROL.search(shown) is None
+
+
+def test_ctrl_c_while_the_commands_are_imported_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupting(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "cs_input_analyzer.cli", Interrupting("cs_input_analyzer.cli"))
+    assert command_line.main() == running.EXIT_INTERRUPTED
+    assert capsys.readouterr().err == "cs_input_analyzer: interrupted\n"
 
 
 def test_shells_can_complete_commands(root: Path) -> None:

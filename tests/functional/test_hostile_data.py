@@ -153,7 +153,7 @@ def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
     assert done.returncode == 4, done.stderr
     assert done.stderr.splitlines()[-1:] == [
         "cs_input_analyzer: the report could not be printed: no space left on device; "
-        "free some space there, or save it with --json FILE elsewhere"
+        "free some space there, or send it to a file elsewhere"
     ]
 
 
