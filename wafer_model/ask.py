@@ -41,8 +41,12 @@ def ask(
     wanted = mode.replace("-", "_") if mode else None
     found = predict(network, box, wanted, **step)
     if calibrate_samples_per_s is not None:
+        expected = found.samples_per_s
         constants = calibrate(network, box, found.mode, samples_per_s=calibrate_samples_per_s, **step)
         found = predict(network, box, wanted, **step, constants=constants, calibrated=True)
+        if calibrate_samples_per_s < expected.low:
+            doubt = f"public runs suggest {expected.low:,.1f} to {expected.high:,.1f} samples/s: did your run wait for its input?"
+            found = replace(found, notes=(doubt, *found.notes))
     if found.sequence_length is None or sequence_length is not None:
         return found
     # Nobody gave the length and it decides the rate, so it is an assumption.

@@ -13,7 +13,7 @@ from wafer_model.errors import WaferModelError
 from wafer_model.model import predict
 from wafer_model.network import Network
 from wafer_model.prediction import WaferPrediction
-from wafer_model.systems import System
+from wafer_model.systems import System, find_system
 
 # Standard deviations of the logarithm between networks: efficiencies that the public weight-streaming runs imply lie between 0.15
 # and 0.43; the two public series over batch sizes (BERT-large on CS-2, Llama 7B on CS-3) imply latencies of 2.6 and 2.7 ms.
@@ -30,7 +30,7 @@ def calibrate(
     probable change that explains the point. Large batches so speak about the efficiency, small ones also about the latency.
 
     Raises:
-        WaferModelError: the rate is not positive, or beyond what the wires of the systems carry.
+        WaferModelError: the rate is not positive, or beyond the peak or the wires of the systems.
     """
     check_rate("the calibration rate", samples_per_s)
     fitted = constants_of(mode)
@@ -38,11 +38,16 @@ def calibrate(
     def predicted(constants: Constants) -> WaferPrediction:
         return predict(network, system, mode, systems=systems, constants=constants, **step)
 
-    for shares in _shares(predicted(fitted)):
-        found = _solve(fitted, shares, samples_per_s, lambda constants: predicted(constants).samples_per_s.estimate)
+    before = predicted(fitted)
+    for shares in _shares(before):
+        found = _solve(fitted, shares, before.system, samples_per_s, lambda constants: predicted(constants).samples_per_s.estimate)
         if found is not None:
             return found
-    raise WaferModelError(f"{samples_per_s:g} samples/s of {network.name} cannot be: the wires of {systems} system(s) carry fewer")
+    most = systems * find_system(before.system).peak_flops_per_s / network.training_flops
+    raise WaferModelError(
+        f"{samples_per_s:g} samples/s of {network.name} cannot be: the peak of {systems} system(s) allows {most:,.1f} samples/s, "
+        "and their wires may carry fewer: check the unit"
+    )
 
 
 def _shares(predicted: WaferPrediction) -> tuple[tuple[float, float, float], ...]:
@@ -57,14 +62,18 @@ def _shares(predicted: WaferPrediction) -> tuple[tuple[float, float, float], ...
 
 
 def _solve(
-    constants: Constants, shares: tuple[float, float, float], target: float, rate: Callable[[Constants], float]
+    constants: Constants, shares: tuple[float, float, float], system: str, target: float, rate: Callable[[Constants], float]
 ) -> Constants | None:
-    """Return the constants whose rate is the target, by bisection on the common change. None if no change reaches it."""
+    """Return the constants whose rate is the target, by bisection on the common change.
+
+    Return None if no change reaches it. No efficiency goes beyond the peak of the system.
+    """
+    at_peak = constants.efficiency / constants.efficiency_on(system)
 
     def moved(change: float) -> Constants:
         return replace(
             constants,
-            efficiency=constants.efficiency * math.exp(change * shares[0]),
+            efficiency=min(at_peak, constants.efficiency * math.exp(change * shares[0])),
             layer_latency_s=constants.layer_latency_s * math.exp(-change * shares[1]),
             port_elements_per_s=constants.port_elements_per_s * math.exp(change * shares[2]),
         )

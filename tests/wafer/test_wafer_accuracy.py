@@ -60,7 +60,7 @@ def test_a_length_nobody_published_is_not_fitted_and_yet_agrees() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(MODES), st.sampled_from(["bert_base", "gpt2_small", "fc_mnist"]), st.integers(1, 2048), st.floats(0.1, 5.0))
+@given(st.sampled_from(MODES), st.sampled_from(["bert_base", "gpt2_small", "fc_mnist"]), st.integers(1, 2048), st.floats(0.1, 3.0))
 def test_a_calibrated_model_gives_the_measured_rate_back(mode: str, name: str, batch_size: int, factor: float) -> None:
     network = build_network(name)
     measured = predict(network, "CS-2", mode, batch_size=batch_size).samples_per_s.estimate * factor
@@ -77,8 +77,33 @@ def test_a_calibration_rate_that_cannot_be_is_refused(rate: float) -> None:
         calibrate(build_network("fc_mnist"), "CS-2", "pipelined", batch_size=64, samples_per_s=rate)
 
     for mode in MODES:
-        with pytest.raises(WaferModelError, match="cannot be: the wires"):
+        with pytest.raises(WaferModelError, match=r"cannot be: the peak of 1 system"):
             calibrate(build_network("bert_base"), "CS-2", mode, batch_size=64, samples_per_s=1e11)
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "mode", "batch_size", "rate"),
+    [
+        ("bert_large", "CS-2", "pipelined", 1024, 35_000.0),  # its peak gives 31,138
+        ("gpt2_small", "CS-2", "weight_streaming", 112, 8_600.0),  # 8,549
+        ("gptj_6b", "CS-3", "weight_streaming", 120, 170.0),  # 161
+    ],
+)
+def test_no_calibration_goes_beyond_the_peak(name: str, system: str, mode: str, batch_size: int, rate: float) -> None:
+    network = build_network(name)
+    with pytest.raises(WaferModelError, match=r"cannot be: the peak of 1 system\(s\) allows"):
+        calibrate(network, system, mode, batch_size=batch_size, samples_per_s=rate)
+
+    near = calibrate(network, system, mode, batch_size=batch_size, samples_per_s=rate / 3)
+    assert near.efficiency_on(system) <= 1.0
+
+
+def test_a_rate_of_small_batches_takes_its_latency_before_more_than_the_peak() -> None:
+    network = build_network("gpt2_small")
+    found = calibrate(network, "CS-2", "weight_streaming", batch_size=112, samples_per_s=4_000.0)
+    assert found.efficiency_on("CS-2") <= 1.0
+    again = predict(network, "CS-2", "weight_streaming", batch_size=112, constants=found, calibrated=True)
+    assert again.samples_per_s.estimate == pytest.approx(4_000.0, rel=1e-6)
 
 
 def test_an_unknown_mode_is_refused() -> None:

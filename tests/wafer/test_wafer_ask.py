@@ -85,6 +85,13 @@ def test_one_measured_point_replaces_the_extrapolation() -> None:
     assert not from_model(tied).is_extrapolated
 
 
+@pytest.mark.parametrize(("rate", "is_doubted"), [(500.0, True), (6_000.0, False)])
+def test_a_measured_point_below_all_public_runs_may_have_waited_for_its_input(rate: float, is_doubted: bool) -> None:
+    tied = ask("bert_large", batch_size=1024, calibrate_samples_per_s=rate)
+    assert tied.samples_per_s.estimate == pytest.approx(rate, rel=1e-6)
+    assert ("did your run wait for its input?" in tied.notes[1]) is is_doubted
+
+
 @pytest.mark.parametrize(
     ("model", "asked", "about", "noted"),
     [
