@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.runs.monitor import Monitor
 from cs_input_analyzer.runs.watch import Watch
 
@@ -19,15 +21,16 @@ DEEPEST = 4
 def samples_in(batch: Any, batch_size: int | None) -> float | None:
     """Return the samples of a batch: its first dimension, as the last batch of a pass is often short.
 
-    A batch without a shape, or with a first dimension above `batch_size` (`[time, batch]`), counts as a full one.
+    A batch without a shape, or with a first dimension above `batch_size` (`[time, batch]`), counts as a full one. So does a list
+    of `batch_size` entries, such as pictures of different sizes.
     """
     declared = None if batch_size is None else float(batch_size)
-    leading = _leading(batch, DEEPEST)
+    leading = _leading(batch, DEEPEST, declared)
     return declared if leading is None or (declared is not None and leading > declared) else leading
 
 
-def _leading(batch: Any, deepest: int) -> float | None:
-    """Return the first dimension of the first component that has a known one."""
+def _leading(batch: Any, deepest: int, full: float | None) -> float | None:
+    """Return the first dimension of the first component that has a known one, or the length of a list that holds `full` entries."""
     shape = getattr(batch, "shape", None)
     if shape is not None:
         try:
@@ -38,8 +41,16 @@ def _leading(batch: Any, deepest: int) -> float | None:
     if deepest and isinstance(batch, Mapping):
         parts = batch.values()
     elif deepest and isinstance(batch, list | tuple):
+        if len(batch) == full:
+            return full
         parts = batch
-    return next((size for part in parts if (size := _leading(part, deepest - 1)) is not None), None)
+    return next((size for part in parts if (size := _leading(part, deepest - 1, full)) is not None), None)
+
+
+def _is_endless(iterable: Any) -> bool:
+    """Return whether TensorFlow traces a function around a dataset: the dataset's iterator never ends in there."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and hasattr(iterable, "element_spec") and bool(tensorflow.inside_function())
 
 
 class InputMonitor(Monitor, Generic[Batch]):
@@ -62,7 +73,7 @@ class InputMonitor(Monitor, Generic[Batch]):
         options: log_dir, log_every, device, console, tensorboard, clock, environ: see `runs.settings`.
 
     Raises:
-        UsageError: a value above makes no sense. Nothing else raises later on.
+        UsageError: a value above makes no sense, or it is iterated inside a tf.function. Nothing else raises later on.
     """
 
     def __init__(self, iterable: Iterable[Batch] | None = None, batch_size: int | None = None, **options: Any) -> None:
@@ -73,6 +84,8 @@ class InputMonitor(Monitor, Generic[Batch]):
     def __iter__(self) -> Iterator[Batch]:
         if self._iterable is None:
             raise TypeError("this InputMonitor wraps nothing; fetch inside `with monitor.waiting():`")
+        if _is_endless(self._iterable):
+            raise UsageError("a dataset in an InputMonitor has no end inside a tf.function; iterate over it outside")
         self._pass = _Pass(iter(self._iterable), self._watch)
         self._watch.mark("pass")
         return _Held(self._pass, self)

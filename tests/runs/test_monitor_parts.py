@@ -88,6 +88,8 @@ def partly(shape: Any) -> Any:
         *((partly(shape), 16, 16) for shape in ((None, 4), None, 5)),
         (7, 32, 32),
         (["a"] * 9, 32, 32),
+        ((tuple(zeros(3, 9, size) for size in range(16)), ({"boxes": zeros(2, 4)},) * 16), 16, 16),  # pictures of any size
+        ([{"image": zeros(3, 9, 9)}] * 16, 16, 16),
         ((None, zeros(7)), 32, 7),
         ({}, 32, 32),
         (7, None, None),

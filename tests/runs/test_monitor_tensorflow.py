@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import cs_input_analyzer as csia
+from cs_input_analyzer.errors import UsageError
 from tests.runs.loops import events
 from tests.tf_versions import needs_keras_3
 
@@ -78,6 +79,21 @@ class Counts(keras.Model):
     def train_step(self, data: Any) -> Any:
         self.steps.assign_add(1.0)
         return {"loss": self.steps}
+
+
+def test_a_loop_over_a_dataset_inside_a_tf_function_is_refused() -> None:
+    """In there TensorFlow traces the loop without an end."""
+    monitor = csia.InputMonitor(tf.data.Dataset.range(3), batch_size=1, console=None)
+    numbers = csia.InputMonitor(range(3), batch_size=1, console=None)
+
+    @tf.function(autograph=False)
+    def summed(values: Any) -> Any:
+        return tf.add_n([tf.cast(value, tf.int64) for _, value in zip(range(9), values, strict=False)])
+
+    with pytest.raises(UsageError, match=r"no end inside a tf\.function"):
+        summed(monitor)
+    assert int(summed(numbers)) == 3, "what ends by itself may be unrolled"
+    assert [int(value) for value in monitor] == [0, 1, 2]
 
 
 def silent(**options: Any) -> csia.KerasInputMonitor:
