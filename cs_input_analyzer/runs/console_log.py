@@ -2,13 +2,13 @@
 
 A file may hold the output of several ranks in turn, with a label or without, and several runs. Steps of one writer rise. So a line
 whose step does not rise begins another writer, or another run after the lines of a start. A line belongs to the writer of its label
-whose last step it follows most closely.
+whose steps it continues at the same distance, else whose last step it follows most closely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
@@ -57,6 +57,10 @@ class Writer:
         """Return the last step that it logged."""
         return self.lines[-1].step or 0
 
+    def continues_at(self, step: int) -> bool:
+        """Return whether this step follows its last one at the distance of the last two."""
+        return len(self.lines) > 1 and step - self.last_step == self.last_step - (self.lines[-2].step or 0)
+
     def last(self, name: str) -> float | None:
         """Return the last number of that name."""
         return next((value for line in reversed(self.lines) if (value := getattr(line, name)) is not None), None)
@@ -78,6 +82,10 @@ class StepTable:
     global_rate: Floats
     steps_per_s: Floats
     cause: Integers
+
+    def rows(self, places: Integers) -> StepTable:
+        """Return the rows at these places."""
+        return StepTable(**{column.name: getattr(self, column.name)[places] for column in fields(self)})
 
     @cached_property
     def before(self) -> dict[str, Floats]:
@@ -281,7 +289,10 @@ def read_console_log(lines: Iterable[bytes]) -> tuple[list[LoggedRun], int]:
 
 
 def follower(writers: list[Writer], line: Line) -> Writer | None:
-    """Return the writer that wrote this line, too: same label, the largest smaller step, and of equal ones the latest."""
+    """Return the writer that wrote this line, too.
+
+    It has the same label and a smaller step. Its own distance between steps decides, then the largest step, then the latest line.
+    """
     step = line.step or 0
     fitting = [one for one in writers if one.rank == line.rank and one.device == line.device and one.last_step < step]
-    return max(fitting, key=lambda writer: (writer.last_step, writer.last_index), default=None)
+    return max(fitting, key=lambda writer: (writer.continues_at(step), writer.last_step, writer.last_index), default=None)

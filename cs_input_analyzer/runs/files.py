@@ -43,7 +43,7 @@ _NAMES: dict[RunSourceKind, re.Pattern[str]] = {
     "step journal": re.compile(r"\.jsonl$"),
     "compile report": re.compile(r"compile_report.*\.txt$"),
     "console log": re.compile(
-        r"\.(log|out|err|txt|stdout|stderr)(\.\d+)?(\.gz)?$|^(stdout|stderr|nohup\.out|log)$|\.o\d+$", re.IGNORECASE
+        r"\.(log|out|err|txt|stdout|stderr)(\.\d+)?(\.gz)?$|^(stdout|stderr|nohup\.out|log)$|\.[eo]\d+$", re.IGNORECASE
     ),
 }
 
@@ -214,6 +214,7 @@ def _take_events(found: list[Found], files: RunFiles) -> None:
         run, count = LoggedRun(), 0
         for one in sorted((each for each in found if each.path.parent == folder), key=lambda each: each.path.name):
             scalars = EventScalars(path=one.path)
+            run.explain("set-up")  # each start of a training begins a file
             for line in scalars.lines():
                 count += 1
                 run.add(line, count)

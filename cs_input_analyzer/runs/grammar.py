@@ -72,9 +72,10 @@ _EVALUATED = "Saving dict for "  # results of an Estimator's evaluation, the glo
 _STAMP = re.compile(r"(?P<day>\d{4}-\d\d-\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
 _MARK_STEP = re.compile(r"(?:step:? |checkpoints? (?:for )?)(\d{1,18})\b")
 _MARK_SECONDS = re.compile(rf"(?: in:? | took |CreationTime=)({_NUMBER}) seconds")
-# `srun --label` writes `3: `, `mpirun --tag-output` `[1,3]<stdout>:`, programs themselves `[rank 3]`, `rank3:` or `worker-3 |`.
+# `srun --label` writes `3: `, `mpirun --tag-output` `[1,3]<stdout>:`, torchrun `[default3]:`. Programs themselves write `[rank 3]`,
+# `rank3:` or `worker-3 |`.
 _RANK = re.compile(
-    r"\s*(?:(\d{1,6}): |\[(?:\d{1,6},)?(\d{1,6})\](?:<\w+>)?[:\s]|\[?(?:rank|worker|task)[ _:-]?(\d{1,6})\]?\s?[:|\s])",
+    r"\s*(?:(\d{1,6}): |\[(?:\d{1,6},)?(\d{1,6})\](?:<\w+>)?[:\s]|\[?(?:rank|worker|task|default)[ _:-]?(\d{1,6})\]?\s?[:|\s])",
     re.IGNORECASE,
 )
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")

@@ -29,6 +29,8 @@ from cs_input_analyzer.runs.table import (
 ROUNDED = 0.005
 FIT_ERROR_RATIO = 0.02
 WHOLE_RATIO = 0.005
+# Any two lines would fit.
+FEWEST_LINES = 3
 
 
 def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
@@ -37,7 +39,8 @@ def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
     Totals need the step that the run began from. A log whose first lines were cut does not have it, nor does a run that went on
     from a checkpoint. So both are tried, and the rates decide.
     """
-    rough = _seen_batch_size(table) or _stated_batch_size(table, finished)
+    # After a restart GlobalRate counts anew: then the lines on one side of it agree.
+    rough = _seen_batch_size(table) or _seen_batch_size(_longest_piece(table)) or _stated_batch_size(table, finished)
     samples = finished.samples or 0 if finished is not None else 0
     if samples > 0 and len(table.step):
         steps = table.step
@@ -50,6 +53,17 @@ def batch_size_of(table: StepTable, finished: Line | None) -> float | None:
     if rough is None or round(rough) < 1 or abs(rough - round(rough)) > WHOLE_RATIO * rough:
         return rough
     return float(round(rough))
+
+
+def _longest_piece(table: StepTable) -> StepTable:
+    """Return the most lines in a row without a gap between them; none if that are fewer than three."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pace_s = np.diff(table.clock[0]) / np.diff(table.step)
+    known = pace_s[np.isfinite(pace_s)]
+    is_even = (pace_s > 0) & (pace_s <= GAP_RATIO * (np.median(known) if len(known) else 0.0))
+    pieces = np.split(np.arange(len(table.step)), np.flatnonzero(~is_even) + 1)
+    longest = max(pieces, key=len)
+    return table.rows(longest if len(longest) >= FEWEST_LINES else longest[:0])
 
 
 def _stated_batch_size(table: StepTable, finished: Line | None) -> float | None:

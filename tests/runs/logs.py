@@ -74,14 +74,16 @@ def estimator_log(rows: Iterable[Sequence[float]]) -> list[str]:
     return [f"INFO:tensorflow:global step {step}: loss = 0.25 ({rate} steps/sec)" for step, rate in rows]
 
 
-def smoothed_log(gaps_s: Sequence[float], *, steps: int = 10, batch: int = 64, first_s: float = 5.0) -> list[str]:
+def smoothed_log(
+    gaps_s: Sequence[float], *, steps: int = 10, batch: int = 64, first_s: float = 5.0, began_s: float = 0.0, began_step: int = 0
+) -> list[str]:
     """A run that logs every `steps` steps, `gaps_s` apart, with the Rate and GlobalRate that follow."""
     at, rate, lines = first_s, batch * steps / first_s, []
-    lines.append(train_line(stamp(at), steps, rate, batch * steps / at))
+    lines.append(train_line(stamp(began_s + at), began_step + steps, rate, batch * steps / at))
     for place, gap in enumerate(gaps_s, start=2):
         at += gap
         rate = 0.6 * batch * steps / gap + 0.4 * rate
-        lines.append(train_line(stamp(at), steps * place, rate, batch * steps * place / at))
+        lines.append(train_line(stamp(began_s + at), began_step + steps * place, rate, batch * steps * place / at))
     return lines
 
 

@@ -46,6 +46,14 @@ def test_a_cut_log_never_raises_and_never_invents_a_rate(gaps: list[float], data
             assert steady is None or 10 / max(gaps) * 0.99 <= steady.estimate <= 10 / min(gaps) * 1.01
 
 
+@pytest.mark.parametrize("label", ["{}: ", "[1,{}]<stdout>:", "[rank{}]: ", "[default{}]:"])
+def test_ranks_of_different_pace_are_told_apart_by_their_labels(label: str, tmp_path: Path) -> None:
+    pairs = zip(logs.smoothed_log([5.0] * 29), logs.smoothed_log([10.0] * 29), strict=True)
+    found = logs.inspected(tmp_path, [label.format(rank) + line for pair in pairs for rank, line in enumerate(pair)])
+    assert (found.runs_found, found.notes) == (1, ())
+    assert logs.steady(found) in (pytest.approx(128.0, rel=0.01), pytest.approx(64.0, rel=0.01))
+
+
 @pytest.mark.parametrize("labels", [("0: ", "1: ", "2: "), ("", "", "")], ids=["labelled", "in turn"])
 def test_ranks_in_one_log_are_told_apart(labels: tuple[str, ...], tmp_path: Path) -> None:
     lines = [
@@ -67,6 +75,26 @@ def test_of_two_runs_one_after_the_other_the_newest_counts(tmp_path: Path) -> No
         assert found.runs_found == 2
         assert logs.steady_steps(found) == pytest.approx(0.5)
         assert found.stall_count == 0, "the night between two runs is no stall"
+
+
+@pytest.mark.parametrize("began_step", [120, 125, 155])
+def test_a_run_that_goes_on_from_an_earlier_step_is_one_of_its_own(began_step: int, tmp_path: Path) -> None:
+    """Nothing marks its start, and its steps need not lie on those of the run before."""
+    before = logs.smoothed_log([5.0] * 19)
+    after = logs.smoothed_log([5.0] * 29, began_s=300.0, began_step=began_step)
+    found = logs.inspected(tmp_path, [*before, *after])
+    assert (found.runs_found, found.stall_count) == (2, 0)
+    assert logs.steady(found) == pytest.approx(128.0, rel=0.01)
+
+
+def test_a_run_that_goes_on_from_its_last_step_keeps_its_batch_size(tmp_path: Path) -> None:
+    """GlobalRate counts anew from there, though steps do not."""
+    before = logs.smoothed_log([5.0] * 19)
+    start = [f"{logs.stamp(at)} INFO:   {text}" for at, text in ((130, "Compiling the model."), (190, "Beginning appliance run"))]
+    after = logs.smoothed_log([5.0] * 29, began_s=195.0, began_step=200)
+    found = logs.inspected(tmp_path, [*before, *start, *after])
+    assert (found.rates.batch_size, found.stall_count) == (64, 0)
+    assert logs.steady(found) == pytest.approx(128.0, rel=0.01)
 
 
 @pytest.mark.parametrize("places", [(10,), (5, 10), (0,)], ids=["at the end", "between, too", "before"])

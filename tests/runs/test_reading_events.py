@@ -69,6 +69,15 @@ def test_a_file_that_is_cut_or_damaged_anywhere_is_read_until_there(size: int, t
         assert logs.steady(found) == pytest.approx(320)
 
 
+def test_the_time_until_a_run_goes_on_in_a_second_file_is_no_stall(tmp_path: Path) -> None:
+    write(tmp_path / "events.out.tfevents.1700000000.host", [rates(10 * place, 2.0 * place) for place in range(1, 41)])
+    later = [rates(400 + 10 * place, 900 + 2.0 * place) for place in range(1, 41)]
+    write(tmp_path / "events.out.tfevents.1700000900.host", later)
+    found = inspect_run(tmp_path)
+    assert (found.stall_count, found.rates.batch_size) == (0, 64)
+    assert logs.steady(found) == pytest.approx(320)
+
+
 def test_a_long_record_is_passed_over(tmp_path: Path) -> None:
     long = event_pb2.Event(graph_def=bytes(event_files.LONGEST_RECORD + 1))
     found = inspect_run(write(tmp_path / "a.tfevents.1", [long, *(rates(step, step) for step in range(1, 20))]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -59,6 +60,13 @@ def test_the_newest_of_several_logs_counts_and_the_others_are_named(tmp_path: Pa
     found = inspect_run(tmp_path)
     assert [source.path for source in found.sources] == [str(tmp_path / "run_2.log")]
     assert any(str(older) in note for note in found.notes)
+
+
+@pytest.mark.parametrize("name", ["train.o4711", "train.e4711", "slurm-4711.out", "train.log.1.gz"])
+def test_a_log_is_known_by_the_names_that_schedulers_give(name: str, tmp_path: Path) -> None:
+    lines = "".join(f"{line}\n" for line in logs.smoothed_log([20.0] * 9)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(lines) if name.endswith(".gz") else lines)
+    assert inspect_run(tmp_path).rates.batch_size == 64
 
 
 def test_a_newer_text_that_holds_no_run_hides_no_log(tmp_path: Path) -> None:
