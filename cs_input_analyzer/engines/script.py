@@ -7,10 +7,9 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from cs_input_analyzer.engines.bootstrap import command, started
 from cs_input_analyzer.engines.collecting import how_it_ended, temporary_scratch
+from cs_input_analyzer.engines.starting import NewWorker, fresh_process
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, NotIsolatedError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
@@ -18,8 +17,7 @@ from cs_input_analyzer.tfdata.graph import is_users_own
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION
 from cs_input_analyzer.worker.isolation import NOT_ISOLATED, Wanted
-from cs_input_analyzer.worker.journal import Journal, read_journal
-from cs_input_analyzer.worker.script_run import HUNG
+from cs_input_analyzer.worker.journal import HUNG, Journal, Order, WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Ending
 
 # Training places come first, then evaluation.
@@ -29,6 +27,10 @@ OUTPUT_LINES = 12
 STACK_S = 5.0
 # After the first place the script may run as long again as until there, and at least this, to show other places.
 OTHERS_S = 10.0
+ON_ITS_FILES = (
+    "it ran on your own files, because of --on-own-files: it ended at its first place, and --capture 2 continues to the next; "
+    "its writes until then are real"
+)
 
 
 def find_captures(
@@ -43,7 +45,7 @@ def find_captures(
 ) -> tuple[Capture, float]:
     """Return every place where the script takes data, with the preferred one picked, and the seconds of the search.
 
-    Run the script in its own process, on private copies of all files, with accelerators hidden. End it and all its processes after
+    Run the script in a worker, on private copies of all files, with accelerators hidden. End it and all its processes after
     `seconds`. On the user's own files it ends at the first place, unless the script only peeks at the data there.
 
     Args:
@@ -61,7 +63,9 @@ def find_captures(
     scratch = temporary_scratch()
     try:
         wanted = Wanted(launch=scratch.folder, place=scratch.folder, has_network=has_network) if isolates else None
-        ending, journal, hung = _run(script, seconds, worker_memory_bytes, scratch.folder, (str(last or 0), *packages), wanted)
+        worker = NewWorker(folder=scratch.folder, cpus=tuple(os.sched_getaffinity(0)), isolated=wanted, is_script=True)
+        plan = WorkPlan(target=replace(script, number=last).target, stand_ins=tuple(packages), searches=True)
+        ending, journal, hung = _run(worker, plan, seconds, worker_memory_bytes)
     finally:
         scratch.close()
     candidates = tuple(
@@ -79,7 +83,7 @@ def find_captures(
         picked=best.number,
         candidates=candidates,
         stand_ins=stand_ins,
-        notes=(*notes, *_ended_early(ending, journal), *_on_its_files(journal)),
+        notes=(*notes, *_ended_early(ending, journal), *([] if isolates else [ON_ITS_FILES])),
     )
     return found, time.monotonic() - began_s
 
@@ -94,22 +98,18 @@ def pick(found: Capture, number: int | None) -> Capture:
     return replace(found, picked=number)
 
 
-def _run(
-    script: Script,
-    seconds: float,
-    worker_memory_bytes: int | None,
-    folder: Path,
-    more: Sequence[str],
-    isolated: Wanted | None,
-) -> tuple[Ending, Journal, str]:
-    """Run the script. Return how it ended, its journal, and its stack if it hung. `more`: further arguments."""
-    arguments = (str(folder), str(os.getpid()), str(seconds), script.target, *more)
-    line = command("cs_input_analyzer.worker.script_run", *arguments, isolated=isolated)
-    process = WorkerProcess(folder, started(line, folder), memory_limit(worker_memory_bytes))
+def _run(worker: NewWorker, plan: WorkPlan, seconds: float, worker_memory_bytes: int | None) -> tuple[Ending, Journal, str]:
+    """Run the script. Return how it ended, its journal, and its stack if it hung."""
+    folder = worker.folder
+    process = WorkerProcess(folder, fresh_process(worker, folder), memory_limit(worker_memory_bytes))
     began_s = time.monotonic()
-    deadline_s, has_found = began_s + seconds + STACK_S, False
+    deadline_s, is_ordered, has_found = began_s + seconds + STACK_S, False, False
     try:
         while not process.is_over and not process.has_said("ended", "failed"):
+            if not is_ordered and process.has_said("imported"):
+                is_ordered, left_s = True, max(0.0, began_s + seconds - time.monotonic())
+                order = Order(plan=plan, worker_index=0, tf_config="", is_first=True, is_alone=True, left_s=left_s)
+                process.send(order.to_line())
             if not has_found and process.has_said("candidate"):
                 has_found, now_s = True, time.monotonic()
                 deadline_s = min(deadline_s, now_s + max(OTHERS_S, now_s - began_s))
@@ -136,16 +136,6 @@ def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
     else:
         why = "it took too long" if ending.killed_for == "deadline" else how_it_ended(ending)
     return (f"the search stopped after these places, before the script's end: {why}",) if why else ()
-
-
-def _on_its_files(journal: Journal) -> tuple[str, ...]:
-    """Return a note on a run on the user's files. Return none for private copies."""
-    if journal.last("own_files") is None:
-        return ()
-    return (
-        "it ran on your own files, because of --on-own-files: it ended at its first place, and --capture 2 continues to the next; "
-        "its writes until then are real",
-    )
 
 
 def _nothing_found(

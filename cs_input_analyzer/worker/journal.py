@@ -22,6 +22,8 @@ from cs_input_analyzer.host.counters import Counters
 from cs_input_analyzer.records import CacheChoice, Candidate, Mode
 
 EVENTS = "events.jsonl"
+# The file for the stacks of a script that takes too long.
+HUNG = "hung"
 # The exit status of a worker whose journal cannot be written (EX_IOERR of sysexits.h), and its message before the reason.
 EXIT_UNWRITTEN = 74
 UNWRITTEN = "cs_input_analyzer: the journal cannot be written: "
@@ -49,21 +51,22 @@ class WorkPlan:
         role: what the measurement is for; `why`: the question that this launch answers.
         begin_ratio: the share of its lists of files at which the pipeline begins; 0 where a `take` or `skip` picks some of them.
         samples_per_element: the samples of one element, if the user said so.
+        searches: whether the worker only runs the script of the target, to find every place where it takes data.
         deadline_s: on the launcher's clock; later workers are ended and keep their measurements. The time to import and to build
             comes on top: the launcher's start timeout limits it.
     """
 
     target: str
-    pickled: str | None
-    params_json: str | None
-    mode: Mode
-    batch_size: int | None
-    num_workers: int
-    worker_indices: tuple[int, ...]
-    target_error_ratio: float
-    min_window_s: float
-    max_window_s: float
-    deadline_s: float
+    pickled: str | None = None
+    params_json: str | None = None
+    mode: Mode = "train"
+    batch_size: int | None = None
+    num_workers: int = 1
+    worker_indices: tuple[int, ...] = (0,)
+    target_error_ratio: float = 0.0
+    min_window_s: float = 0.0
+    max_window_s: float = 0.0
+    deadline_s: float = 0.0
     cache: CacheChoice = "as-is"
     want_source: bool = False
     candidates: tuple[Candidate, ...] = ()
@@ -77,6 +80,7 @@ class WorkPlan:
     role: Literal["probe", "validate"] = "probe"
     why: str = ""
     look_s: float = 0.0
+    searches: bool = False
 
     @property
     def has_more(self) -> bool:

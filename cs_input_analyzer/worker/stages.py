@@ -5,6 +5,7 @@ order ─▶ built ─▶ first_batch ─▶ window ─▶ chunk, chunk, … ─
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import time
@@ -29,7 +30,7 @@ from cs_input_analyzer.tfdata.python_chance import seeded
 from cs_input_analyzer.tfdata.samples import check_demand, is_open, samples_per_element_of
 from cs_input_analyzer.worker import capture, isolation
 from cs_input_analyzer.worker.failures import lacking_costs, report_failure
-from cs_input_analyzer.worker.journal import JournalWriter, Order, read_journal
+from cs_input_analyzer.worker.journal import HUNG, JournalWriter, Order, read_journal
 from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
 from cs_input_analyzer.worker.sampler import sample
@@ -72,11 +73,30 @@ def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherite
         return
     # Packages to stand in for where they are not installed: those that the user names, and what the script's Python has.
     pythons = capture.parse_script(order.plan.target).stand_ins if capture.is_script(order.plan.target) else ()
-    with capture.standing_in((*order.plan.stand_ins, *pythons), stood_in.append):  # until the end: what is sampled may import, too
+    on_use = partial(_tell_stand_in, journal) if order.plan.searches else stood_in.append
+    with capture.standing_in((*order.plan.stand_ins, *pythons), on_use):  # until the end: what is sampled may import, too
+        if order.plan.searches:
+            _search(journal, order, folder)
+            return
         built = _build(journal, order, folder, stood_in)
         if built is not None and _measure(journal, orders, order, built, inherited_shared_bytes):
             _measure_more(journal, order, built, folder)
             journal.event("over")
+
+
+def _search(journal: JournalWriter, order: Order, folder: Path) -> None:
+    """Run a script once, to find every place where it takes data. Write its stack if it takes too long."""
+    try:
+        with (folder / HUNG).open("w") as hung, redirected_writes(folder), devices_left_out(), capture.setting_up():
+            faulthandler.dump_traceback_later(order.left_s, file=hung)
+            journal.event("ended", why=capture.search(order.plan.target, journal.event))
+            faulthandler.cancel_dump_traceback_later()
+    except BaseException as error:
+        report_failure(journal, "script", error)
+
+
+def _tell_stand_in(journal: JournalWriter, name: str) -> None:
+    journal.event("stand_in", name=name)
 
 
 def _measure(journal: JournalWriter, orders: TextIO, order: Order, built: _Built, inherited_shared_bytes: int) -> bool:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.errors import UsageError
-from cs_input_analyzer.worker.capture import Interceptor, innermost, missing_advice
+from cs_input_analyzer.worker.capture import innermost, missing_advice
 from cs_input_analyzer.worker.capture.estimators import params_of
+from cs_input_analyzer.worker.capture.interceptor import Interceptor
 from cs_input_analyzer.worker.capture.launchers import notes_on
 from tests.builders import make_options
 from tests.tf_versions import needs_lost_estimators

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -45,24 +45,24 @@ class Interceptor:
     Args:
         leave: ends the script and never returns.
         wanted: number of the candidate at which it ends; None to continue as far as `is_isolated` allows.
+        tell: gets each `candidate`, and as `refused` each place whose data cannot be analyzed.
     """
 
     def __init__(
         self,
         leave: Callable[[str], NoReturn],
         wanted: int | None = None,
-        on_candidate: Callable[[CaptureCandidate], None] = lambda candidate: None,
+        tell: Callable[..., None] = lambda event, **fields: None,
         *,
         is_isolated: bool = True,
     ) -> None:
         self.candidates: list[CaptureCandidate] = []
-        self.refused: list[str] = []
         self.taken: Taken | None = None
         self.why = ""
         self.is_over = False
         self.on_estimator: Callable[[Any, str, Any, Mode], None] | None = None
         self._wanted = wanted
-        self._on_candidate = on_candidate
+        self._tell = tell
         self._is_isolated = is_isolated
         self._pid = os.getpid()
         self._leave = leave
@@ -86,7 +86,7 @@ class Interceptor:
         if self._passes[where] > 1:
             return
         if isinstance(taken, str):
-            self.refused.append(f"{call} at {source} takes {taken}")
+            self._tell("refused", text=f"{call} at {source} takes {taken}")
             return
         code = (code_at(source)[0] or "").strip() or None
         candidate = CaptureCandidate(
@@ -99,7 +99,7 @@ class Interceptor:
             ends_epochs=ends_epochs,
         )
         self.candidates.append(candidate)
-        self._on_candidate(candidate)
+        self._tell("candidate", **asdict(candidate))
         if candidate.number == self._wanted:
             self.taken = taken
             self.stop("it was captured")

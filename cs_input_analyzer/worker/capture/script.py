@@ -151,6 +151,35 @@ def captured(target: str) -> Any:
 
     Works only in a process that runs `beside_scripts`. Raise NotReachedError, and any error of the script.
     """
+    script, interceptor, error = _ran(target, lambda event, **fields: None, 1)
+    if interceptor.taken is None:
+        if error is not None:
+            raise error
+        raise NotReachedError(
+            f"`{script.command}` ended before capture {script.number}" + (f": {interceptor.why}" if interceptor.why else "")
+        )
+    make_eager()
+    return _dataset_or_function(interceptor.taken)
+
+
+def search(target: str, tell: Callable[..., None]) -> str:
+    """Run a script to `tell` every place where it takes data, up to the number of the target if it has one.
+
+    Return why it stopped before its end; empty at its end. Works like `captured`. Raise any error of the script.
+    """
+    _, interceptor, error = _ran(target, tell)
+    if isinstance(error, SystemExit):
+        return f"it called sys.exit({error.code!r})" if error.code not in (None, 0) else ""
+    if error is not None:
+        raise error
+    return interceptor.why if interceptor.taken is None else ""
+
+
+def _ran(target: str, tell: Callable[..., None], number: int | None = None) -> tuple[Script, Interceptor, BaseException | None]:
+    """Run a script in the main thread until it ends, or stands still at its place. Return its error too.
+
+    `number`: of its place if the target names none.
+    """
     if not _main:
         raise RuntimeError("a script is captured only beside the thread that runs it")
     os.chdir(_folder[0])  # a script that ran before may have left it
@@ -168,27 +197,20 @@ def captured(target: str) -> Any:
     def run() -> None:
         error: BaseException | None = None
         try:
-            run_script(script, interceptor, undone)
+            _run(script, interceptor, undone)
         except BaseException as raised:
             error = raised
         end_forked_child(pid)
         over.put(error)
 
-    interceptor = Interceptor(stand_still, script.number or 1, is_isolated=isolation.here().level != "own files")
+    interceptor = Interceptor(stand_still, script.number or number, tell, is_isolated=isolation.here().level != "own files")
     _jobs.put(run)
     error = over.get()
     undone.close()
-    if interceptor.taken is None:
-        if error is not None:
-            raise error
-        raise NotReachedError(
-            f"`{script.command}` ended before capture {script.number}" + (f": {interceptor.why}" if interceptor.why else "")
-        )
-    make_eager()
-    return _dataset_or_function(interceptor.taken)
+    return script, interceptor, error
 
 
-def run_script(script: Script, interceptor: Interceptor, undone: ExitStack) -> None:
+def _run(script: Script, interceptor: Interceptor, undone: ExitStack) -> None:
     """Run the script in this process, as its `__main__`, until its end. Raise its errors, also SystemExit.
 
     Until `undone` is closed, calls that take data report to the interceptor.
