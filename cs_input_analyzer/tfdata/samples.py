@@ -336,9 +336,7 @@ def _of_windows(spec: Sequence[Component], shapes: Sequence[Shape], hints: Mappi
     if _share_no_dimension(parts):
         return ONE_WINDOW
     shared, _ = _first_dimension(parts)
-    if shared is None:
-        return SamplesPerElement(value=None, source="a window may be one sample or several, and its size is not in the graph")
-    return _either(shared, f"a window of {shared} may be one sample or {shared}", hints)
+    return _either(shared, f"a window of {shared or 'unknown size'} may be one sample or {shared or 'several'}", hints)
 
 
 def _unbatched(element: Element, spec: Sequence[Component], shapes: Sequence[Shape], hints: Mapping[int, str]) -> SamplesPerElement:

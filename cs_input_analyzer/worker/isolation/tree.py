@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -57,7 +58,6 @@ KERNELS_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"
 RESOLVING = ("systemd/resolve", "systemd/userdb", "nscd", "nslcd", "sssd", "munge", "avahi-daemon", "slurm")
 SSS = "/var/lib/sss/pipes"
 LISTENING, LISTENED_SOCKETS = "00010000", "/proc/net/unix"
-MOST_SOCKETS = 64
 # A folder that is made anew: one with more entries becomes read-only; files and folders up to this size, all together, are copied.
 MOST_ENTRIES = 2000
 COPIED_BYTES = 64 << 20
@@ -91,10 +91,7 @@ class Tree:
         self._level = level
         self._has_own_processes = has_own_processes
         self._kept = [os.path.realpath(path) for path in kept]
-        temporary = {os.path.realpath(path) for path in (*TEMPORARY, os.environ.get("TMPDIR", "")) if os.path.isdir(path)}
-        self._temporary = sorted(temporary - {"/"})
         self.working = os.path.realpath(working)
-        self._count = 0
         # Folder -> a descriptor of its upper layer: one in memory has no path outside of the tree.
         self._uppers: dict[str, int] = {}
         self._filled: set[str] = set()  # real folders that we made in layers
@@ -116,7 +113,8 @@ class Tree:
                 if not self._mounts_below(path):  # one that has some was made anew, and is ours
                     self._overlay(path)
         else:
-            for path in self._temporary:
+            temporary = {os.path.realpath(path) for path in (*TEMPORARY, os.environ.get("TMPDIR", "")) if os.path.isdir(path)}
+            for path in sorted(temporary - {"/"}):
                 self._each_entry(path)
         for path in [path for path in (*(f"{RUN}/{name}" for name in RESOLVING), SSS) if os.path.isdir(path)]:
             os.makedirs(self.root + os.path.realpath(path), exist_ok=True)
@@ -155,9 +153,7 @@ class Tree:
                 size = int(memory_here().free_bytes * MEMORY_RATIO)
                 self._memory = Path(self._made_in_memory("memory", f",size={size}"))
             layers = self._memory
-        self._count += 1
-        (layers / str(self._count)).mkdir()
-        return layers / str(self._count)
+        return Path(tempfile.mkdtemp(dir=layers))
 
     # --- any path -------------------------------------------------------------------------------------------------------------
 
@@ -330,7 +326,7 @@ def _listened_sockets() -> list[str]:
             fields = line.split(None, 7)
             if len(fields) == 8 and fields[3] == LISTENING and fields[7].startswith("/") and not is_below(fields[7], RUN):
                 found.append(fields[7])
-    return [path for path in dict.fromkeys(found) if _is_open_socket(path)][:MOST_SOCKETS]
+    return [path for path in dict.fromkeys(found) if _is_open_socket(path)]
 
 
 def _is_open_socket(path: str) -> bool:
