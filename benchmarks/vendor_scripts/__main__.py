@@ -27,7 +27,6 @@ from benchmarks.vendor_scripts.releases import Case, cases_of, take_out
 from benchmarks.vendor_scripts.synthetic import with_data
 from cs_input_analyzer.engines.local import LocalLauncher
 from cs_input_analyzer.engines.script import find_captures
-from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.worker.capture import from_command, is_script
@@ -148,7 +147,7 @@ def rows_of(repository: str, releases: Sequence[str], *, every: bool, only: str)
             take_out(repository, release, root)
             for number, case in enumerate(case for case in cases_of(release, root, every=every) if only in case.model):
                 with in_its_folder(case):
-                    launchers = LocalLauncher(1, kind=WorkerKind(is_script=True)), LocalLauncher(1)
+                    launchers = LocalLauncher(1), LocalLauncher(1)
                     try:
                         script, target = forms_of(case, *launchers, Path(temporary) / f"data{number}")
                     finally:

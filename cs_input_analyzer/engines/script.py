@@ -63,7 +63,7 @@ def find_captures(
     scratch = temporary_scratch()
     try:
         wanted = Wanted(launch=scratch.folder, place=scratch.folder, has_network=has_network) if isolates else None
-        worker = NewWorker(folder=scratch.folder, cpus=tuple(os.sched_getaffinity(0)), isolated=wanted, is_script=True)
+        worker = NewWorker(folder=scratch.folder, cpus=tuple(os.sched_getaffinity(0)), isolated=wanted)
         plan = WorkPlan(target=replace(script, number=last).target, stand_ins=tuple(packages), searches=True)
         ending, journal, hung = _run(worker, plan, seconds, worker_memory_bytes)
     finally:

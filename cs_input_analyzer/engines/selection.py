@@ -87,16 +87,13 @@ def _planned_for(options: Options, host: Host, declared: Cluster | None) -> Clus
     return replace(nodes, speed_ratio=Estimate.exact(1.0), speed_basis="this host", cpu_model=nodes.cpu_model or host.cpu_model)
 
 
-def open_engine(
-    options: Options, place: Place, *, declared: Cluster | None, on_status: Callable[[str], None], is_script: bool
-) -> Engine:
+def open_engine(options: Options, place: Place, *, declared: Cluster | None, on_status: Callable[[str], None]) -> Engine:
     """Return the engine that `--launcher` asks for.
 
     Args:
         place: see `resolve`.
         declared: a cluster given as an object, in place of `--cluster`.
         on_status: called with a line of text while it waits in a queue.
-        is_script: whether workers run a user's script.
 
     Raises:
         UsageError: the cluster or the number of CPUs is impossible.
@@ -104,23 +101,21 @@ def open_engine(
         Interrupted: the user pressed Ctrl-C in the queue.
     """
     if options.launcher == "slurm":
-        return _on_slurm(options, place.host, declared, on_status, is_script)
+        return _on_slurm(options, place.host, declared, on_status)
     launcher = LocalLauncher(
         place.host.cpu_budget,
         options.worker_memory_bytes,
         start_timeout_s=options.start_timeout_s,
-        kind=_kind(options, is_script),
+        kind=_kind(options),
     )
     return Engine(launcher=launcher, host=place.host, cluster=place.cluster)
 
 
-def _kind(options: Options, is_script: bool) -> WorkerKind:
-    return WorkerKind(isolates=not options.on_own_files, has_network=not options.no_network, is_script=is_script)
+def _kind(options: Options) -> WorkerKind:
+    return WorkerKind(isolates=not options.on_own_files, has_network=not options.no_network)
 
 
-def _on_slurm(
-    options: Options, this_host: Host, declared: Cluster | None, on_status: Callable[[str], None], is_script: bool
-) -> Engine:
+def _on_slurm(options: Options, this_host: Host, declared: Cluster | None, on_status: Callable[[str], None]) -> Engine:
     """Return the engine whose workers are tasks of Slurm.
 
     The plan is for the nodes that measure, with two exceptions: another cluster is named, or we are in an allocation of other
@@ -139,7 +134,7 @@ def _on_slurm(
     is_measured = (named is None or is_kind_of(named, found.cluster)) and is_planned_for(found, os.environ)
     recommend.check_cluster(nodes, options)  # before a job is submitted
     try:
-        launcher = SlurmLauncher(options, found.cluster, on_status=on_status, kind=_kind(options, is_script))
+        launcher = SlurmLauncher(options, found.cluster, on_status=on_status, kind=_kind(options))
     except KeyboardInterrupt:
         raise Interrupted("interrupted before Slurm gave its nodes") from None
     if is_measured and nodes.speed_ratio is None:

@@ -33,13 +33,11 @@ class WorkerKind:
         forks: whether one process imports TensorFlow and forks them; else each imports it.
         isolates: whether the workers of a launch have private copies of all files; else they write to the user's own.
         has_network: whether they have the real network.
-        is_script: whether they run a user's script.
     """
 
     forks: bool = True
     isolates: bool = True
     has_network: bool = True
-    is_script: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +48,12 @@ class NewWorker:
         folder: where it keeps its journal.
         cpus: the CPUs that it may run on.
         isolated: the private files of its launch; None if it runs on the user's own.
-        is_script: whether it runs a user's script.
         variables: added to our environment.
     """
 
     folder: Path
     cpus: tuple[int, ...]
     isolated: Wanted | None = None
-    is_script: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -123,7 +119,6 @@ class WorkerStarter:
             folder=folder,
             cpus=tuple(cpus),
             isolated=Wanted(launch=folder.parent, place=place, has_network=kind.has_network) if kind.isolates else None,
-            is_script=kind.is_script,
             variables=variables or {},
         )
         if self.forks:
@@ -213,6 +208,6 @@ class WorkerStarter:
 
 def fresh_process(worker: NewWorker, scratch: Path) -> subprocess.Popen[bytes]:
     """Start a worker by command line. `scratch`: the private folder of the command."""
-    arguments = (str(worker.folder), ",".join(map(str, worker.cpus)), str(os.getpid()), str(int(worker.is_script)))
+    arguments = (str(worker.folder), ",".join(map(str, worker.cpus)), str(os.getpid()))
     line = command("cs_input_analyzer.worker.process", *arguments, isolated=worker.isolated)
     return started(line, scratch, worker.variables)

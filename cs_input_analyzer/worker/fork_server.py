@@ -2,7 +2,7 @@
 
 The server stays single-threaded, so that a fork copies all of it. BLAS is held to one thread until after the fork. If the import
 leaves other threads, the server reports it and forks nothing. A forked worker is as good as a fresh one (docs/measurements.md):
-TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. The server gets {"folder", "cpus", "is_script",
+TensorFlow makes its thread pools and reads its CPU set when a pipeline first runs. The server gets {"folder", "cpus",
 "isolated", "variables"} with stdin and stdout, and sends {"ready"}, {"pid", "folder"} and {"pid", "returncode"}.
 """
 
@@ -117,7 +117,7 @@ def _become_worker(
     np.random.seed()
 
     def life() -> NoReturn:
-        worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited, is_script=wanted["is_script"])
+        worker.run(wanted["folder"], wanted["cpus"], server_pid, inherited)
 
     isolated = wanted["isolated"]
     if isolated is None:

@@ -10,13 +10,13 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, NoReturn, TextIO
 
 from cs_input_analyzer.worker.isolation import kernel
-from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter
+from cs_input_analyzer.worker.journal import EXIT_UNWRITTEN, UNWRITTEN, JournalError, JournalWriter, Order
 
 # The longest wait for killed processes to be gone.
 CHILDREN_S = 1.0
@@ -24,9 +24,8 @@ EXIT_FAILED = 70
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run a worker: `FOLDER CPU,CPU,… PARENT_PID IS_SCRIPT`. IS_SCRIPT is 1 if it runs a user's script."""
-    cpus = [int(cpu) for cpu in arguments[1].split(",")]
-    run(arguments[0], cpus, int(arguments[2]), is_script=arguments[3] == "1")
+    """Run a worker: `FOLDER CPU,CPU,… PARENT_PID`."""
+    run(arguments[0], [int(cpu) for cpu in arguments[1].split(",")], int(arguments[2]))
 
 
 class Inherited(NamedTuple):
@@ -36,60 +35,65 @@ class Inherited(NamedTuple):
     shared_bytes: int
 
 
-def run(
-    folder: str, cpus: Sequence[int], parent_pid: int, inherited: Inherited | None = None, *, is_script: bool = False
-) -> NoReturn:
-    """Live as a worker. A script runs in the main thread, beside the worker's own life."""
+def run(folder: str, cpus: Sequence[int], parent_pid: int, inherited: Inherited | None = None) -> NoReturn:
+    """Live as a worker."""
     began_s = time.monotonic()
     os.sched_setaffinity(0, cpus)  # before TensorFlow makes its thread pools: it sizes them by what it may run on
     die_with(parent_pid)
     orders = os.fdopen(os.dup(0), "r", encoding="utf-8")  # a descriptor of our own
     hide_stdin()
-    keep_temporary_files(folder)
-    own_pid = os.getpid()
-
-    def life() -> NoReturn:
-        try:
-            journal = JournalWriter(Path(folder))
-            status = _work(journal, orders, Path(folder), began_s, inherited)
-        except JournalError as error:  # what we print is all that still reaches the parent
-            status = EXIT_UNWRITTEN
-            os.write(2, f"\n{UNWRITTEN}{error}\n".encode())
-        leave(status, own_pid)
-
-    if not is_script:
-        life()
-    from cs_input_analyzer.worker.capture import beside_scripts
-
-    beside_scripts(life)
+    # For Python alone: AutoGraph's files would outlive a killed process, and TMPDIR may hold the user's data.
+    tempfile.tempdir = folder
+    _live(Path(folder), lambda journal: _begin(journal, orders, Path(folder), began_s, inherited))
 
 
-def _work(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, inherited: Inherited | None) -> int:
-    """Import TensorFlow and follow the orders. Return the exit status. Raise JournalError only."""
-    own_pid = os.getpid()
+def _live(folder: Path, work: Callable[[JournalWriter], None]) -> NoReturn:
+    """Do the work, and end the process."""
+    own_pid, status = os.getpid(), 0
     try:
-        import tensorflow as tf
+        journal = JournalWriter(folder)
+        try:
+            work(journal)
+        except JournalError:
+            raise
+        except BaseException as error:  # SystemExit and KeyboardInterrupt of user code too: this is the end of the process
+            status = EXIT_FAILED
+            if os.getpid() == own_pid:
+                from cs_input_analyzer.worker.failures import report_failure
 
-        from cs_input_analyzer.worker.stages import follow_orders
+                report_failure(journal, "worker", error)
+    except JournalError as error:  # what we print is all that still reaches the parent
+        status = EXIT_UNWRITTEN
+        os.write(2, f"\n{UNWRITTEN}{error}\n".encode())
+    leave(status, own_pid)
 
-        tf.get_logger().setLevel("ERROR")
-        import_s = inherited.import_s if inherited else time.monotonic() - began_s
-        journal.event("imported", import_s=import_s)
-        if inherited:
-            import threadpoolctl
 
-            # As many threads for BLAS as a process that loads it here would have; the fork server held it to one.
-            threadpoolctl.threadpool_limits(len(os.sched_getaffinity(0)))
-        follow_orders(journal, orders, folder, inherited.shared_bytes if inherited else 0)
-        return 0
-    except JournalError:
-        raise
-    except BaseException as error:  # SystemExit and KeyboardInterrupt of user code too: this is the end of the process
-        if os.getpid() == own_pid:
-            from cs_input_analyzer.worker.failures import report_failure
+def _begin(journal: JournalWriter, orders: TextIO, folder: Path, began_s: float, inherited: Inherited | None) -> None:
+    """Import TensorFlow and follow the orders."""
+    import tensorflow as tf
 
-            report_failure(journal, "worker", error)
-        return EXIT_FAILED
+    from cs_input_analyzer.worker.capture import beside_scripts, is_script
+    from cs_input_analyzer.worker.stages import follow_order
+
+    tf.get_logger().setLevel("ERROR")
+    import_s = inherited.import_s if inherited else time.monotonic() - began_s
+    journal.event("imported", import_s=import_s)
+    if inherited:
+        import threadpoolctl
+
+        # As many threads for BLAS as a process that loads it here would have; the fork server held it to one.
+        threadpoolctl.threadpool_limits(len(os.sched_getaffinity(0)))
+    line = orders.readline()
+    if not line:  # the parent needs this worker no more
+        return
+    order, shared_bytes = Order.from_line(line), inherited.shared_bytes if inherited else 0
+
+    def follow(journal: JournalWriter) -> None:
+        follow_order(journal, order, orders, folder, shared_bytes)
+
+    if is_script(order.plan.target):  # it runs in the main thread, beside the worker's own life
+        beside_scripts(lambda: _live(folder, follow))
+    follow(journal)
 
 
 def end_forked_child(own_pid: int) -> None:
@@ -118,11 +122,6 @@ def hide_stdin() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
-
-
-def keep_temporary_files(folder: str) -> None:
-    """Make Python's temporary files in `folder`: AutoGraph's would outlive a killed process. TMPDIR may hold the user's data."""
-    tempfile.tempdir = folder
 
 
 def die_with(parent_pid: int) -> None:

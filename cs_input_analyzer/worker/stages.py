@@ -62,12 +62,9 @@ class _Built:
     built_s: float
 
 
-def follow_orders(journal: JournalWriter, orders: TextIO, folder: Path, inherited_shared_bytes: int) -> None:
-    """Follow the lines of `orders`. Raise JournalError, and errors of user code that no stage reports."""
-    line = orders.readline()
-    if not line:  # the parent needs this worker no more
-        return
-    order, stood_in = Order.from_line(line), list[str]()
+def follow_order(journal: JournalWriter, order: Order, orders: TextIO, folder: Path, inherited_shared_bytes: int) -> None:
+    """Follow an order, and the next lines of `orders`. Raise JournalError, and errors of user code that no stage reports."""
+    stood_in = list[str]()
     if (why := isolation.refusal()) and not isolation.is_ours(order.plan.target):
         journal.event("failed", stage=isolation.NOT_ISOLATED, kind="NotIsolated", message=why, details="")
         return

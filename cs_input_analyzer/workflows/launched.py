@@ -6,7 +6,7 @@ The command line and the Python interface both begin here. No error of a story h
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from cs_input_analyzer.request.again import Relaunch, read_relaunch
 from cs_input_analyzer.request.keywords import CompareKeywords, ValidateKeywords
 from cs_input_analyzer.request.request import TOOL, Request
 from cs_input_analyzer.request.target import pickled_into
-from cs_input_analyzer.worker import capture
 from cs_input_analyzer.workflows import kept
 from cs_input_analyzer.workflows.analyze import Progress
 from cs_input_analyzer.workflows.analyze import analyze as analyze_in
@@ -41,7 +40,7 @@ def analyze(request: Request, *, function: Callable[..., object] | None = None, 
     """
     options, secrets = request.options, report.secrets_of(request.options, request.target)
     place = engine.Place(host=request.host, cluster=request.cluster)
-    with hidden_in_errors(secrets), _opened(options, place, (request.target,), progress, request.declared) as opened:
+    with hidden_in_errors(secrets), _opened(options, place, progress, request.declared) as opened:
         pickled = None if function is None else str(pickled_into(opened.launcher.folder, function))
         complete = replace(request, pickled=pickled, host=opened.host, cluster=opened.cluster)
         found = analyze_in(complete, opened.launcher, progress)
@@ -94,13 +93,11 @@ def _refuse_same_code(old: Analysis, new: Analysis) -> None:
 def _opened(
     options: Options,
     place: engine.Place,
-    targets: Iterable[str],
     progress: Progress,
     declared: Cluster | None = None,
 ) -> Iterator[engine.Engine]:
     """Open the engine that is asked for, and close it in the end."""
-    is_script = any(capture.is_script(target) for target in targets)
-    opened = engine.open_engine(options, place, declared=declared, on_status=lambda what: progress(what, 0.0), is_script=is_script)
+    opened = engine.open_engine(options, place, declared=declared, on_status=lambda what: progress(what, 0.0))
     try:
         yield opened
     finally:
@@ -114,8 +111,7 @@ def _opened_again(again: Relaunch, progress: Progress) -> Iterator[engine.Engine
     for run in again.runs:
         secrets |= report.secrets_of(run.options, run.pipeline.target)
     place = engine.Place(host=again.host, cluster=again.cluster)
-    targets = [run.pipeline.target for run in again.runs]
-    with hidden_in_errors(secrets), _opened(again.options, place, targets, progress) as opened:
+    with hidden_in_errors(secrets), _opened(again.options, place, progress) as opened:
         yield opened
 
 

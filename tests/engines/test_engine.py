@@ -50,7 +50,7 @@ def engine_of(options: Options, declared: Cluster | None = None) -> engine.Engin
     place = engine.resolve(options, mistakes, declared=declared)
     mistakes.raise_any()
     assert place is not None
-    return engine.open_engine(options, place, declared=declared, on_status=lambda what: None, is_script=False)
+    return engine.open_engine(options, place, declared=declared, on_status=lambda what: None)
 
 
 def opened(**options: Any) -> Cluster:

@@ -40,7 +40,7 @@ _VALUED = ("-W", "-X")
 class Script:
     """Describe a command that runs a script, by its `file` or `module`.
 
-    `number` is that of the chosen call; None while calls are searched.
+    `number` is that of the chosen call; None while all calls are searched.
     """
 
     number: int | None = None
