@@ -131,6 +131,11 @@ def test_variables_of_an_outer_job_do_not_reach_the_next_call() -> None:
     assert our_environment(outer) == {"SLURM_CONF": "/c", "PATH": "/bin"}
 
 
+def test_the_account_of_our_job_is_the_users() -> None:
+    paying = {"SBATCH_ACCOUNT": "proj", "SBATCH_QOS": "high", "SBATCH_RESERVATION": "week"}
+    assert our_environment(paying) == paying
+
+
 # --- choosing ----------------------------------------------------------------------------------------------------------------
 
 
