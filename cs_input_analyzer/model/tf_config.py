@@ -74,7 +74,7 @@ def of_worker(addresses: Sequence[str], index: int) -> str:
 def _task_hosts(environ: Mapping[str, str]) -> tuple[list[str], int]:
     """Return the host of each task of the step, by rank; and how many nodes in front are single-task nodes."""
     nodes = expand_nodelist(_first(environ, "SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST"))
-    counts = _expand_counts(_first(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
+    counts = expand_counts(_first(environ, "SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"))
     if len(nodes) != len(counts):
         raise UsageError(f"Slurm names {len(nodes)} nodes but the task counts of {len(counts)}: run this inside an srun task")
     tasks_on = dict(zip(nodes, counts, strict=True))
@@ -115,8 +115,8 @@ def _distributed(nodes: tuple[str, ...], tasks_on: Mapping[str, int], *, is_cycl
         yield from (node for node in nodes if tasks_on[node] > turn)
 
 
-def _expand_counts(text: str) -> list[int]:
-    """`1(x2),4` -> [1, 1, 4]."""
+def expand_counts(text: str) -> list[int]:
+    """Return the number of each node: `1(x2),4` -> [1, 1, 4]. Raise UsageError if it is none of Slurm's texts."""
     counts: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"([0-9]{1,7})(?:\(x([0-9]{1,7})\))?", part.strip())

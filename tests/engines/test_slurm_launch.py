@@ -226,7 +226,7 @@ def launched(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> Launch:
         monkeypatch.setenv("FAKE_SLURM", json.dumps({"seed": 0, "faults": {}, "step": "whole", **chosen}))
         launcher = SlurmLauncher(Options(shared_dir=str(slurm.shared)), make_cluster())
         try:
-            assert launcher.host.cpu_budget == CPUS  # what Slurm gave, whatever this host has
+            assert launcher.host.cpu_budget == chosen.get("cpus", CPUS)  # what Slurm gave, whatever this host has
             handle = launcher.start(shape)
             return launcher.run(handle, make_work_plan("data.py:f", shape.tasks, deadline_s=launcher.now_s() + 60.0))
         finally:
@@ -269,6 +269,11 @@ def test_an_srun_that_ignores_everything_is_ended(launched: Launch) -> None:
 def test_a_step_that_slurm_refuses_is_said(launched: Launch) -> None:
     with pytest.raises(LaunchError, match="Memory required by task is not available"):
         launched("2x2x1", step="refused")
+
+
+def test_an_allocation_of_unlike_nodes_gives_the_cpus_of_its_smallest(launched: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", f"{2 * CPUS}(x2),8")
+    check(launched("3x2x1", cpus=8), 6, faults={})
 
 
 @pytest.mark.long

@@ -38,7 +38,10 @@ def test_states_of_a_job(line: str, nodes: str, waits: bool, over: bool) -> None
 
 
 CURED = ("", "Resources", "Priority", "Dependency", "ReqNodeNotAvail, UnavailableNodes:n1", "QOSGrpCpuLimit", "AssocGrpNodeLimit")
-HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "AssocMaxNodePerJobLimit", "QOSMaxCpuPerJobLimit")
+HOPELESS = (
+    *("PartitionNodeLimit", "PartitionTimeLimit", "MaxMemPerLimit", "BadConstraints"),
+    *("AssocMaxNodePerJobLimit", "QOSMaxCpuPerJobLimit"),
+)
 
 
 @pytest.mark.parametrize("reason", CURED + HOPELESS)

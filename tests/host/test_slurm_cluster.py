@@ -100,6 +100,12 @@ def test_the_accelerators_node_is_known_by_its_resource(gres: str) -> None:
     assert facts.is_accelerator is (gres in ACCELERATORS)
 
 
+@pytest.mark.parametrize(("free", "memory_mb"), [("18315", 18315), ("N/A", 1)])
+def test_the_free_memory_stands_for_one_that_the_site_has_not_set(free: str, memory_mb: int) -> None:
+    (facts,) = nodes_from_text(f"NodeName=n1 CPUTot=4 RealMemory=1 AllocMem=0 FreeMem={free} State=IDLE Partitions=main")
+    assert facts.memory_bytes == memory_mb * MIB
+
+
 def test_partitions_and_their_limits() -> None:
     text = (
         "PartitionName=main AllowGroups=ALL Default=YES QoS=N/A MaxNodes=UNLIMITED MaxTime=UNLIMITED MaxCPUsPerNode=UNLIMITED "
@@ -123,6 +129,11 @@ def test_whatever_is_printed_something_is_read(text: str) -> None:
 def test_variables_of_an_outer_job_do_not_reach_the_next_call() -> None:
     outer = {"SLURM_CPUS_PER_TASK": "4", "SBATCH_PARTITION": "x", "SRUN_CPUS_PER_TASK": "2", "SLURM_CONF": "/c", "PATH": "/bin"}
     assert our_environment(outer) == {"SLURM_CONF": "/c", "PATH": "/bin"}
+
+
+def test_the_account_of_our_job_is_the_users() -> None:
+    paying = {"SBATCH_ACCOUNT": "proj", "SBATCH_QOS": "high", "SBATCH_RESERVATION": "week"}
+    assert our_environment(paying) == paying
 
 
 # --- choosing ----------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ RUNNING = frozenset({"RUNNING", "RESIZING"})
 HOPELESS = {
     "PartitionNodeLimit": "it asks for more nodes than the partition has or grants",
     "PartitionTimeLimit": "it asks for more time than the partition grants",
+    "MaxMemPerLimit": "it asks for more memory than the partition grants; --sbatch-args=--mem=SIZE asks for less",
     "PartitionDown": "the partition is down",
     "PartitionInactive": "the partition is inactive",
     "BadConstraints": "no node has what it asks for",

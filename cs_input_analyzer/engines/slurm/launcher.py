@@ -24,6 +24,7 @@ from cs_input_analyzer.engines.slurm.step import JobStep, Task
 from cs_input_analyzer.engines.starting import WorkerKind
 from cs_input_analyzer.errors import LaunchError, UsageError
 from cs_input_analyzer.host.machine import whole_cores
+from cs_input_analyzer.model.tf_config import expand_counts
 from cs_input_analyzer.records import Cluster, Host, Layout, Options
 from cs_input_analyzer.units import counted
 from cs_input_analyzer.worker.journal import WorkPlan
@@ -166,6 +167,9 @@ class SlurmLauncher:
             self._notes = (UNBOUND,)
         job = jobs.job_state(self.job_id)
         job_cpus = job.cpus_per_node if job is not None else min(host.cpus for host in hosts)
+        granted = os.environ.get("SLURM_JOB_CPUS_PER_NODE")
+        if granted and not self._allocation.is_ours:  # its nodes may differ, and a launch is the same on each
+            job_cpus = min(job_cpus, *expand_counts(granted))
         budget, source = job_cpus, f"allocated by Slurm, job {self.job_id}"
         if cpus is not None:
             if not 1 <= cpus <= budget:

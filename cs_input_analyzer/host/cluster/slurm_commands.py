@@ -12,7 +12,9 @@ from cs_input_analyzer.errors import LaunchError
 PATIENCE_S = 30.0
 # Variables of these programs are defaults for the next call: inside a job they would be another job's choices.
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SINFO_", "SCONTROL_", "SACCT_")
-_KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
+# Who pays for our job is the user's choice. Many sites refuse a job without an account.
+_PAYING = ("SBATCH_ACCOUNT", "SBATCH_QOS", "SBATCH_RESERVATION")
+_KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT", *_PAYING)
 
 
 class Unanswered(LaunchError):

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MEBIBYTE = 1 << 20
+# Slurm's value of RealMemory if slurm.conf does not set it. The memory that is free now is then the best that Slurm knows.
+UNSET_MEMORY_MB = 1
 
 # A node in one of these states gets no task, now or soon. Slurm starts nodes that are powered down when a job wants them.
 UNUSABLE = frozenset(
@@ -65,6 +67,8 @@ def nodes_from_text(text: str) -> tuple[NodeFacts, ...]:
     for fields in _records(text, "NodeName"):
         cpus = _number(fields.get("CPUEfctv")) or _number(fields.get("CPUTot"))
         memory = _number(fields.get("RealMemory"))
+        if memory == UNSET_MEMORY_MB:
+            memory = _number(fields.get("FreeMem")) or memory
         if cpus is None or memory is None:
             continue
         # Keep only the names of resources: `cs:1,gpu:a100:4(S:0-1)` -> cs gpu.
