@@ -29,6 +29,8 @@ from cs_input_analyzer.units import counted, format_bytes_per_s, format_count, f
 # Findings about a launch that runs, and trains wrongly: too few files, data that end, the same files for all workers, lost files,
 # data on the disk of one node, a cache that workers share, files that TensorFlow deals out.
 WRONG_TRAINING = ("CSI301", "CSI302", "CSI303", "CSI304", "CSI310", "CSI311", "CSI312")
+# Findings about the form of the elements. They change no rate.
+OF_FORM = ("CSI307", "CSI308")
 # The rule about CPUs that others need, too. As a warning it is about a launch that does not fit its nodes.
 OVERSUBSCRIBED = "CSI506"
 # Stands for the file of a run that was not saved.
@@ -281,8 +283,13 @@ def _bottleneck(analysis: Analysis) -> Station | None:
 
 
 def _fixes(analysis: Analysis, cards: tuple[Card, ...]) -> tuple[Part, ...]:
-    """Return the fixes with the largest gains as changes of the code, and what they do together; else what to look at first."""
+    """Return the fixes with the largest gains as changes of the code, and what they do together; else what to look at first.
+
+    Where the accelerator may wait, findings about the form of the elements come last.
+    """
     others = tuple(card for card in cards if card.code not in WRONG_TRAINING and not _tells_busy_host(card))
+    if analysis.verdict != "accelerator_bound":
+        others = tuple(sorted(others, key=lambda card: not card.gain and card.code in OF_FORM))
     shown = (tuple(card for card in others if card.gain or not card.is_folded) or others)[:FIXES_SHOWN]
     more = len(others) - len(shown)
     parts: list[Part] = [replace(card, is_brief=True) for card in shown]

@@ -50,6 +50,14 @@ def test_other_findings_leave_the_verdict_as_it_is(code: str) -> None:
     assert "Before you launch" not in render(run, "console")
 
 
+@pytest.mark.parametrize(("verdict", "first"), [("input_bound", "CSI401"), ("accelerator_bound", "CSI307")])
+def test_what_makes_it_slow_comes_before_the_form_of_the_elements(verdict: Any, first: str) -> None:
+    """Three warnings without a measured gain, of which two fit: Python in the pipeline must be one where the input is slow."""
+    found = tuple(make_finding(code, measured_gain=None, proven=False) for code in ("CSI307", "CSI308", "CSI401"))
+    told = render(replace(fed(findings=found), verdict=verdict), "console")
+    assert re.findall(r"CSI\d+", told)[0] == first
+
+
 def test_every_code_of_wrong_training_is_a_rule() -> None:
     assert {*WRONG_TRAINING} <= {rule.code for rule in RULES}
 
