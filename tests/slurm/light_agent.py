@@ -44,7 +44,7 @@ class LightStarter:
         return True
 
     def start(self, folder: Path, *_: object) -> subprocess.Popen[bytes]:
-        return started(command("tests.slurm.light_agent", "worker", str(folder)), self._scratch, folder)
+        return started(command("tests.slurm.light_agent", "worker", str(folder)), self._scratch)
 
     def close(self) -> None:
         """Nothing of it is left: workers end with the agent."""
