@@ -53,7 +53,13 @@ def load_network(name_or_path: str, *, sequence_length: int | None = None) -> Ne
     path = Path(name_or_path)
     try:
         document = yaml_of(text_of(path))
-    except (OSError, ValueError) as error:
+    except FileNotFoundError as error:
+        raise WaferModelError(
+            f"there is no file {path}; give a YAML file that describes your network, or a built-in name"
+        ) from error
+    except OSError as error:
+        raise WaferModelError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
         raise WaferModelError(f"{path}: cannot be read as a network: {error}") from error
     try:
         return _network(document, path.stem)

@@ -57,6 +57,9 @@ def _codes(text: str) -> tuple[str, ...]:
 CODES = parsed(_codes)
 
 
+POSITIVE = click.IntRange(min=1)
+
+
 def count(*names: str, help: str) -> Callable[[Function], Function]:
     """Return an option that takes a whole number."""
     return click.option(*names, type=int, metavar="N", help=help)

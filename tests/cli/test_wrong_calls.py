@@ -158,6 +158,7 @@ LINES: dict[tuple[str, ...], str] = {
     ("report", "run.json", "-o", "x.unknown"): "which format is x.unknown?",
     ("validate", "run.json", "--layouts", "two"): "NODESxTASKSxCPUS",
     ("compare", "run.json", "run.json", "--fail-if-slower", "200"): "--fail-if-slower 200",
+    ("wafer", "none.yaml", "--batch-size", "8"): "there is no file none.yaml; give",
     ("wafer", "bert_large"): "Missing option '--batch-size'",
     ("inspect-run", "none"): "none",
     ("explain", "CSI999"): "there is no rule 'CSI999'",
@@ -229,6 +230,15 @@ def test_numbers_of_the_demand_and_all_params_are_told_with_the_rest(capsys: pyt
     wrong = ("--demand", "0", "--nodes", "0", "--system", "CS-9", "--set", "one", "--set", "=2", "--params", "none.yaml")
     assert main([*ANALYZE, *wrong]) == UsageError.exit_code
     assert len(capsys.readouterr().err.splitlines()) == 6
+
+
+def test_all_that_is_wrong_with_a_question_about_a_wafer_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = ("--batch-size", "0", "--systems", "-1", "--system", "CS-9", "--dtype", "int8", "--json", "no/wafer.json")
+    assert main(["wafer", "brt_base", *wrong]) == UsageError.exit_code
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 6
+    for words in ("'--batch-size': 0", "'--systems': -1", "unknown system 'CS-9'", "'int8'", "no/wafer.json", "'brt_base'"):
+        assert sum(words in line for line in told) == 1
 
 
 def test_several_outputs_may_go_to_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
