@@ -74,10 +74,6 @@ docs: $(DEV_STAMP) ## Build the site of docs/ into build/site; a broken link fai
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site begins at build/site/index.html"
 
-.PHONY: occasion
-occasion: $(TEST_STAMP) ## Measure how launches that are alike differ today (benchmarks/occasion): commit the file it appends to
-	$(BIN)/python -m benchmarks.occasion measure $(ARGS)
-
 # What predictions are worth where the truth is known: it takes a minute, and fails where a number is missed.
 .PHONY: truth
 truth: $(TEST_STAMP) ## Judge the capacity model: simulated nodes, published curves, quiet hours

@@ -2,25 +2,28 @@
 
     python -m benchmarks.quiet_hours [--json OUT]
 
-The truth of a launch is its rate in other quiet hours of the same host, between two of its starts. In a quiet hour other programs
-used at most 5 % of the CPUs, by the kernel's account. No correction is part of the truth. Each hour, busy or not, is fitted by the
-model as it is now, and predicts launches of an idle host. Plans are for 20 demands, from half a worker's worth to twenty, on 16
-nodes of 64 CPUs. A plan holds if its supply by the truth, in proportion to its workers, reaches the demand.
+Occasions are hours of a shared machine, each a line of occasions.jsonl.xz: five pipelines ran there without the analyzer, in slices
+of 0.9 s of each launch, in turns and in random order. The truth of a launch is its rate in other quiet hours of the same host,
+between two of its starts. In a quiet hour other programs used at most 5 % of the CPUs, by the kernel's account. No correction is
+part of the truth. Each hour, busy or not, is fitted by the model as it is now, and predicts launches of an idle host. Plans are for
+20 demands, from half a worker's worth to twenty, on 16 nodes of 64 CPUs. A plan holds if its supply by the truth, in proportion to
+its workers, reaches the demand.
 """
 
 from __future__ import annotations
 
+import json
+import lzma
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from benchmarks.occasion.report import around, worker_of
-from benchmarks.occasion.saved import saved
 from benchmarks.paired import arguments, save, show
 from cs_input_analyzer.model import capacity
 from cs_input_analyzer.model.estimates import NORMAL_95
@@ -34,11 +37,14 @@ from cs_input_analyzer.records import (
     LaunchPlan,
     Layout,
     Measurement,
+    Noise,
     Options,
     PipelineGraph,
+    WorkerResult,
 )
 from cs_input_analyzer.worker.summary import measurement_of
 
+OCCASIONS = Path(__file__).with_name("occasions.jsonl.xz")
 MOST_OTHERS_RATIO = 0.05
 LEAST_QUIET_HOURS = 10
 NODES = Cluster(
@@ -68,7 +74,7 @@ class Hour:
 def hours() -> dict[tuple[str, str], list[Hour]]:
     """Return the hours of each start of a host, and pipeline."""
     found: dict[tuple[str, str], list[Hour]] = defaultdict(list)
-    for data in saved():
+    for data in map(json.loads, lzma.decompress(OCCASIONS.read_bytes()).splitlines()):
         at = {name: number for number, name in enumerate(data["columns"])}
         start = f"{data['cpu_model']}, started as {data['boot_id'][:4]}"
         for pipeline in dict.fromkeys(row[at["pipeline"]] for row in data["rows"]):
@@ -98,11 +104,42 @@ def _launches(rows: Sequence[Sequence[Any]], at: dict[str, int]) -> Iterator[Mea
     logs = {key: [math.log(row[at["samples"]] / row[at["wall_us"]]) for row in own] for key, own in tasks.items()}
     launches: dict[tuple[int, int, int], list[Any]] = defaultdict(list)
     for key, own in tasks.items():
-        apart = around(values for other, values in logs.items() if other[:2] == key[:2]).sd or 0.0
-        launches[key[:3]].append(worker_of(own, at, NORMAL_95 * apart / math.sqrt(len(own))))
+        apart = pooled_deviation(values for other, values in logs.items() if other[:2] == key[:2])
+        launches[key[:3]].append(_worker(own, at, NORMAL_95 * apart / math.sqrt(len(own))))
     for (count, cpus, _), workers in launches.items():
         if len(workers) == count:
             yield measurement_of(Layout(nodes=1, tasks_per_node=count, cpus_per_task=cpus), count, workers)
+
+
+def pooled_deviation(groups: Iterable[Sequence[float]]) -> float:
+    """Return the pooled standard deviation of values around the mean of their group; 0 if no group has two."""
+    several = [values for values in groups if values]
+    degrees = sum(len(values) - 1 for values in several)
+    return math.sqrt(sum(float(np.var(values)) * len(values) for values in several) / max(degrees, 1))
+
+
+def _worker(rows: Sequence[Sequence[Any]], at: dict[str, int], half_log: float) -> WorkerResult:
+    """Return one task over some slices; `half_log`: half of the 90 % interval of its rate, natural logarithm."""
+
+    def known(name: str) -> list[float]:
+        return [row[at[name]] for row in rows if name in at and row[at[name]] is not None]
+
+    samples, wall_us, cpu_us = (sum(known(name)) for name in ("samples", "wall_us", "cpu_us"))
+    queue_us, steal_ms, host_cpu_ms, others = (known(name) for name in ("queue_us", "steal_ms", "host_cpu_ms", "others_ratio"))
+    noise = Noise(
+        run_queue_wait_ratio=sum(queue_us) / max(cpu_us, 1) if queue_us else None,
+        steal_ratio=sum(steal_ms) / sum(host_cpu_ms) if steal_ms and any(host_cpu_ms) else None,
+        others_ratio=sum(others) / len(others) if others else None,
+    )
+    rate = samples / wall_us * 1e6
+    return WorkerResult(
+        index=rows[0][at["task"]],
+        node="",
+        status="done",
+        samples_per_s=Estimate(estimate=rate, low=rate * math.exp(-half_log), high=rate * math.exp(half_log), count=len(rows)),
+        cpu_s_per_sample=cpu_us * 1e-6 / samples,
+        noise=noise,
+    )
 
 
 def judged(several: Sequence[Hour]) -> dict[str, list[Any]]:
