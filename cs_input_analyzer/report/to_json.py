@@ -38,6 +38,7 @@ SCRIPT_END = re.compile("</script>", re.IGNORECASE)
 RUN_ID = re.compile(r"\bid=[\"']?run\b", re.IGNORECASE)
 
 # Ten thousand workers with their traces are a tenth of this.
+GIVE_A_RUN = "; give a run that `analyze --json FILE` wrote"
 LARGEST_RUN_BYTES = 2**30
 
 # A whole number beyond any float: nothing that was ever counted.
@@ -103,7 +104,7 @@ def load(path: Path | str) -> Analysis:
     except UnicodeDecodeError:
         raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is not UTF-8 text") from None
     except (OSError, ValueError, TypeError) as error:  # of a type: what was given is no path
-        raise UsageError(f"{path}: cannot be read: {_reason(error)}") from None
+        raise UsageError(f"{path}: cannot be read: {_reason(error)}{GIVE_A_RUN}") from None
     if len(content) > LARGEST_RUN_BYTES:
         raise UsageError(f"{path}: not a run of cs_input_analyzer: the file is larger than {format_bytes(LARGEST_RUN_BYTES)}")
     read = from_html if text.lstrip()[:1] == "<" else from_json
@@ -153,7 +154,7 @@ def _parse(text: str, origin: str) -> dict[str, object]:
         # Nothing is closed behind the place where the reader stumbled, and something was left to be.
         if is_open and text.lstrip().startswith("{") and error.msg != "Extra data":
             raise UsageError(f"{origin}: the JSON ends too early: the file is truncated; write it again or copy it whole") from None
-        raise UsageError(f"{origin}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise UsageError(f"{origin}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}{GIVE_A_RUN}") from None
     except (RecursionError, ValueError) as error:
         raise UsageError(f"{origin}: not a run of cs_input_analyzer: {_reason(error)}") from None
     if not isinstance(document, dict) or "schema_version" not in document:

@@ -36,7 +36,7 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.request.again import Relaunch
 from cs_input_analyzer.request.request import TOOL
-from cs_input_analyzer.units import format_ratio
+from cs_input_analyzer.units import counted, format_ratio
 from cs_input_analyzer.workflows.analyze import Progress
 from cs_input_analyzer.workflows.changes.circumstances import machine_facts
 from cs_input_analyzer.workflows.probing.launches import misfit
@@ -198,7 +198,7 @@ def _around_the_plan(again: Relaunch, model: CapacityModel, launcher: Launcher) 
         kept.pop()
     notes = []
     if base != plan.layout:
-        whole = f"the plan {plan.layout} streams from {plan.input_workers} workers; launched was {base}"
+        whole = f"the plan {plan.layout} streams from {counted(plan.input_workers, 'worker')}; launched was {base}"
         held = "what one node of it holds" if base.nodes == 1 else "those of its nodes that stream"
         notes.append(f"{whole}, {held if base == part else 'the largest part of it that fits here'}")
     if len(kept) < len(fitting):

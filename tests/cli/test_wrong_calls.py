@@ -156,6 +156,11 @@ LINES: dict[tuple[str, ...], str] = {
     ("report", "run.json", "--select", "CSI2,CSI9"): "--select",
     ("report", "run.json", "--ignore", "CSI2,CSI9"): "--ignore",
     ("report", "run.json", "-o", "x.unknown"): "which format is x.unknown?",
+    (
+        "compare",
+        "data.py:fn",
+        "run.json",
+    ): "data.py:fn: cannot be read: no such file or directory; give a run that `analyze --json FILE` wrote",
     ("validate", "run.json", "--layouts", "two"): "NODESxTASKSxCPUS",
     ("compare", "run.json", "run.json", "--fail-if-slower", "200"): "--fail-if-slower 200",
     ("wafer", "none.yaml", "--batch-size", "8"): "there is no file none.yaml; give",

@@ -14,7 +14,7 @@ from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Candidate, Cluster, Host, LaunchPlan, Layout, Options, Storage
 from cs_input_analyzer.report.costs import costliest_sentence
 from cs_input_analyzer.request.checks import sources_of
-from cs_input_analyzer.units import format_rate
+from cs_input_analyzer.units import counted, format_rate
 from cs_input_analyzer.worker.capture import is_script
 from cs_input_analyzer.workflows.probing.failures import failure_of
 from cs_input_analyzer.workflows.probing.launches import LaunchRequest, probe_of, scaling_nodes, shard_indices
@@ -216,7 +216,7 @@ class Probing:
         """
         tasks = self._tasks_of_round(plan, cluster)
         if not self.seconds.suffice_for(
-            f"the plan {plan.layout} with its {plan.input_workers} workers announced", self._launcher.starting_s(tasks)
+            f"the plan {plan.layout} with its {counted(plan.input_workers, 'worker')} announced", self._launcher.starting_s(tasks)
         ):
             return False
         layout = Layout(nodes=1, tasks_per_node=tasks, cpus_per_task=plan.cpus_per_task)
