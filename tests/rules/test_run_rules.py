@@ -254,6 +254,7 @@ ROWS: Rows = {
             full_buffers(shuffle(100_000), batch(), prefetch(), held=1000),
         ),
         ("warning", full_buffers(mapped(JPEG, num_parallel_calls=100_000), batch())),
+        ("", full_buffers(replace(mapped(JPEG, num_parallel_calls=100_000), by_cpus=("num_parallel_calls",)), batch())),
         ("", full_buffers(shuffle(50_000), batch(), prefetch())),
         # Calls of samples: of 16 batches at most results wait.
         ("", full_buffers(op("MapAndBatch", "map_and_batch", num_parallel_calls=100_000, batch_size=256))),
