@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.tfdata import graph
+from cs_input_analyzer.tfdata.op_traits import PRIVATE_THREADS
 
 pytestmark = pytest.mark.tf
 
@@ -40,6 +41,7 @@ CALLS, CYCLE = ("num_parallel_calls",), ("cycle_length",)
 DEFAULT = "def made(ds, threads=os.cpu_count()):\n    return ds.map(tf.abs, num_parallel_calls=threads)"
 BY_NAME = "def made(ds, *, threads=os.cpu_count()):\n    return ds.map(tf.abs, num_parallel_calls=threads)"
 CONFIG = "COUNT = multiprocessing.cpu_count()\nclass Config:\n    threads: int = COUNT or 1"
+POOL = "options = tf.data.Options()\noptions.threading.private_threadpool_size = os.cpu_count()"
 FILES = 'tf.data.TFRecordDataset(["a", "b"], num_parallel_reads=os.cpu_count())'
 
 
@@ -70,6 +72,7 @@ FILES = 'tf.data.TFRecordDataset(["a", "b"], num_parallel_reads=os.cpu_count())'
             {"interleave": CYCLE},
         ),
         ("", FILES, {"interleave": CYCLE}),
+        (POOL, "ds.with_options(options)", {"with_options": (PRIVATE_THREADS,)}),
     ],
 )
 def test_a_number_that_the_code_takes_from_the_cpus_is_marked(
@@ -83,6 +86,7 @@ def test_a_number_that_the_code_takes_from_the_cpus_is_marked(
     [
         ("", f"ds.map(tf.abs, num_parallel_calls={HOST})"),
         ("", f"ds.map(tf.abs, num_parallel_calls={PROCESS})"),
+        (POOL.replace("os.cpu_count()", "6"), "ds.with_options(options)"),
         ("THREADS = 6", "ds.map(tf.abs, num_parallel_calls=THREADS)"),
         ("", "ds.map(tf.abs, num_parallel_calls=6).batch(os.cpu_count())"),  # another call asks for the CPUs
         ("", "ds.map(lambda x: x + os.cpu_count(), num_parallel_calls=6)"),

@@ -19,7 +19,7 @@ from cs_input_analyzer.tfdata.graph.nodes import functions_of, graph_def_of, nod
 from cs_input_analyzer.tfdata.graph.ops import OpPlace, reader_of
 from cs_input_analyzer.tfdata.graph.sizes import Sized, existing, folder_of
 from cs_input_analyzer.tfdata.op_kinds import HANDS_ON, is_dataset_op
-from cs_input_analyzer.tfdata.op_traits import WIDTHS, number_of, written_number
+from cs_input_analyzer.tfdata.op_traits import PRIVATE_THREADS, WIDTHS, number_of, written_number
 from cs_input_analyzer.tfdata.samples import samples_per_element_of, with_samples
 from cs_input_analyzer.tfdata.source.statements import counts_cpus
 from cs_input_analyzer.tfdata.threads import inside, reader_ops
@@ -73,6 +73,8 @@ def _by_cpus(op: Op, ops: Sequence[Op]) -> tuple[str, ...]:
     """Return `Op.by_cpus`: the number is that of the CPUs here, and the code asks for it. Either alone can be chance."""
     counts = (os.cpu_count(), len(os.sched_getaffinity(0)))
     equal = {name: written_number(op, name, ops) for name in WIDTHS if number_of(op, name) in counts}
+    if number_of(op, PRIVATE_THREADS) in counts:
+        equal[PRIVATE_THREADS] = f"options.{PRIVATE_THREADS}"  # which its file assigns
     return tuple(name for name, written in equal.items() if written and op.source and counts_cpus(written, op.source))
 
 
