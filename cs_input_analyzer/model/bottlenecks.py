@@ -179,9 +179,10 @@ def ceilings(
     speed_ratio = (idle.cpu_s_per_sample or worker.cpu_s_per_sample) / worker.cpu_s_per_sample
     rates = [one.samples_per_s.estimate for launch in measurements for one in launch.measured_workers if one.samples_per_s]
     least = max([worker.samples_per_s, *rates])
-    found = [one for one in _causes_first(kept_ceilings(worker, measurement, storage)) if one.kind in LASTING]
     limits = []
-    for one in found:
+    for one in _causes_first(kept_ceilings(worker, measurement, storage)):
+        if one.kind not in LASTING or one.grows_with_cpus:
+            continue
         measured = max(one.samples_per_s, least)
         lifted = one.samples_per_s if one.kind == "storage latency" else min(measured * faster, one.cpu_samples_per_s / speed_ratio)
         name = f"{one.kind}{f' {one.op.name}' if one.op else ''}"

@@ -11,7 +11,7 @@ from cs_input_analyzer.model.evidence import seconds_before
 from cs_input_analyzer.records import Case, Op
 from cs_input_analyzer.tfdata.lineage import downstream, reads_names_only, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, KEEPERS, KEEPS_SIZE, REPEATS, SHUFFLES, kinds_with
-from cs_input_analyzer.tfdata.op_traits import cost_of, number_of, sample_bytes
+from cs_input_analyzer.tfdata.op_traits import cost_of, fixed_number, number_of, sample_bytes
 from cs_input_analyzer.tfdata.samples import samples_reaching, shuffle_of_samples
 
 # Each call of these ops works on its own element, and keeps it until its turn comes.
@@ -38,14 +38,14 @@ class Buffer:
 def buffers_of(case: Case) -> tuple[Buffer, ...]:
     """Return the buffers whose elements have a known size, in the order of the pipeline.
 
-    Buffers of file names are too small to count. How much AUTOTUNE gives a buffer is not known.
+    Buffers of file names are too small to count. How much AUTOTUNE, or the CPUs of a node, give a buffer is not known.
     """
     found = []
     for op in case.pipeline.ops:
         row = cost_of(op, case.profile)
         held = (row.buffered_elements if row is not None else None) or 0.0
-        sizes = (op.parameters.get("buffer_size"), op.parameters.get("num_parallel_calls"))
-        is_limited = op.kind in KEEPERS or (op.kind in _HOLDING and any(isinstance(size, int) and size > 0 for size in sizes))
+        sizes = (number_of(op, "buffer_size"), fixed_number(op, "num_parallel_calls"))
+        is_limited = op.kind in KEEPERS or (op.kind in _HOLDING and any((size or 0) > 0 for size in sizes))
         if op.within is not None or not is_limited:
             continue
         each = element_bytes(op, case)
@@ -125,7 +125,7 @@ def _full_bytes(op: Op, each: float, case: Case) -> float | None:
     if op.kind in KEEPERS and op.parameters.get("filename") == "":
         of_node = cache_bytes_per_node(case, op)
         return of_node / (case.plan.tasks_per_node if case.plan else 1) if of_node is not None else None
-    calls = number_of(op, "num_parallel_calls") or 0
+    calls = fixed_number(op, "num_parallel_calls") or 0
     if op.kind == "MapAndBatch":  # whose calls are for single elements
         calls = min(MOST_BATCH_RESULTS, math.ceil(calls / (number_of(op, "batch_size") or 1)))
     return each * calls if op.kind in _CALLING and calls > 0 else None

@@ -31,6 +31,7 @@ from cs_input_analyzer.records import (
 )
 from cs_input_analyzer.tfdata.folding import costliest
 from cs_input_analyzer.tfdata.op_kinds import THREADED
+from cs_input_analyzer.tfdata.op_traits import WIDTHS, number_of
 from cs_input_analyzer.tfdata.threads import as_run, inside, python_ops, reader_ops, segments
 
 # `CEILING_ERROR_RATIO` of the kinds of station that have their own. The CPU time of Python functions includes the runtime's, which
@@ -76,6 +77,7 @@ class Ceiling:
         members: the ops of the station.
         costliest: the member that takes most time.
         cpu_samples_per_s: the rate that the CPU time in it would allow without any waiting.
+        grows_with_cpus: whether a node of more CPUs has a higher one, because the code takes `servers` from them.
     """
 
     kind: StationKind
@@ -85,6 +87,7 @@ class Ceiling:
     costliest: Op | None = None
     servers: float = 1
     cpu_samples_per_s: float = math.inf
+    grows_with_cpus: bool = False
 
 
 def worker_of(pipeline: PipelineGraph, profile: Profile, measurement: Measurement) -> Worker | None:
@@ -171,6 +174,7 @@ def _fixed(worker: Worker) -> Iterator[Ceiling]:
                 costliest=costliest(members, worker.thread_s),
                 servers=calls,
                 cpu_samples_per_s=_rate(calls, cpu_s),
+                grows_with_cpus=_grows(op),
             )
 
 
@@ -218,8 +222,9 @@ def _storage(worker: Worker, storage: Storage, measurement: Measurement) -> Iter
         return
     own = _drawn_by(drawn, streams)
     if is_open or own < LATENCY_RATIO * best:
-        op = _reading_op(worker)
-        yield Ceiling(kind="storage latency", samples_per_s=own / demand_bytes, op=op, servers=streams)
+        op, (reader,) = _reading_op(worker), reader_ops(worker.ops)
+        grows = any(map(_grows, (reader, *_holders(reader, worker.ops))))
+        yield Ceiling(kind="storage latency", samples_per_s=own / demand_bytes, op=op, servers=streams, grows_with_cpus=grows)
 
 
 def is_growing(drawn: Mapping[int, float]) -> bool:
@@ -274,9 +279,14 @@ def _written_width(op: Op) -> float | None:
 
     An interleave makes at most as many calls as its cycle is long.
     """
-    values = [op.parameters.get("num_parallel_calls"), op.parameters.get("cycle_length")]
-    numbers = [float(value) for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0]
+    numbers = [number for name in WIDTHS if (number := number_of(op, name) or 0) > 0]
     return min(numbers, default=None)
+
+
+def _grows(op: Op) -> bool:
+    """Return whether a node of more CPUs gives the op more calls at a time: only the number of CPUs limits its written width."""
+    width = _written_width(op)
+    return width is not None and all(name in op.by_cpus for name in WIDTHS if number_of(op, name) == width)
 
 
 def _sum(seconds: Mapping[str, float], members: Iterable[Op]) -> float:

@@ -64,6 +64,7 @@ class Op:
             unknown. None if the kind of the op tells it.
         is_seeded: whether its function draws seeded random numbers that keep a state.
         draws_alike: whether its function draws twice with one seed, for different components.
+        by_cpus: names of the parameters whose number the user's code takes from the CPUs: `num_parallel_calls=os.cpu_count()`.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Op:
     constant_bytes: int = 0
     is_seeded: bool = False
     draws_alike: bool = False
+    by_cpus: tuple[str, ...] = ()
     dimensions: tuple[tuple[str, ...] | None, ...] | None = None
 
 

@@ -20,6 +20,7 @@ from cs_input_analyzer.tfdata.folding import folding_of, joint_of
 from cs_input_analyzer.tfdata.lineage import freeing_shuffle, upstream
 from cs_input_analyzer.tfdata.op_traits import (
     cost_of,
+    fixed_number,
     has_written_cycle,
     is_made_by_reader,
     opens_files,
@@ -47,7 +48,7 @@ def short_cycle(case: Case) -> Iterator[Finding]:
 
     Silent if reading does not hold the worker back. Silent without a measurement if more than one file is read at a
     time. Silent if a cycle in your code reads from four files (or all) and a third of the CPUs at a time. Silent if
-    TensorFlow chose the cycle, and reads do not wait or their order counts.
+    reads do not wait or their order counts, and TensorFlow chose the cycle or your code takes it from the CPUs.
     """
     ops = case.pipeline.ops
     for op in ops:
@@ -65,7 +66,7 @@ def short_cycle(case: Case) -> Iterator[Finding]:
         reads = reads_at_once(case, now) if freeing_shuffle(op, ops) is not None else None
         if reads is not None and reads >= PAYING_RATIO * now:
             yield _waiting(op, now, reads, case)
-        elif has_written_cycle(op, ops) or _has_written_reads(op, ops):
+        elif fixed_number(op, "cycle_length") and (has_written_cycle(op, ops) or _has_written_reads(op, ops)):
             yield from _fixed(op, cycle, case)
 
 
@@ -75,8 +76,8 @@ def _has_written_reads(op: Op, ops: tuple[Op, ...]) -> bool:
 
 
 def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
-    calls = op.parameters.get("num_parallel_calls")
-    now = min(cycle, calls) if isinstance(calls, int) and calls > 0 else cycle
+    calls = fixed_number(op, "num_parallel_calls")
+    now = min(cycle, calls) if calls is not None and calls > 0 else cycle
     most = files_read(case, op)
     better = max(ENOUGH_READERS, -(-(widest_cpus(case) or 1) // THREADS_PER_FILE))
     better = min(better, most or better)
@@ -86,7 +87,7 @@ def _fixed(op: Op, cycle: int, case: Case) -> Iterator[Finding]:
     wanted: list[tuple[EditKind, str]] = []
     if cycle < better:
         wanted.append(("set-cycle-length", "num_parallel_reads" if is_made_by_reader(op, case.pipeline.ops) else "cycle_length"))
-    if isinstance(calls, int) and 0 < calls < better:
+    if calls is not None and 0 < calls < better:
         wanted.append(("set-parallelism", "num_parallel_calls"))
     message = f"{op.name} reads from {counted(now, 'file')} at a time, {better} at a time may read faster"
     fix = f"give it {' and '.join(f'{argument}={better}' for _, argument in wanted)}"

@@ -238,6 +238,25 @@ def call_number(op: Op, ops: Sequence[Op]) -> int | None:
     return [other.name for other in alike].index(op.name) if calls == len(alike) else -1
 
 
+# Parameters that bound the calls of an op at a time.
+WIDTHS = ("num_parallel_calls", "cycle_length")
+
+
+def written_number(op: Op, name: str, ops: Sequence[Op]) -> str | None:
+    """Return the text that the code gives for one of `WIDTHS`; None if it gives none, or another call may have made the op."""
+    method = method_of(op.kind)
+    if is_made_by_reader(op, ops):
+        method, name = reader_call(op, ops) or method, "num_parallel_reads"
+    # One call in a function that is called twice makes several ops.
+    only = argument_of(op.code, method, name)
+    return only if only is not None else argument_of(op.code, method, name, nth=call_number(op, ops))
+
+
+def fixed_number(op: Op, name: str) -> int | None:
+    """Return a parameter that is a whole number on every node. None if it is the number of CPUs."""
+    return number_of(op, name) if name not in op.by_cpus else None
+
+
 def has_written_cycle(op: Op, ops: Sequence[Op], code: str | None = None) -> bool:
     """Return whether the code sets how many inputs an interleave opens.
 

@@ -25,7 +25,7 @@ def as_run(ops: Sequence[Op], tuned: Collection[str]) -> tuple[Op, ...]:
 def is_serial(op: Op, ops: Sequence[Op]) -> bool:
     """Return whether the op works on one thread at a time: it starts no threads, and no parallel function holds it."""
     if op.kind in THREADED:
-        return op.parameters.get("num_parallel_calls") == 1
+        return op.parameters.get("num_parallel_calls") == 1 and "num_parallel_calls" not in op.by_cpus
     holder = next((other for other in ops if other.name == op.within), None) if op.within else None
     return holder is None or is_serial(holder, ops)
 

@@ -342,6 +342,30 @@ def test_only_what_more_cpus_cannot_lift_is_a_ceiling_beyond_them() -> None:
     assert lasting(CHAIN, {"map_2": (1e-4, 0.0)}, idle_rate=1500.0, **SLOW) == {"storage latency read": 1075}
 
 
+@pytest.mark.parametrize(
+    ("by_cpus", "cycle", "remains"),
+    [
+        ((), 9, True),
+        (("num_parallel_calls",), 9, False),
+        (("num_parallel_calls",), 2, True),  # as many files as calls, and the code gives their number
+        (("num_parallel_calls",), 1, True),
+        (("num_parallel_calls", "cycle_length"), 2, False),
+        (("cycle_length",), 1, False),
+    ],
+)
+def test_calls_that_the_code_takes_from_the_cpus_are_a_station_here_and_no_ceiling_beyond(
+    by_cpus: tuple[str, ...], cycle: int, remains: bool
+) -> None:
+    ops = interleaved(num_parallel_calls=2, cycle_length=cycle)
+    ops = (*ops[:2], replace(ops[2], by_cpus=by_cpus), ops[3])
+    waits = {"read": (1e-4, 8e-4)}
+    assert the(FIXED, found(ops, waits)).samples_per_s == pytest.approx(min(2, cycle) / 9e-4)
+    assert ("fixed parallelism interleave" in lasting(ops, waits)) == remains
+    slow = {"storage": reading({1: 1075, 2: 2150, 4: 4150, 8: 8300})}
+    assert the(LATENCY, found(ops, {"read": (1e-4, 0.0)}, **slow)).samples_per_s == 1075 * min(2, cycle)
+    assert ("storage latency interleave" in lasting(ops, {"read": (1e-4, 0.0)}, **slow)) == remains
+
+
 def test_an_idle_node_lifts_a_ceiling_by_what_it_lifts_the_worker() -> None:
     waits = {"map_2": (1e-4, 0.0), "batch": (1e-4, 7e-4)}
     assert lasting(CHAIN, waits, idle_rate=1500.0) == {"serial op batch": 1875}

@@ -100,6 +100,14 @@ def parallel_reader(reads: int, **known: Any) -> Case:
     return case_of(NAMES, reader, interleave, UNSEEDED, *TAIL, **known)
 
 
+def read_by_cpus(*names: str, **parameters: int) -> Case:
+    """An interleave of which these numbers are those of the CPUs."""
+    code = "ds = files.interleave(read, cycle_length=n, num_parallel_calls=n)"
+    *before, interleave = reading(code=code, **parameters)
+    slow = ("storage latency", "interleave")
+    return case_of(*before, replace(interleave, by_cpus=names), *TAIL, files=1000, bottleneck=slow)
+
+
 NOT_RUN = cost("flat_map", 0.0, elements_per_sample=0.0)
 
 ROWS: Rows = {
@@ -129,6 +137,14 @@ ROWS: Rows = {
         ),
         *(("", parallel_reader(reads, bottleneck=("readers", "reads"))) for reads in (4, -1)),
         ("", parallel_reader(2, bottleneck="CPU")),
+        # A cycle that is the number of CPUs is longer on a node of more; and so is a number of calls.
+        ("", read_by_cpus("cycle_length", cycle_length=2)),
+        ("", read_by_cpus("num_parallel_calls", "cycle_length", cycle_length=2, num_parallel_calls=2)),
+        ("", read_by_cpus("num_parallel_calls", cycle_length=4, num_parallel_calls=2)),
+        (
+            says(edits=edits(("set-cycle-length", "interleave", 4))),
+            read_by_cpus("num_parallel_calls", cycle_length=2, num_parallel_calls=2),
+        ),
         ("", interleaved(1, code="ds = files.interleave(read, cycle_length=n or tf.data.AUTOTUNE)")),
         ("", case_of(op("Range", "range"), reading(cycle_length=1, code=FIXED)[-1], *TAIL)),  # reads no file
         # A third of the CPUs.

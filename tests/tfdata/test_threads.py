@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cs_input_analyzer.records import Op
@@ -16,6 +18,8 @@ def names(ops: tuple[Op, ...]) -> list[list[str]]:
 READ, MAP = op("read", "TFRecord"), op("map", "Map", "read")
 IN_INTERLEAVE = (op("files", "Shuffle"), op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap", within="interleave"))
 BATCH = op("batch", "Batch", "interleave")
+ONE_CALL = op("interleave", "ParallelInterleave", "files", num_parallel_calls=1)
+BY_CPUS = replace(ONE_CALL, by_cpus=("num_parallel_calls",))
 
 
 @pytest.mark.parametrize(
@@ -43,9 +47,11 @@ BATCH = op("batch", "Batch", "interleave")
             [["files"], ["batch"]],
         ),
         (
-            (*IN_INTERLEAVE, op("interleave", "ParallelInterleave", "files", num_parallel_calls=1), BATCH),
+            (*IN_INTERLEAVE, ONE_CALL, BATCH),
             [["files"], ["read", "flat_map"], ["batch"]],
         ),
+        # One call is parallel, too, if it is the only CPU of this host.
+        ((*IN_INTERLEAVE, BY_CPUS, BATCH), [["files"], ["batch"]]),
     ],
 )
 def test_ops_between_two_with_threads_of_their_own_are_one_thread(chain: tuple[Op, ...], expected: list[list[str]]) -> None:
