@@ -90,15 +90,20 @@ def test_every_page_has_its_place_on_the_site() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
+    """On a busy host no gain may be told from noise. Then there is no patch, and the change of the page is made by hand."""
     for name, code in re.findall(r'^```python title="([\w.]+)"\n(.*?)^```$', TUTORIAL, re.MULTILINE | re.DOTALL):
         (tmp_path / name).write_text(code, encoding="utf-8")
     commands = "".join(re.findall(r"^```bash\n(.*?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL))
     assert commands.count(f"{PROGRAM} ") >= 8
-    ours = f'python() {{ {shlex.quote(sys.executable)} "$@"; }}\n{PROGRAM}() {{ python -m {PROGRAM} "$@"; }}'
+    old, new = re.search(r"^```diff\n-(.*)\n\+(.*)\n```$", TUTORIAL, re.MULTILINE).groups()
+    change = shlex.quote(f"s/^{old}$/{new}/")
+    ours = f"""python() {{ {shlex.quote(sys.executable)} "$@"; }}
+        {PROGRAM}() {{ python -m {PROGRAM} "$@"; }}
+        patch() {{ if [ -e faster.patch ]; then command patch "$@"; else sed -i {change} data.py; fi; }}"""
     done = ran(["bash", "-euc", f"{ours}\n{commands}"], tmp_path, 800)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     analysis = import_module(PROGRAM)
     slow, fast = (analysis.load_analysis(tmp_path / name) for name in ("slow.json", "fast.json"))
     assert fast.supply.estimate > slow.supply.estimate
-    assert ".cache()" in (tmp_path / "data.py").read_text(encoding="utf-8")
+    assert new in (tmp_path / "data.py").read_text(encoding="utf-8").splitlines()
     assert "#SBATCH" in (tmp_path / "train.sbatch").read_text(encoding="utf-8")
