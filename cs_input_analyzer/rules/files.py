@@ -138,7 +138,7 @@ GOOD_BYTES = 128 * 2**20
 
 
 def file_count_extreme(case: Case) -> Iterator[Finding]:
-    """All data are in one huge file, or in thousands of tiny ones.
+    """All data are in one file that is huge or read too slowly, or in thousands of tiny ones.
 
     One thread reads a file from front to end. No shuffle of file names mixes a single file, and workers cannot divide
     it. Each tiny file costs an open, a name look-up and a first wait. Over a network that takes a millisecond or more,
@@ -146,7 +146,8 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
 
     Fix: write records into files of 100 to 200 MB, and several files for each worker.
 
-    A warning if reading holds the worker back in the measurement; else for your information.
+    A warning if reading holds the worker back in the measurement; else for your information. One smaller file is reported
+    only with that warning, and if the plan has several workers.
 
     Silent for other sizes, and if workers outnumber the files that they divide (see CSI301).
     """
@@ -155,9 +156,10 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
         return
     mean = files.bytes / files.count
     is_tiny = files.count >= MANY and mean <= SMALL_BYTES
-    if not is_tiny and not (files.count == 1 and files.bytes >= HUGE_BYTES):
-        return
     is_bad = bottleneck(case, READING) is not None
+    is_too_few = files.count == 1 and (files.bytes >= HUGE_BYTES or (is_bad and (workers or 1) > 1))
+    if not is_tiny and not is_too_few:
+        return
     reader = next(iter(reader_ops(case.pipeline.ops)), None)
     message = f"{format_count(files.count)} files of {format_bytes(mean)} each"
     if not is_tiny:

@@ -133,6 +133,11 @@ def _taken(node: str, methods: Sequence[str], at: int) -> tuple[int, int]:
     return (1, 2) if methods[at] == method else (int(methods[at] in parts), 1)
 
 
+def taken_by(node: str, methods: Sequence[str]) -> int:
+    """Return the number of ops, of these methods from the consumer on, that a node stands for; 0 if it is none of them."""
+    return _taken(node, methods, 0)[0] if methods else 0
+
+
 def _with_between(match: Match, chain: Sequence[tuple[str, str]], above: int, below: int) -> Match:
     """Return a match with the ops between it and the next one that has a node: TensorFlow merged them, or left them out."""
     between = chain[above + 1 : below]

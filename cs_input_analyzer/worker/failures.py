@@ -13,6 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from cs_input_analyzer.records import Op
+from cs_input_analyzer.tfdata.failed_op import failed_op
 from cs_input_analyzer.tfdata.graph import is_library
 from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message
 from cs_input_analyzer.worker import isolation
@@ -38,9 +40,9 @@ _LOOP_FRAMES = re.compile(
 )
 
 
-def report_failure(journal: JournalWriter, stage: str, error: BaseException) -> None:
-    """Write an error at a stage of the worker's life to the journal, the user's or ours."""
-    details, message = user_traceback(error), plain_message(error) + _first_version_advice(error)
+def report_failure(journal: JournalWriter, stage: str, error: BaseException, where: str = "") -> None:
+    """Write an error at a stage of the worker's life to the journal, the user's or ours. `where`: the text of `place_of`."""
+    details, message = user_traceback(error), where + plain_message(error) + _first_version_advice(error)
     if not details and stage != "load" and _is_ours(error):
         lacks = _lacking_in_tensorflow(error)
         stage, message = (VERSION, lacks) if lacks else (FAULT, f"{type(error).__name__}: {message}")
@@ -158,11 +160,23 @@ def _first_version_advice(error: BaseException) -> str:
     )
 
 
-def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str:
-    """Return the error of an element without the frames of our loop, and the file (path, size) that changed meanwhile."""
+def place_of(error: BaseException, dataset: Any, ops: Sequence[Op]) -> str:
+    """Return `map_2 in data.py:12: ` for the op whose function raised the error; empty if it is not sure."""
+    message = _LOOP_FRAMES.sub("", str(getattr(error, "message", None) or error))
+    op = failed_op(message, dataset, ops)
+    if op is None:
+        return ""
+    return f"{op.name} in {os.path.basename(op.source)}: " if op.source else f"{op.name}: "
+
+
+def element_error(error: BaseException, files: Sequence[tuple[str, int]], where: str = "") -> str:
+    """Return the error of an element without the frames of our loop, and the file (path, size) that changed meanwhile.
+
+    `where`: the text of `place_of`.
+    """
     return (
         refused_write(error)[:MESSAGE_LIMIT]
-        or (_LOOP_FRAMES.sub("", plain_message(error)).strip() + _changed_file(files))[:MESSAGE_LIMIT]
+        or (where + _LOOP_FRAMES.sub("", plain_message(error)).strip() + _changed_file(files))[:MESSAGE_LIMIT]
     )
 
 

@@ -14,7 +14,7 @@ from cs_input_analyzer.host.counters import read_memory
 from cs_input_analyzer.host.raw_reads import Look, look_into
 from cs_input_analyzer.records import Op, StopReason
 from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
-from cs_input_analyzer.worker.failures import element_error
+from cs_input_analyzer.worker.failures import element_error, place_of
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import model_of
 from cs_input_analyzer.worker.sampling import SamplingLoop, harness_us_per_batch
@@ -62,7 +62,8 @@ class _Sampler:
         chunk = self.loop(self.side.iterator, until_s=None, fewest=max(1, FEWEST_BATCHES - self.side.batches))
         self.side.take(chunk)
         if chunk.error is not None:
-            message = element_error(chunk.error, self.given.files)
+            where = place_of(chunk.error, self.given.dataset, self.given.ops)
+            message = element_error(chunk.error, self.given.files, where)
             self.side.note("data_error", kind=type(chunk.error).__name__, message=message, batches=self.side.batches)
             return "error"
         if chunk.ended and not self._begin_pass():

@@ -29,7 +29,7 @@ from cs_input_analyzer.tfdata.lineage import picks_names
 from cs_input_analyzer.tfdata.python_chance import seeded
 from cs_input_analyzer.tfdata.samples import check_demand, is_open, samples_per_element_of
 from cs_input_analyzer.worker import capture, isolation
-from cs_input_analyzer.worker.failures import lacking_costs, report_failure
+from cs_input_analyzer.worker.failures import lacking_costs, place_of, report_failure
 from cs_input_analyzer.worker.journal import HUNG, JournalWriter, Order, read_journal
 from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
@@ -318,7 +318,7 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
         journal.event("failed", stage="first_batch", kind="Empty", message="the dataset gave no element", details="")
         return None
     except BaseException as error:
-        report_failure(journal, "first_batch", error)
+        report_failure(journal, "first_batch", error, place_of(error, built.dataset, built.pipeline.ops))
         return None
     first_batch_s = time.monotonic() - began_s
     try:

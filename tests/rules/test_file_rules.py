@@ -131,6 +131,14 @@ ROWS: Rows = {
         ("info", sized(1, 3 * GIB)),
         ("", sized(16, 20 * KIB)),  # a small dataset
         ("", sized(1, 20 * MIB)),
+        # One reader bounds each worker, however small the file is.
+        (
+            says("warning", message="one file holds all 20 MiB", fix="32 files"),
+            sized(1, 20 * MIB, bottleneck="readers", plan=make_plan(input_workers=8)),
+        ),
+        ("", sized(1, 20 * MIB, bottleneck="CPU", plan=make_plan(input_workers=8))),
+        ("", sized(1, 20 * MIB, bottleneck="readers", plan=make_plan(input_workers=1))),
+        ("", sized(1, 20 * MIB, bottleneck="readers", is_sharded=True, plan=make_plan(input_workers=8))),
         ("", sized(5_000, 2 * MIB)),
         ("", sized(1, 3 * GIB, is_sharded=True, plan=make_plan(input_workers=8))),  # CSI301 tells
         ("", case_of(*reading(), files=None)),

@@ -1,0 +1,128 @@
+"""An error of a function of the pipeline names the op and the line; where several may have raised it, none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cs_input_analyzer.tfdata.graph import read_graph, recorded_sources
+from cs_input_analyzer.worker.failures import element_error, place_of, user_traceback
+from cs_input_analyzer.worker.sampling import SamplingLoop
+
+pytestmark = pytest.mark.tf
+
+tf: Any = pytest.importorskip("tensorflow")
+
+_CODE = """
+import tensorflow as tf
+D, AUTOTUNE = tf.data.Dataset, tf.data.AUTOTUNE
+def bad(n):
+    return tf.debugging.check_numerics(tf.math.log(tf.cast(n, tf.float32) - 3.0), "a bad number")
+def fine(n):
+    return tf.debugging.check_numerics(tf.cast(n, tf.float32), "never")
+def plus(n):
+    return n + 1
+def raising(n):
+    raise ValueError("no such thing")
+def python(n):
+    return tf.py_function(raising, [n], tf.int64)
+def fused(dataset, **settings):
+    options = tf.data.Options()
+    for name, value in settings.items():
+        setattr(options.experimental_optimization, name, value)
+    return dataset.with_options(options)
+def dataset():
+    numbers = D.range(9)
+"""
+
+# The lines behind these -> the op and the text of its call.
+_NAMED = {
+    "map": ("numbers = numbers.map(bad)", "map", "map(bad)"),
+    "parallel map": ("numbers = numbers.map(bad, AUTOTUNE).prefetch(2)", "map", "map(bad"),
+    "behind a batch": ("numbers = numbers.batch(2).map(plus)\nnumbers = numbers.map(bad)", "map_2", "map(bad)"),
+    "first of two": ("numbers = numbers.map(bad)\nnumbers = numbers.map(fine)", "map", "map(bad)"),
+    "second of two": ("numbers = numbers.map(fine)\nnumbers = numbers.map(bad)", "map_2", "map(bad)"),
+    "around a shuffle": (
+        "numbers = numbers.map(bad)\nnumbers = numbers.shuffle(3).repeat()\nnumbers = numbers.map(fine)",
+        "map",
+        "map(bad)",
+    ),
+    "nothing done behind": ("numbers = numbers.map(bad)\nnumbers = numbers.map(lambda n: n)", "map", "map(bad)"),
+    "inner map": (
+        "inner = lambda n: D.from_tensors(n).map(bad)\nnumbers = numbers.map(plus).interleave(inner, num_parallel_calls=2)",
+        "map_2",
+        "map(bad)",
+    ),
+    "before an interleave": (
+        "numbers = numbers.map(bad)\nnumbers = numbers.interleave(lambda n: D.from_tensors(n).map(fine))",
+        "map",
+        "map(bad)",
+    ),
+    "interleave's own": ("numbers = numbers.interleave(lambda n: D.from_tensors(bad(n)))", "interleave", "interleave("),
+    "zipped": ("one = numbers.map(fine)\nnumbers = D.zip((one, numbers.map(bad)))", "map_2", "map(bad)"),
+    "mixed": (
+        "one = numbers.map(fine)\nnumbers = D.choose_from_datasets([one, numbers.map(bad)], D.range(2).repeat())",
+        "map_2",
+        "map(bad)",
+    ),
+    "cached": ("numbers = numbers.map(bad)\nnumbers = numbers.cache().map(fine)", "map", "map(bad)"),
+    "fused with a batch": (
+        "numbers = numbers.map(plus)\nnumbers = fused(numbers.map(bad).batch(2), map_and_batch_fusion=True)",
+        "map_2",
+        "map(bad)",
+    ),
+    "filter": ("numbers = numbers.map(plus)\nnumbers = numbers.filter(lambda n: bad(n) > 0)", "filter", "filter("),
+    "python": ("numbers = numbers.map(plus).map(python)", "map_2", "map(python)"),
+    "merged maps": ("numbers = numbers.map(bad)\nnumbers = fused(numbers.map(plus), map_fusion=True)", "map", "map(bad)"),
+}
+# Which of two functions with such a node failed cannot be told.
+_UNNAMED = {
+    "fused with a batch": "numbers = numbers.map(fine)\nnumbers = fused(numbers.map(bad).batch(2), map_and_batch_fusion=True)",
+    "merged maps": "numbers = numbers.map(bad)\nnumbers = fused(numbers.map(fine), map_fusion=True)",
+    "merged filters": (
+        "numbers = numbers.filter(lambda n: bad(n) > 0)\nnumbers = fused(numbers.filter(lambda n: fine(n) > 0), filter_fusion=True)"
+    ),
+    "batch": "numbers = numbers.map(lambda n: tf.range(n)).batch(2)",
+}
+
+
+def _built(folder: Path, lines: str) -> tuple[Any, Any, Path]:
+    file = folder / "data.py"
+    file.write_text(_CODE + "".join(f"    {line}\n" for line in [*lines.splitlines(), "return numbers"]))
+    scope: dict[str, Any] = {}
+    with recorded_sources() as log:
+        exec(compile(file.read_text(), str(file), "exec"), scope)
+        dataset = scope["dataset"]()
+    return dataset, read_graph(dataset, log, target="data.py:dataset").ops, file
+
+
+def _errors(dataset: Any) -> list[Any]:
+    """The error as the first batch and as the sampling loop meet it."""
+    with pytest.raises(tf.errors.OpError) as raised:
+        list(dataset)
+    return [raised.value, SamplingLoop()(iter(dataset), 20).error]
+
+
+@pytest.mark.parametrize("case", _NAMED)
+def test_the_op_that_failed_is_named_with_its_line(case: str, tmp_path: Path) -> None:
+    lines, name, call = _NAMED[case]
+    dataset, ops, file = _built(tmp_path, lines)
+    number = next(at for at, line in enumerate(file.read_text().splitlines(), 1) if call in line)
+    for error in _errors(dataset):
+        where = place_of(error, dataset, ops)
+        assert where == f"{name} in data.py:{number}: "
+        assert element_error(error, (), where).startswith(where + ("ValueError: no such" if case == "python" else "a bad number"))
+
+
+@pytest.mark.parametrize("case", _UNNAMED)
+def test_no_op_is_named_where_several_fit(case: str, tmp_path: Path) -> None:
+    dataset, ops, _ = _built(tmp_path, _UNNAMED[case])
+    for error in _errors(dataset):
+        assert place_of(error, dataset, ops) == ""
+
+
+def test_the_traceback_of_a_python_function_stays(tmp_path: Path) -> None:
+    dataset, _, _ = _built(tmp_path, "numbers = D.from_generator(lambda: iter([raising(1)]), tf.int32)")
+    assert "in raising" in user_traceback(_errors(dataset)[0])
