@@ -12,7 +12,7 @@ from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.tfdata import op_traits as traits
 from cs_input_analyzer.tfdata.edits.kinds import moved_up
 from cs_input_analyzer.tfdata.function_ops import calls, draws_by_seed
-from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, reads_names_only, upstream, without_end
+from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, leaves_out, reads_names_only, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS, kinds_with
 from cs_input_analyzer.tfdata.samples import samples_reaching
 from cs_input_analyzer.tfdata.threads import inside, reader_ops
@@ -37,7 +37,8 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
     Silent without a measurement, in evaluation, and if the pipeline has a cache or snapshot. Silent if nothing costly
     comes before the first random op. A seeded draw counts as random, unless its elements are those of ranges and
-    arrays, the same in each pass. Reading alone counts only if the storage holds the worker back, because the page
+    arrays, the same in each pass. So does `Dataset.random`, and a `shard`, `take` or `skip` behind a shuffle, which gives
+    a worker other files in each pass. Reading alone counts only if the storage holds the worker back, because the page
     cache keeps files as well. Silent if the data are read once, or if the function of an `interleave` repeats its data
     without end. Silent if a `take`, a `take_while` or a `zip` follows the place of the cache before any `repeat`, because the
     cache might never be complete. Silent if the length of a pass is unknown, as for a generator. Silent if the data
@@ -66,7 +67,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
     """Return the last top-level op that gives the same elements in every pass. Return None if passes have no end."""
-    last, endless, drawing = None, without_end(ops), at_or_behind(ops, lambda op: traits.draws_anew(op, ops))
+    last, endless, drawing = None, without_end(ops), at_or_behind(ops, lambda op: _gives_others(op, ops))
     read = at_or_behind(ops, lambda op: op.kind not in NAMES_PASS)
     for op in ops:
         is_of_names = read.isdisjoint(op.inputs) and not traits.is_map(op) and not reader_ops((*inside(op, ops), op))
@@ -79,6 +80,14 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
         if op.kind not in ("Prefetch", "Options"):
             last = op
     return None if last is None or _ended_early(last, ops, ("Take", "TakeWhile", "Zip")) else last
+
+
+def _gives_others(op: Op, ops: tuple[Op, ...]) -> bool:
+    """Return whether other elements may leave an op in the next pass: it draws, or it picks them behind a shuffle."""
+    is_mixed = any(
+        one.kind in SHUFFLES and one.parameters.get("reshuffle_each_iteration") is not False for one in upstream(op, ops)
+    )
+    return op.kind == "Random" or traits.draws_anew(op, ops) or (is_mixed and (op.kind == "Shard" or leaves_out(op)))
 
 
 def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | None:

@@ -99,6 +99,26 @@ def each(case: Case) -> Case:
     return case
 
 
+def lengths(names: Any, read: Callable[[Any], Any] = tf.data.TFRecordDataset) -> Any:
+    """Of the records of these files, in another order in each pass."""
+    read_files = names.interleave(read, cycle_length=2, num_parallel_calls=2)
+    return read_files.map(lambda one: tf.strings.length(one)).shuffle(9).repeat().batch(4)
+
+
+def listed(files: Files, **how: Any) -> Any:
+    return Dataset.list_files(files.records, **how)
+
+
+def beside(other: Any) -> Build:
+    return lambda files: (
+        Dataset.zip((tf.data.TFRecordDataset(files.records), other())).map(with_length).shuffle(9).repeat().batch(4)
+    )
+
+
+def with_length(record: Any, other: Any) -> Any:
+    return tf.strings.length(record), other
+
+
 PROMISES = "drop_remainder"
 ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
     # No rule about files speaks of a generator.
@@ -142,6 +162,21 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
         lambda case: measured(case, cost("map", 0.2), cost("map_2", 0.7)),
         says("info", evidence={"share_ratio": 0.2}),
     ),
+    # A cache would keep the files that a worker got in the first pass, or the numbers that were drawn then.
+    ("cache-missing", lambda files: lengths(listed(files).shard(2, 0)), costly, ""),
+    ("cache-missing", lambda files: lengths(listed(files, seed=1).take(2)), costly, ""),
+    ("cache-missing", lambda files: lengths(listed(files).skip(2)), costly, ""),
+    ("cache-missing", lambda files: lengths(listed(files).take(-1)), costly, says("warning", fix="freezes the order")),
+    ("cache-missing", lambda files: lengths(listed(files)), costly, says("warning", fix="freezes the order")),
+    ("cache-missing", lambda files: lengths(listed(files, shuffle=False).shard(2, 0)), costly, says("warning", lacks=["freezes"])),
+    (
+        "cache-missing",
+        lambda files: lengths(listed(files, shuffle=False).shuffle(4, seed=1, reshuffle_each_iteration=False).shard(2, 0)),
+        costly,
+        "warning",
+    ),
+    ("cache-missing", beside(Dataset.random), costly, ""),
+    ("cache-missing", beside(lambda: Dataset.range(10**6)), costly, "warning"),
 ]
 
 
