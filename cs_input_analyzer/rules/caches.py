@@ -15,8 +15,8 @@ from cs_input_analyzer.tfdata.function_ops import calls, draws_by_seed
 from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, leaves_out, reads_names_only, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS, kinds_with
 from cs_input_analyzer.tfdata.samples import samples_reaching
-from cs_input_analyzer.tfdata.threads import inside, reader_ops
-from cs_input_analyzer.units import format_bytes
+from cs_input_analyzer.tfdata.threads import inside, python_ops, reader_ops
+from cs_input_analyzer.units import format_bytes, several
 
 LARGE_RATIO = 0.4
 MEMORY_RATIO = 0.5
@@ -32,7 +32,8 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
     Fix: `.cache()` after the last op that gives the same result in every pass, before any random op and before
     `repeat`. The message says how much memory the cache takes on each node. A cache freezes the order of its first
-    pass. A shuffle of file names before it mixes only once. If no shuffle follows the cache, the finding shows no
+    pass. A shuffle of file names before it mixes only once. It also keeps random numbers that Python code draws, which the
+    graph does not show. If no shuffle follows the cache, the finding shows no
     change of your code, because the change would remove the only shuffle.
 
     Silent without a measurement, in evaluation, and if the pipeline has a cache or snapshot. Silent if nothing costly
@@ -60,6 +61,12 @@ def cache_missing(case: Case) -> Iterator[Finding]:
         return
     message = f"every pass repeats all ops up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
     fix = f"put .cache() after {op.name}{traits.freezing(op, up_to_here, ops)}"
+    python = [one.name for one in python_ops(up_to_here)]
+    fix += (
+        f", unless the Python code of {several(python)} draws random numbers: a cache keeps those of the first pass"
+        if python
+        else ""
+    )
     evidence = {"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)}
     is_worth_it, edits = is_slow or (saved or 0.0) >= LARGE_RATIO, (Edit(kind="insert-cache", op=op.name),)
     yield measured.finding(op, message, fix, evidence, is_warning=is_worth_it, edits=edits)
@@ -143,7 +150,7 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
 
     Silent in evaluation, if nothing before the cache draws random numbers, and for a shuffle of file names. For your
     information if the numbers come from seeds (`tf.random.stateless_…`), or if a shuffle of samples stands before the
-    cache.
+    cache. Silent for what an earlier cache keeps already.
     """
     ops = case.pipeline.ops
     if case.mode == "eval":
@@ -151,7 +158,9 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
     for cache in ops:
         if cache.kind not in ("Cache", "Snapshot"):
             continue
-        frozen = upstream(cache, ops)
+        before = upstream(cache, ops)
+        kept = {op.name for other in before if other.kind in KEEPERS for op in upstream(other, ops)}  # by an earlier cache
+        frozen = [op for op in before if op.name not in kept]
         drawn = next((op for op in frozen if calls(op, "draws")), None)
         by_seed = next((op for op in frozen if draws_by_seed(op) and traits.draws_anew(op, ops)), None)
         shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)
