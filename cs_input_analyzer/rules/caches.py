@@ -12,11 +12,11 @@ from cs_input_analyzer.records import Case, Edit, Finding, Op, Scalar
 from cs_input_analyzer.tfdata import op_traits as traits
 from cs_input_analyzer.tfdata.edits.kinds import moved_up
 from cs_input_analyzer.tfdata.function_ops import calls, draws_by_seed
-from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, reads_names_only, upstream, without_end
+from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, leaves_out, reads_names_only, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS, kinds_with
 from cs_input_analyzer.tfdata.samples import samples_reaching
-from cs_input_analyzer.tfdata.threads import inside, reader_ops
-from cs_input_analyzer.units import format_bytes
+from cs_input_analyzer.tfdata.threads import inside, python_ops, reader_ops
+from cs_input_analyzer.units import format_bytes, several
 
 LARGE_RATIO = 0.4
 MEMORY_RATIO = 0.5
@@ -32,12 +32,14 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
     Fix: `.cache()` after the last op that gives the same result in every pass, before any random op and before
     `repeat`. The message says how much memory the cache takes on each node. A cache freezes the order of its first
-    pass. A shuffle of file names before it mixes only once. If no shuffle follows the cache, the finding shows no
+    pass. A shuffle of file names before it mixes only once. It also keeps random numbers that Python code draws, which the
+    graph does not show. If no shuffle follows the cache, the finding shows no
     change of your code, because the change would remove the only shuffle.
 
     Silent without a measurement, in evaluation, and if the pipeline has a cache or snapshot. Silent if nothing costly
     comes before the first random op. A seeded draw counts as random, unless its elements are those of ranges and
-    arrays, the same in each pass. Reading alone counts only if the storage holds the worker back, because the page
+    arrays, the same in each pass. So does `Dataset.random`, and a `shard`, `take` or `skip` behind a shuffle, which gives
+    a worker other files in each pass. Reading alone counts only if the storage holds the worker back, because the page
     cache keeps files as well. Silent if the data are read once, or if the function of an `interleave` repeats its data
     without end. Silent if a `take`, a `take_while` or a `zip` follows the place of the cache before any `repeat`, because the
     cache might never be complete. Silent if the length of a pass is unknown, as for a generator. Silent if the data
@@ -59,6 +61,12 @@ def cache_missing(case: Case) -> Iterator[Finding]:
         return
     message = f"every pass repeats all ops up to {op.name}; its result would take {format_bytes(need)} of a node's memory"
     fix = f"put .cache() after {op.name}{traits.freezing(op, up_to_here, ops)}"
+    python = [one.name for one in python_ops(up_to_here)]
+    fix += (
+        f", unless the Python code of {several(python)} draws random numbers: a cache keeps those of the first pass"
+        if python
+        else ""
+    )
     evidence = {"saved_share_ratio": saved, "cache_bytes_per_node": round(need), "free_bytes_per_node": round(room)}
     is_worth_it, edits = is_slow or (saved or 0.0) >= LARGE_RATIO, (Edit(kind="insert-cache", op=op.name),)
     yield measured.finding(op, message, fix, evidence, is_warning=is_worth_it, edits=edits)
@@ -66,7 +74,7 @@ def cache_missing(case: Case) -> Iterator[Finding]:
 
 def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
     """Return the last top-level op that gives the same elements in every pass. Return None if passes have no end."""
-    last, endless, drawing = None, without_end(ops), at_or_behind(ops, lambda op: traits.draws_anew(op, ops))
+    last, endless, drawing = None, without_end(ops), at_or_behind(ops, lambda op: _gives_others(op, ops))
     read = at_or_behind(ops, lambda op: op.kind not in NAMES_PASS)
     for op in ops:
         is_of_names = read.isdisjoint(op.inputs) and not traits.is_map(op) and not reader_ops((*inside(op, ops), op))
@@ -79,6 +87,14 @@ def _last_unchanging(ops: tuple[Op, ...]) -> Op | None:
         if op.kind not in ("Prefetch", "Options"):
             last = op
     return None if last is None or _ended_early(last, ops, ("Take", "TakeWhile", "Zip")) else last
+
+
+def _gives_others(op: Op, ops: tuple[Op, ...]) -> bool:
+    """Return whether other elements may leave an op in the next pass: it draws, or it picks them behind a shuffle."""
+    is_mixed = any(
+        one.kind in SHUFFLES and one.parameters.get("reshuffle_each_iteration") is not False for one in upstream(op, ops)
+    )
+    return op.kind == "Random" or traits.draws_anew(op, ops) or (is_mixed and (op.kind == "Shard" or leaves_out(op)))
 
 
 def _ended_early(op: Op, ops: tuple[Op, ...], kinds: tuple[str, ...]) -> Op | None:
@@ -134,7 +150,7 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
 
     Silent in evaluation, if nothing before the cache draws random numbers, and for a shuffle of file names. For your
     information if the numbers come from seeds (`tf.random.stateless_…`), or if a shuffle of samples stands before the
-    cache.
+    cache. Silent for what an earlier cache keeps already.
     """
     ops = case.pipeline.ops
     if case.mode == "eval":
@@ -142,7 +158,9 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
     for cache in ops:
         if cache.kind not in ("Cache", "Snapshot"):
             continue
-        frozen = upstream(cache, ops)
+        before = upstream(cache, ops)
+        kept = {op.name for other in before if other.kind in KEEPERS for op in upstream(other, ops)}  # by an earlier cache
+        frozen = [op for op in before if op.name not in kept]
         drawn = next((op for op in frozen if calls(op, "draws")), None)
         by_seed = next((op for op in frozen if draws_by_seed(op) and traits.draws_anew(op, ops)), None)
         shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)

@@ -20,9 +20,10 @@ from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, Stat
 from cs_input_analyzer.tfdata.edits.kinds import argument_set
 from cs_input_analyzer.tfdata.folding import costliest
 from cs_input_analyzer.tfdata.lineage import upstream
-from cs_input_analyzer.tfdata.op_kinds import TRANSFORMS
-from cs_input_analyzer.tfdata.op_traits import is_costly, width_of
+from cs_input_analyzer.tfdata.op_kinds import BATCHES, OPENS, TRANSFORMS
+from cs_input_analyzer.tfdata.op_traits import is_costly, opens_files, width_of
 from cs_input_analyzer.tfdata.samples import batching_op, full_batches
+from cs_input_analyzer.tfdata.source.code import count_calls
 from cs_input_analyzer.tfdata.threads import python_ops
 from cs_input_analyzer.units import counted, format_bytes, format_count, format_rate, format_ratio, several
 
@@ -40,7 +41,8 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     Fix: `batch(n, drop_remainder=True)`. At the end of a pass it drops up to n - 1 samples. In evaluation, where each
     sample counts, pad the last batch to full size and mask it. Do the same if a pass has fewer samples than a batch. If
     the batch size itself is a tensor, as in `group_by_window`, only a constant number helps. If a library's function
-    batches, let it give single samples, and batch them yourself.
+    batches, let it give single samples, and batch them yourself. A batch inside the function of an `interleave` drops the
+    rest of each file: batch after the `interleave` to drop one rest in a pass.
 
     For your information if the data repeat without end before the batch: all batches are full, and only the static
     shape is unknown.
@@ -59,6 +61,12 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     if isinstance(size, int):
         why, fix = "the last batch may be smaller", "batch with drop_remainder=True, which drops the rest at the end of a pass"
         after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
+        holder = next((one for one in case.pipeline.ops if one.name == op.within), None)
+        if holder is not None and holder.kind in OPENS:
+            each = "each file" if opens_files(holder, case.pipeline.ops) else f"each dataset that {holder.name} opens"
+            why = f"the last batch of {each} may be smaller"
+            fix = f"batch after {holder.name} with drop_remainder=True: where it is now, that drops the rest of {each}"
+            after = None
     is_full = isinstance(size, int) and op.name in full_batches(case.pipeline.ops)
     if is_full:
         why, fix = f"all have {size}, and the shape does not say so", "batch with drop_remainder=True; it drops nothing here"
@@ -105,17 +113,27 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         and (op.name in inner or last in upstream(op, case.pipeline.ops))
     ]
     # The last op that may change the shape: a shape promised by Python before it does not hold after it.
-    made_by = ([op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short] or case.pipeline.ops)[-1:]
+    shaping = [op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short or _pads_as_needed(op)]
+    made_by = (shaping or case.pipeline.ops)[-1:]
     message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
     fix = "tf.ensure_shape(x, [...]) in the map if the size is fixed, else pad, crop or resize to one size"
     if made_by and made_by[0] in short:
         fix = "set drop_remainder=True in it, if the last samples may be dropped"
+    elif made_by and _pads_as_needed(made_by[0]):
+        fix = "batch with padded_batch and a number for each dimension in padded_shapes, and crop longer samples before it"
     elif any(part.kind in ("sparse", "ragged") for part in unknown):
         fix = "make it dense with a fixed shape, to_dense() or to_tensor(shape=...), before the batch"
     elif any(op in python for op in made_by):
         fix = "declare the output of the Python function: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
+
+
+def _pads_as_needed(op: Op) -> bool:
+    """Return whether a batch is as long as its longest sample, or keeps each sample's length."""
+    shapes = op.parameters.get("padded_shapes", (-1,))
+    is_padded = op.kind == "PaddedBatch" and (not isinstance(shapes, tuple) or -1 in shapes)
+    return is_padded or op.kind == "DenseToSparseBatch" or (op.kind in BATCHES and count_calls(op.code, "ragged_batch") > 0)
 
 
 # Shares of the CPU time: Python for many samples at once is worth a warning above the first, and costs nothing below the second.

@@ -175,6 +175,7 @@ def _other_number(op: Op, case: Case, holds_back: bool, calls: int, cpus: int) -
     effect = ", and that holds the worker back" if holds_back else ""
     message = f"{op.name} makes {counted(calls, 'call')} at a time where a task has {cpus} CPUs{effect}"
     fix = f"give it num_parallel_calls={AUTOTUNE}" + (", and a cycle_length, which keeps the order" if is_ordered else "")
+    fix += " in place of num_parallel_batches" if "num_parallel_batches" in (op.code or "") else ""
     evidence = {"num_parallel_calls": calls, "cpus_per_task": cpus}
     return finding(op, message, fix, evidence, is_warning=holds_back, edits=(Edit(kind="set-parallelism", op=op.name),))
 

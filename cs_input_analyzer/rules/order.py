@@ -57,7 +57,9 @@ def order_forced(case: Case) -> Iterator[Finding]:
         keep = f"{those[0].name} keeps its" if is_one else f"{several([op.name for op in those])} keep their"
         message = f"{keep} elements in order, and {shuffle_name} then shuffles them without a seed"
         fix = f"give {'it' if is_one else 'each of them'} deterministic=False"
-        after = argument_set(those[0], ops, "deterministic", "False")
+        after = those[0].code
+        for op in those:  # all of them, or none
+            after = argument_set(op, ops, "deterministic", "False", after) if after and op.code == those[0].code else None
         yield finding(those[0], message, fix, {"shuffle": shuffle_name, "ops": len(those)}, after=after)
 
 

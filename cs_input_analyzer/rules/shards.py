@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cs_input_analyzer.model.evidence import finding, share_of, workers_of
 from cs_input_analyzer.records import Case, Finding, Op, Scalar, Severity
-from cs_input_analyzer.tfdata.lineage import AUTO, AUTO_SHARD, DATA, FILE, reads_names_only, upstream
+from cs_input_analyzer.tfdata.lineage import AUTO, AUTO_SHARD, DATA, FILE, deals_out_files, reads_names_only, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
 from cs_input_analyzer.tfdata.op_traits import first_of, number_of
 from cs_input_analyzer.tfdata.source.code import argument_of, count_calls, with_argument
@@ -112,7 +112,8 @@ def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:
         message = f"{announced} workers were announced, but the code took one shard of one: every worker streams all files"
         yield _unsharded(case, "error", f"{message}{_context_tried(case)}", announced, workers, shard)
     else:
-        message = f"the files are divided by {number} whatever the launch, and the plan has {workers} workers"
+        divided = "files" if deals_out_files(case.pipeline.ops) else "samples"
+        message = f"the {divided} are divided by {number} whatever the launch, and the plan has {workers} workers"
         yield _unsharded(case, "warning", message, announced, workers, shard)
 
 
@@ -159,11 +160,12 @@ def shard_after_unseeded_shuffle(case: Case) -> Iterator[Finding]:
         shuffle = next((op for op in shuffles if (op.parameters.get("seed"), op.parameters.get("seed2")) == (0, 0)), None)
         if shuffle is None:
             continue
-        after = None
-        if count_calls(shuffle.code, "list_files"):
-            after = with_argument(shuffle.code, "list_files", "shuffle", "False")
-        elif argument_of(shuffle.code, "shuffle", "seed") is None:
-            after = with_argument(shuffle.code, "shuffle", "seed", "1")
+        after, code = None, shuffle.code
+        lists_alike = argument_of(code, "list_files", "shuffle") == "False" or argument_of(code, "list_files", "seed") is not None
+        if count_calls(code, "list_files") and not lists_alike:
+            after = with_argument(code, "list_files", "shuffle", "False")
+        elif argument_of(code, "shuffle", "seed") is None:
+            after = with_argument(code, "shuffle", "seed", "1")
         message = "each worker takes its shard of an order of its own: the shards overlap and miss files"
         fix = "list the files with shuffle=False, or with one seed for all workers, or shard before the shuffle"
         evidence: dict[str, Scalar] = {"shard": shard.name, "num_shards": number_of(shard, "num_shards")}
@@ -183,11 +185,12 @@ def late_shard(case: Case) -> Iterator[Finding]:
     For your information if a late shard is the only way: fewer files than workers (write more, smaller files), and data
     from Python code.
 
-    Silent if only file names pass the shard, and if one worker streams.
+    Silent if only file names pass the shard, and if one worker streams. Silent if the shard has a wrong number of
+    workers, as CSI303 then tells.
     """
-    workers = workers_of(case)
+    workers, misnumbered = workers_of(case), {finding.op for finding in no_shard(case)}
     for shard in case.pipeline.ops:
-        passed = upstream(shard, case.pipeline.ops) if shard.kind == "Shard" else ()
+        passed = upstream(shard, case.pipeline.ops) if shard.kind == "Shard" and shard.name not in misnumbered else ()
         if not passed or reads_names_only(shard, case.pipeline.ops) or workers == 1:
             continue
         readers, makers = reader_ops(passed), [op for op in passed if op.kind == "Generator"]

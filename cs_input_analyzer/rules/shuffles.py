@@ -19,7 +19,7 @@ from cs_input_analyzer.tfdata.function_ops import calls
 from cs_input_analyzer.tfdata.lineage import reads_names_only, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, INTERLEAVES, KEEPERS, SHUFFLES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import chain_before, cost_of, is_map, sample_bytes
-from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching, shuffle_of_samples
+from cs_input_analyzer.tfdata.samples import batching_op, first_batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.tfdata.source.code import with_calls_swapped
 from cs_input_analyzer.tfdata.threads import reader_ops
 from cs_input_analyzer.units import format_bytes
@@ -187,9 +187,10 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         held = count * each * size if each is not None and size is not None else None  # a short dataset does not fill it
         up_to = f", up to {format_bytes(held)}" if held is not None else ""
         message = f"{shuffle.name} mixes whole batches ({count:,} of them{up_to}), not the samples in them"
-        fix = f"shuffle before {batch.name}, with a buffer counted in samples; the batches will be others"
+        holder = next((op for op in ops if op.name == batch.within and op.kind == "GroupByWindow"), batch)
+        fix = f"shuffle before {holder.name}, with a buffer counted in samples; the batches will be others"
         evidence = {"buffer_size": count, "batch_size": size, "buffer_bytes": held}
-        after = with_calls_swapped(shuffle.code, "batch", "shuffle")
+        after = with_calls_swapped(shuffle.code, "batch", "shuffle") if holder is batch else None
         yield finding(shuffle, message, fix, evidence, is_warning=True, after=after)
 
 
@@ -241,7 +242,7 @@ def shuffle_missing(case: Case) -> Iterator[Finding]:
     without a batch, because the code that makes batches may shuffle.
     """
     ops = case.pipeline.ops
-    batch = batching_op(ops)
+    batch = first_batching_op(ops)
     if case.mode == "eval" or batch is None or {op.kind for op in ops} & ORDERED_KINDS or not reader_ops(ops):
         return
     shuffles, is_file = [op for op in ops if op.kind in SHUFFLES], files_are_samples(ops)

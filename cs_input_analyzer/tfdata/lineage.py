@@ -161,9 +161,11 @@ def reads_names_only(op: Op, ops: Sequence[Op]) -> bool:
 def picks_names(ops: Sequence[Op]) -> bool:
     """Return whether a `take` or `skip` picks a part of a list, usually of file names, by the order of the list."""
     return any(
-        op.kind in ("Take", "Skip")
-        and op.parameters.get("count") != (-1 if op.kind == "Take" else 0)
-        and reads_names_only(op, ops)
-        and any(other.kind == "TensorSlice" for other in upstream(op, ops))
+        leaves_out(op) and reads_names_only(op, ops) and any(other.kind == "TensorSlice" for other in upstream(op, ops))
         for op in ops
     )
+
+
+def leaves_out(op: Op) -> bool:
+    """Return whether it is a `take` or `skip` that leaves elements out."""
+    return op.kind in ("Take", "Skip") and op.parameters.get("count") != (-1 if op.kind == "Take" else 0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cs_input_analyzer.records import Case
+from tests.builders import make_measurement, make_plan, make_worker
 from tests.rules.lines import Expected, check, cost, found, measured, only, says, unmeasured, with_worker
 
 pytestmark = pytest.mark.tf
@@ -99,7 +101,61 @@ def each(case: Case) -> Case:
     return case
 
 
+def lengths(names: Any, read: Callable[[Any], Any] = tf.data.TFRecordDataset) -> Any:
+    """Of the records of these files, in another order in each pass."""
+    read_files = names.interleave(read, cycle_length=2, num_parallel_calls=2)
+    return read_files.map(lambda one: tf.strings.length(one)).shuffle(9).repeat().batch(4)
+
+
+def listed(files: Files, **how: Any) -> Any:
+    return Dataset.list_files(files.records, **how)
+
+
+def beside(other: Any) -> Build:
+    return lambda files: (
+        Dataset.zip((tf.data.TFRecordDataset(files.records), other())).map(with_length).shuffle(9).repeat().batch(4)
+    )
+
+
+def with_length(record: Any, other: Any) -> Any:
+    return tf.strings.length(record), other
+
+
+def padded(*shapes: Any) -> Build:
+    return lambda files: Dataset.range(50).map(lambda one: tf.range(one)).padded_batch(4, *shapes, drop_remainder=True)
+
+
+def planned(case: Case) -> Case:
+    """For four workers, as many as were measured."""
+    launch = make_measurement("1x4x2", workers=tuple(make_worker(index=number, first_batch_digest=None) for number in range(4)))
+    return replace(case, measurements=(launch,), plan=make_plan("2x2x2", input_workers=4), is_sharded=False)
+
+
+def ragged(files: Files) -> Any:
+    return Dataset.range(50).map(lambda one: tf.range(one)).ragged_batch(4, drop_remainder=True)
+
+
+def batched_at_once(files: Files) -> Any:
+    records = tf.data.TFRecordDataset(files.records)
+    return records.apply(tf.data.experimental.map_and_batch(tf.strings.length, 8, num_parallel_batches=4))
+
+
+def in_parallel(files: Files) -> Any:
+    data = Dataset.range(50)
+    data = data.map(abs, num_parallel_calls=2, deterministic=True).map(abs, num_parallel_calls=2, deterministic=True)
+    return data.shuffle(9)
+
+
+def listed_in_order(files: Files) -> Any:
+    return Dataset.list_files(files.records, shuffle=False).shuffle(4).shard(4, 0)
+
+
+def drawn(data: Any) -> Any:
+    return data.map(lambda one: tf.random.uniform([]) + tf.cast(one, tf.float32))
+
+
 PROMISES = "drop_remainder"
+IN_FILE = "drops the rest of each file"
 ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
     # No rule about files speaks of a generator.
     *((rule, build, each, "") for rule in ("short-cycle", "flat-map-over-files", "sequential-reads") for build in GENERATED),
@@ -141,6 +197,73 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
         lambda files: files.pictures.map(decoded).map(jittered).batch(4),
         lambda case: measured(case, cost("map", 0.2), cost("map_2", 0.7)),
         says("info", evidence={"share_ratio": 0.2}),
+    ),
+    # A cache would keep the files that a worker got in the first pass, or the numbers that were drawn then.
+    ("cache-missing", lambda files: lengths(listed(files).shard(2, 0)), costly, ""),
+    ("cache-missing", lambda files: lengths(listed(files, seed=1).take(2)), costly, ""),
+    ("cache-missing", lambda files: lengths(listed(files).skip(2)), costly, ""),
+    ("cache-missing", lambda files: lengths(listed(files).take(-1)), costly, says("warning", fix="freezes the order")),
+    ("cache-missing", lambda files: lengths(listed(files)), costly, says("warning", fix="freezes the order")),
+    ("cache-missing", lambda files: lengths(listed(files, shuffle=False).shard(2, 0)), costly, says("warning", lacks=["freezes"])),
+    (
+        "cache-missing",
+        lambda files: lengths(listed(files, shuffle=False).shuffle(4, seed=1, reshuffle_each_iteration=False).shard(2, 0)),
+        costly,
+        "warning",
+    ),
+    ("cache-missing", beside(Dataset.random), costly, ""),
+    ("cache-missing", beside(lambda: Dataset.range(10**6)), costly, "warning"),
+    (
+        "cache-missing",
+        lambda files: (
+            tf.data.TFRecordDataset(files.records).map(lambda one: in_python(tf.cast(tf.strings.length(one), tf.int64))).repeat()
+        ),
+        costly,
+        says("warning", fix="unless the Python code of map draws random numbers"),
+    ),
+    # What is padded to the longest sample is open by the padding, whatever the map gave.
+    ("unknown-shapes", padded(), each, says(op="padded_batch", fix="padded_shapes")),
+    ("unknown-shapes", padded([None]), each, says(op="padded_batch", fix="padded_shapes")),
+    ("unknown-shapes", padded([60]), each, ""),
+    ("unknown-shapes", ragged, each, says(op="batch", fix="padded_batch")),
+    # A batch inside an interleave ends with each file.
+    (
+        "drop-remainder-missing",
+        lambda files: Dataset.from_tensor_slices(files.records).interleave(lambda name: tf.data.TFRecordDataset(name).batch(4)),
+        each,
+        says(message="of each file", fix=IN_FILE, after=None),
+    ),
+    ("drop-remainder-missing", lambda files: tf.data.TFRecordDataset(files.records).batch(4), each, says(lacks=["each file"])),
+    # One finding for a shard of records by a wrong number.
+    (
+        "no-shard",
+        lambda files: tf.data.TFRecordDataset(files.records).shard(3, 0),
+        planned,
+        says(message="samples are divided by 3"),
+    ),
+    ("late-shard", lambda files: tf.data.TFRecordDataset(files.records).shard(3, 0), planned, ""),
+    ("late-shard", lambda files: tf.data.TFRecordDataset(files.records).shard(4, 0), planned, "warning"),
+    # What batches batches is no place for a shuffle of samples, and neither is a window.
+    ("shuffle-missing", lambda files: tf.data.TFRecordDataset(files.records).batch(4).batch(2), each, says(fix="before batch")),
+    (
+        "shuffle-after-batch",
+        lambda files: grouped(lambda key, window: window.batch(8), window_size=8)(files).shuffle(20),
+        each,
+        says(fix="before group_by_window"),
+    ),
+    # A second cache keeps nothing more.
+    (
+        "cache-after-randomness",
+        lambda files: drawn(Dataset.range(50)).cache().map(lambda one: one * 2).cache(),
+        each,
+        says(op="cache"),
+    ),
+    ("cache-after-randomness", lambda files: drawn(Dataset.range(50).cache()).cache(), each, says(op="cache_2")),
+    (
+        "parallelism-far-off",
+        batched_at_once,
+        lambda case: measured(case, cost("map_and_batch", 0.3)),
+        says(fix="in place of num_parallel_batches"),
     ),
 ]
 
@@ -235,3 +358,9 @@ def test_a_cache_says_which_mixing_it_freezes(files: Files, is_mixed_after: bool
     misplaced = only("cache-misplaced", case_of(before_repeat, files))
     assert "freezes the order that shuffle gave" in (misplaced.fix or "")
     assert (missing.after is not None) == (misplaced.after is not None) == is_mixed_after
+
+
+def test_a_proposed_change_is_whole_and_differs_from_the_code(files: Files) -> None:
+    assert only("order-forced", case_of(in_parallel, files)).after.count("deterministic=False") == 2
+    seeded = only("shard-after-unseeded-shuffle", planned(case_of(listed_in_order, files)))
+    assert "shuffle=False).shuffle(4, seed=1)" in seeded.after
