@@ -9,7 +9,8 @@ from cs_input_analyzer.host.machine import tensorflow_version
 VERSION = tuple(int(part) for part in (tensorflow_version() or "0.0").split(".")[:2])
 
 HAS_ESTIMATORS = VERSION < (2, 16)
-needs_costs = pytest.mark.skipif(VERSION < (2, 17), reason="costs of ops need TensorFlow 2.17")
+HAS_COSTS = VERSION >= (2, 17)
+needs_costs = pytest.mark.skipif(not HAS_COSTS, reason="costs of ops need TensorFlow 2.17")
 needs_lost_estimators = pytest.mark.skipif(HAS_ESTIMATORS, reason="this TensorFlow has Estimators of its own")
 
 # Ops of functions that older versions do not have, by name or by the beginning of it.

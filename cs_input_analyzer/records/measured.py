@@ -58,7 +58,8 @@ class SteadyState:
         stopped_by: `precision` reached, `budget` ended, `data_end` (nothing more to read), `error` in the data.
         moved: tunable parameters (`op.parameter`) that AUTOTUNE changed inside the window; None if its model was not read.
         epoch_gap_s: mean time from the last batch of a pass to the first of the next; None if no pass ended inside the run.
-        is_filling_cache: a `cache` of the pipeline was not full at the end, so the window shows the slower first pass.
+        is_filling_cache: a `cache` of the pipeline was not full at the end, so the window shows the slower first pass. None if
+            that cannot be seen: TensorFlow showed no model of the iterator, and the graph does not tell how long the pass is.
         pass_elements: elements of the first pass; None if no pass ended inside the run.
     """
 
@@ -72,7 +73,7 @@ class SteadyState:
     stopped_by: StopReason
     moved: tuple[str, ...] | None = None
     epoch_gap_s: float | None = None
-    is_filling_cache: bool = False
+    is_filling_cache: bool | None = False
     pass_elements: int | None = None
 
 

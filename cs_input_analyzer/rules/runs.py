@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cs_input_analyzer.model.capacity import dataset_bytes_per_node
-from cs_input_analyzer.model.evidence import READING, bottleneck, finding, free_bytes_per_node, is_full
+from cs_input_analyzer.model.evidence import READING, bottleneck, finding, free_bytes_per_node, is_full, windows_of
 from cs_input_analyzer.records import CACHED_RATIO, Case, Finding, Measurement, Scalar, WorkerResult
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS
 from cs_input_analyzer.units import format_bytes, format_ratio
@@ -154,8 +154,9 @@ def cold_cache(case: Case) -> Iterator[Finding]:
     Fix: for a `cache`, a larger `--max-seconds`, or fewer files. For the files, `--cache warm` measures the later
     passes, and `--cache cold` the first one. Or run again, because the files are in memory now.
 
-    A warning if no window was of a full `cache`. A warning if the last measurement was still cold and reading holds the
-    worker back, so that the plan depends on it. Else for your information.
+    A warning if no window was of a full `cache`, or if that cannot be seen. Before TensorFlow 2.17, and with autotune
+    off, it is seen only if the graph tells how long the first pass is. A warning if the last measurement was still cold
+    and reading holds the worker back, so that the plan depends on it. Else for your information.
 
     Silent about the files if a full `cache` feeds the measured passes, which read no file. Silent if you chose `--cache
     cold` or `warm`, or if the plan rests on cold reads on purpose. Silent if a node's memory cannot hold its files
@@ -182,15 +183,19 @@ def cold_cache(case: Case) -> Iterator[Finding]:
 
 
 def _own_cache(case: Case) -> Iterator[Finding]:
-    """Yield a finding if the pipeline's own cache was never full."""
+    """Yield a finding if the pipeline's own cache was never seen full."""
     measured = [m for m in case.measurements if m.measured_workers]
-    if not measured or not all(m.is_filling_cache for m in measured):
+    states = windows_of(measured)
+    if measured and all(m.is_filling_cache for m in measured):
+        message = "the cache of the pipeline was not full when measuring ended: all numbers are of the first pass"
+        fix = "measure longer (--max-seconds), until a first pass is through, or fewer files"
+    elif states and all(state.is_filling_cache is None for state in states):
+        message = "whether the cache of the pipeline was full cannot be seen: the numbers may be of the slower first pass"
+        fix = "measure with TensorFlow 2.17 or newer, and with autotune on, which shows it"
+    else:
         return
     op = next((op for op in case.pipeline.ops if op.kind in KEEPERS and op.within is None), None)
-    message = "the cache of the pipeline was not full when measuring ended: all numbers are of the first pass"
-    fix = "measure longer (--max-seconds), until a first pass is through, or fewer files"
-    evidence = {"windows": len(measured)}
-    yield finding(op, message, fix, evidence, is_warning=True)
+    yield finding(op, message, fix, {"windows": len(measured)}, is_warning=True)
 
 
 def _need_and_room(case: Case) -> tuple[float, float]:

@@ -52,6 +52,16 @@ def needs_look(op: Op) -> bool:
     return op.kind == "CSV" or (op.kind in _BESIDE_BYTES and op.parameters.get("compression_type", "GZIP") != "")
 
 
+def has_counted_reads(ops: Sequence[Op]) -> bool:
+    """Return whether the counts of an iterator's model tell how many bytes of files the readers take."""
+    return any(op.kind in _BESIDE_BYTES for op in ops) and not _is_cached(ops)
+
+
+def _is_cached(ops: Sequence[Op]) -> bool:
+    """Return whether nothing is read behind a full cache. Only the kernel knows how much of it is full."""
+    return any(op.kind in KEEPERS | WRITERS for op in ops)
+
+
 def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[str, Look]) -> Reads:
     """Return how a pipeline reads files.
 
@@ -67,8 +77,7 @@ def reads_of(ops: Sequence[Op], passed: Mapping[str, OpCounts], looks: Mapping[s
         for op, size in zip(readers, sizes, strict=True)
         if size is not None and op.name in ratios and is_counted(op, ops, passed)
     ]
-    # Behind a full cache nothing is read. Only the kernel knows how much of it is full.
-    is_cached = any(op.kind in KEEPERS | WRITERS for op in ops)
+    is_cached = _is_cached(ops)
     is_known = bool(readers) or all(op.kind in _HELD for op in ops if not op.inputs and op.within is None)
     return Reads(
         bytes_per_element=sum(known) if is_known and len(known) == len(readers) and not is_cached else None,

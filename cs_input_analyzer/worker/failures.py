@@ -18,6 +18,7 @@ from cs_input_analyzer.tfdata.failed_op import failed_op
 from cs_input_analyzer.tfdata.graph import is_library
 from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message
 from cs_input_analyzer.worker import isolation
+from cs_input_analyzer.worker.bytes_read import LEAST_BUFFERS, has_counted_reads
 from cs_input_analyzer.worker.journal import JournalWriter
 
 TRACEBACK_LIMIT = 8000
@@ -89,15 +90,17 @@ def refused_write(error: BaseException) -> str:
     return ""
 
 
-def lacking_costs() -> tuple[str, ...]:
-    """Return a sentence if this TensorFlow cannot report the costs of ops; else nothing."""
+def lacking_numbers(ops: Sequence[Op]) -> tuple[str, ...]:
+    """Return a sentence for each number of this pipeline that this TensorFlow cannot report."""
     import tensorflow as tf
 
     from cs_input_analyzer.worker.meter import model_reader
 
     if model_reader() is not None:
         return ()
-    return (f"costs of ops need TensorFlow 2.17; this is {tf.__version__}",)
+    costs = f"costs of ops need TensorFlow 2.17; this is {tf.__version__}"
+    read = f"bytes read per sample need TensorFlow 2.17 if a window fills fewer than {LEAST_BUFFERS} read buffers"
+    return (costs, read) if has_counted_reads(ops) else (costs,)
 
 
 def _is_ours(error: BaseException) -> bool:

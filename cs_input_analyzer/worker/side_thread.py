@@ -19,6 +19,7 @@ from cs_input_analyzer.host.counters import CounterReader
 from cs_input_analyzer.model.steady_state import steady_window
 from cs_input_analyzer.records import Op, SamplesPerElement
 from cs_input_analyzer.worker import steady_clock
+from cs_input_analyzer.worker.first_pass import FirstPass, first_pass_of
 from cs_input_analyzer.worker.journal import JournalWriter
 from cs_input_analyzer.worker.meter import CostMeter, model_of, parsed
 from cs_input_analyzer.worker.sampling import Arrivals, SamplingLoop
@@ -84,6 +85,8 @@ class SideThread:
         arrivals: stamps of the present state of the pipeline; a full cache begins another state.
         passes: the number of these stamps at the end of each pass.
         polls_s: CPU time of the snapshots; `polls` is their number.
+        is_filling: whether a cache fills, or may fill.
+        first_pass: when a cache is full, if there are no snapshots.
     """
 
     journal: JournalWriter
@@ -99,6 +102,7 @@ class SideThread:
     polls: int = 0
     polls_s: float = 0.0
     is_filling: bool = False
+    first_pass: FirstPass | None = None
     _number: int = 0
     _unwritten: list[Arrivals] = field(default_factory=list)
     _notes: list[tuple[str, dict[str, object]]] = field(default_factory=list)
@@ -125,10 +129,12 @@ class SideThread:
         self._began_s = self._state_began_s = time.monotonic()
         if (model := model_of(self.iterator)) is not None:
             self.meter.add(model, self._number)
-        self.is_filling = self.meter.is_filling_cache
+        else:
+            self.first_pass = first_pass_of(self.given.dataset, self.given.ops)
+        self.is_filling = self.meter.is_filling_cache or self.first_pass is not None
         self.journal.event("sampling", counters=asdict(self._counters.read()), at_s=steady_clock.now_s())
         if self.is_filling:
-            self.journal.event("cache_filling")
+            self.journal.event("cache_filling", is_seen=self.first_pass is None or self.first_pass.is_seen)
         self._thread.start()
 
     def take(self, arrived: Arrivals) -> None:
@@ -155,6 +161,8 @@ class SideThread:
                 self._polling.release()
         del kept
         with self._lock:
+            if self.is_filling and self.first_pass is not None and self.first_pass.ends_with_data:
+                self._begin_full_state()
             self.passes.append(sum(map(len, self.arrivals)))
         return self.iterator
 
@@ -244,9 +252,9 @@ class SideThread:
         self._ids = ids
         if self.is_filling and poll is not None:
             self.meter.add(poll.model, poll.number)
-            self._see_cache()
         else:
             self._keep(poll)
+        self._see_cache()
         taken_s = time.thread_time() - began_s
         self.polls += 1
         self.polls_s += taken_s
@@ -271,14 +279,24 @@ class SideThread:
 
     def _see_cache(self) -> None:
         """Begin another state of the pipeline if its cache is full: later passes read the cache."""
-        if self.meter.is_filling_cache:
+        if not self.is_filling:
             return
-        self.is_filling = False
         with self._lock:
             self._add(self.loop.arrived())
-            self._notes.append(("cache_filled", {"batches": self.batches}))
-            self.arrivals.clear()
-            self.passes.clear()
+            if not self._still_fills():
+                self._begin_full_state()
+
+    def _still_fills(self) -> bool:
+        if self.first_pass is None:
+            return self.meter.is_filling_cache
+        last = self.first_pass.elements
+        return last is None or self.batches + 1 < last  # one element was taken before
+
+    def _begin_full_state(self) -> None:
+        self.is_filling = False
+        self._notes.append(("cache_filled", {"batches": self.batches}))
+        self.arrivals.clear()
+        self.passes.clear()
         self.meter.seen.clear()
         self._state_began_s = time.monotonic()
 

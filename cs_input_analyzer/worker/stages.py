@@ -29,7 +29,7 @@ from cs_input_analyzer.tfdata.lineage import picks_names
 from cs_input_analyzer.tfdata.python_chance import seeded
 from cs_input_analyzer.tfdata.samples import check_demand, is_open, samples_per_element_of
 from cs_input_analyzer.worker import capture, isolation
-from cs_input_analyzer.worker.failures import lacking_costs, place_of, report_failure
+from cs_input_analyzer.worker.failures import lacking_numbers, place_of, report_failure
 from cs_input_analyzer.worker.journal import HUNG, JournalWriter, Order, read_journal
 from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
@@ -226,7 +226,7 @@ def _with_circumstances(
     """Return the pipeline with what was given to its code, replaced and left out."""
     context = next(iter(sorted(uses)), None)  # "given" before "left"
     stand_ins = capture.innermost(stood_in)
-    notes = (*dict.fromkeys(left_out), *lacking_costs(), *capture.notes_on(stand_ins))
+    notes = (*dict.fromkeys(left_out), *lacking_numbers(pipeline.ops), *capture.notes_on(stand_ins))
     level = isolation.here().level
     return replace(pipeline, input_context=context, stand_ins=stand_ins, notes=notes, user_files=level)
 

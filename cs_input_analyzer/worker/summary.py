@@ -246,9 +246,14 @@ def _steady_window(journal: Journal, stamps_s: npt.NDArray[np.float64]) -> Windo
     return None if window is None else replace(window, first=window.first + batches)
 
 
-def _is_filling_cache(journal: Journal, window: Window) -> bool:
-    filled = journal.last("cache_filled")
-    return journal.last("cache_filling") is not None and (filled is None or window.first < filled["batches"])
+def _is_filling_cache(journal: Journal, window: Window) -> bool | None:
+    """Return whether the window is of the pass that fills a cache; None if that cannot be seen."""
+    filling, filled = journal.last("cache_filling"), journal.last("cache_filled")
+    if filling is None:
+        return False
+    if filled is not None:
+        return bool(window.first < filled["batches"])
+    return True if filling["is_seen"] else None
 
 
 def _with_rates(base: WorkerResult, journal: Journal, window: Window, per_batch: float, bytes_out: float) -> WorkerResult:

@@ -13,6 +13,7 @@ import pytest
 from cs_input_analyzer.records import SamplesPerElement, WorkerResult
 from cs_input_analyzer.worker.journal import Journal, JournalWriter, read_journal
 from cs_input_analyzer.worker.summary import Ending, worker_result
+from tests.tf_versions import needs_costs
 
 pytestmark = pytest.mark.tf
 
@@ -106,8 +107,8 @@ def test_what_cannot_be_seen_of_a_pipeline_is_none(build: Callable[[Any], Any], 
     assert state.epoch_gap_s is None  # passes that end inside, or that cannot begin again, have no gap
 
 
-def slow_first_pass(samples: int) -> Callable[[Any], Any]:
-    """Each sample takes `SLOW_S` until the cache has it."""
+def slow_first_pass(samples: int, *, is_known: bool = True, is_repeated: bool = True) -> Callable[[Any], Any]:
+    """Each sample takes `SLOW_S` until the cache has it. `is_known`: whether TensorFlow knows how many there are."""
 
     def build(tf: Any) -> Any:
         def wait(value: Any) -> Any:
@@ -117,7 +118,9 @@ def slow_first_pass(samples: int) -> Callable[[Any], Any]:
         def slow(value: Any) -> Any:
             return tf.ensure_shape(tf.py_function(wait, [value], tf.int64), [])
 
-        return tf.data.Dataset.range(samples).map(slow).cache().repeat().batch(BATCH, drop_remainder=True)
+        found = tf.data.Dataset.range(samples).map(slow)
+        cached = (found if is_known else found.filter(lambda value: value >= 0)).cache()
+        return (cached.repeat() if is_repeated else cached).batch(BATCH, drop_remainder=True)
 
     return build
 
@@ -142,6 +145,36 @@ def test_a_first_pass_that_does_not_end_is_told(tmp_path: Path) -> None:
     assert result.samples_per_s.estimate < 1 / SLOW_S
 
 
+def without_model(cached: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Autotune is off, so TensorFlow shows no model of the iterator, as before 2.17."""
+
+    def build(tf: Any) -> Any:
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        return cached(tf).with_options(options)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("build", "is_filling"),
+    [
+        (slow_first_pass(101), False),
+        (slow_first_pass(101, is_repeated=False), False),
+        (slow_first_pass(101, is_known=False, is_repeated=False), False),
+        (slow_first_pass(100_000), True),
+        (slow_first_pass(100_000, is_known=False, is_repeated=False), True),
+        (slow_first_pass(100_000, is_known=False), None),  # nobody knows how long a pass is
+        (repeated, False),  # there is no cache
+    ],
+)
+def test_a_first_pass_is_told_without_a_model(build: Callable[[Any], Any], is_filling: bool | None, tmp_path: Path) -> None:
+    result = result_of(sampled(tmp_path, without_model(build), window_s=1.5))
+    assert result.steady_state.is_filling_cache is is_filling
+    if build is not repeated:
+        assert (result.samples_per_s.estimate > 1 / SLOW_S) == (is_filling is False)
+
+
 def test_each_chunk_has_its_counters(passes: Journal) -> None:
     times = [at_s for at_s, _ in passes.readings()]
     assert len(times) == len(events(passes, "chunk")) + 1
@@ -158,7 +191,14 @@ LUMP_BYTES = 8 << 20
 
 
 @pytest.mark.parametrize(
-    ("kind", "want_costs"), [("plain", True), ("plain", False), ("packed", True), ("lines", True), ("fields", True)]
+    ("kind", "want_costs"),
+    [
+        pytest.param("plain", True, marks=needs_costs),
+        pytest.param("plain", False, marks=needs_costs),
+        pytest.param("packed", True, marks=needs_costs),
+        pytest.param("lines", True, marks=needs_costs),
+        ("fields", True),
+    ],
 )
 def test_bytes_are_those_of_the_records_however_large_the_read_buffer(tmp_path: Path, kind: str, want_costs: bool) -> None:
     """All of the file fits into one read buffer."""

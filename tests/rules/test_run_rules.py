@@ -122,7 +122,10 @@ def fed_by(kept: Op, *, reader: float | None, map: float | None) -> Case:
     return case_of(*ops, costs=(*before, cost("cache", 0.1)), bottleneck="readers", measurements=cold)
 
 
-FIRST_PASS = (make_measurement("1x1x1", workers=(make_worker(steady_state=make_steady_state(is_filling_cache=True)),)),)
+FIRST_PASS, FULL, UNSEEN = (
+    (make_measurement("1x1x1", workers=(make_worker(steady_state=make_steady_state(is_filling_cache=state)),)),)
+    for state in (True, False, None)
+)
 
 
 def unreadable(words: str) -> Case:
@@ -227,6 +230,11 @@ ROWS: Rows = {
             says("warning", op="cache", message="first pass"),
             make_case(pipeline=make_graph("list_files > interleave > map > cache > batch*32"), measurements=FIRST_PASS * 2),
         ),
+        (
+            says("warning", op="cache", message="cannot be seen", fix="2.17"),
+            make_case(pipeline=make_graph("list_files > interleave > map > cache > batch*32"), measurements=UNSEEN),
+        ),
+        ("", make_case(pipeline=make_graph("list_files > interleave > map > cache > batch*32"), measurements=UNSEEN + FULL)),
         # Passes that a full cache feeds read no file.
         ("", fed_by(cache(), reader=0.0, map=0.0)),
         ("", fed_by(replace(cache(), parameters={"filename": "/data/cache"}), reader=0.0, map=0.0)),

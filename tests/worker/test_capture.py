@@ -292,7 +292,7 @@ import tensorflow as tf
 def input_fn(params, mode):
     return tf.data.Dataset.range(100).batch(params["batch_size"] if mode == "mine" else 1)
 
-estimator = tf.estimator.Estimator(lambda features: None, model_dir="model_dir", params={"batch_size": 2})
+estimator = tf.estimator.Estimator(lambda features, params: None, model_dir="model_dir", params={"batch_size": 2})
 estimator.train(functools.partial(input_fn, params={"batch_size": 5}, mode="mine"), steps=1)
 """
 
@@ -359,7 +359,8 @@ many.init()
 data = tf.data.Dataset.range(1000).map(lambda x: (tf.cast([x], tf.float32), [0.0]))
 if "--shard" in sys.argv:
     data = data.shard(many.size(), many.rank())
-optimizer = many.DistributedOptimizer(tf.optimizers.Adam(0.001 * many.size()))
+rate = tf.keras.optimizers.schedules.ExponentialDecay(0.001 * many.size(), 100, 0.9)
+optimizer = many.DistributedOptimizer(tf.optimizers.Adam(rate if "--decay" in sys.argv else 0.001 * many.size()))
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
 model.compile(optimizer=optimizer, loss="mse", metrics=[many.Metric()])
 history = model.fit(data.batch(4), epochs=2, callbacks=[many.callbacks.Broadcast(0)], verbose=1 if many.rank() == 0 else 0)
@@ -379,11 +380,12 @@ def test_a_fit_without_steps_takes_the_data_anew_in_each_epoch(users: Path, tmp_
     assert [one.ends_epochs for one in found.candidates] == [ends_epochs]
 
 
-def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], pytest.param(["--decay"], marks=pytest.mark.long)])
+def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_path: Path, options: list[str]) -> None:
     """It trains nothing, so it may be missing; a share of the data that depends on it may not."""
     file = tmp_path / "accelerators.py"
     file.write_text(ACCELERATORS)
-    found, _ = find_captures(from_command(["python", str(file)]), SECONDS, packages=("many_accelerators",))
+    found, _ = find_captures(from_command(["python", str(file), *options]), SECONDS, packages=("many_accelerators",))
     assert [one.kind for one in found.candidates] == ["fit", "evaluate"]
     assert found.notes == ()
     with pytest.raises(InputFunctionError, match=r"many_accelerators\.keras\.size\(\.\.\.\) is only a stand-in"):

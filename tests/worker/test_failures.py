@@ -12,6 +12,7 @@ from cs_input_analyzer.tfdata import load
 from cs_input_analyzer.tfdata.messages import plain_message
 from cs_input_analyzer.worker import failures, meter
 from cs_input_analyzer.worker.journal import JournalWriter, read_journal
+from tests.builders import make_graph
 from tests.tf_versions import needs_costs
 
 pytestmark = pytest.mark.tf
@@ -102,11 +103,24 @@ def test_code_for_the_first_tensorflow_is_told_so(text: str, tmp_path: Path) -> 
     assert ("not in tf.compat.v1" in found["message"]) == ("contrib" in text)
 
 
-@needs_costs
-def test_costs_are_there_or_their_lack_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert failures.lacking_costs() == ()
+LACKING = {
+    "range > map > batch*4": ["costs of ops"],
+    "list_files > interleave > map > batch*4": ["costs of ops", "bytes read per sample"],
+    "list_files > interleave > cache > batch*4": ["costs of ops"],  # no TensorFlow tells how full it is
+}
+
+
+@pytest.mark.parametrize("chain", LACKING)
+def test_numbers_that_a_tensorflow_lacks_are_named(chain: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter, "model_reader", lambda: None)
-    assert failures.lacking_costs() == (f"costs of ops need TensorFlow 2.17; this is {tf.__version__}",)
+    said = failures.lacking_numbers(make_graph(chain).ops)
+    assert [one.partition(" need TensorFlow 2.17")[0] for one in said] == LACKING[chain]
+    assert f"this is {tf.__version__}" in said[0]
+
+
+@needs_costs
+def test_a_tensorflow_with_all_numbers_lacks_none() -> None:
+    assert failures.lacking_numbers(make_graph("list_files > interleave > map > batch*4").ops) == ()
 
 
 @needs_costs

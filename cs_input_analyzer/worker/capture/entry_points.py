@@ -20,7 +20,7 @@ from cs_input_analyzer.tfdata.graph import is_library, where_built
 from cs_input_analyzer.worker.capture import estimators
 from cs_input_analyzer.worker.capture.imports import is_shape_peek, patching_on_import
 from cs_input_analyzer.worker.capture.interceptor import Interceptor, NoData, Taken
-from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult
+from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
 
 LOOKED_FOR = (
     "train, compile or evaluate of an Estimator, train_and_evaluate, Keras' fit, evaluate or predict, a loop over a "
@@ -28,6 +28,8 @@ LOOKED_FOR = (
 )
 # Keras 3, Keras 2 beside it, that of TensorFlow 2.13 to 2.15, and that of 2.12.
 _KERAS = ("keras.src.models.model", "tf_keras.src.engine.training", "keras.src.engine.training", "keras.engine.training")
+# Those of Keras 2, which compute their learning rate at once.
+_OPTIMIZERS = ("tf_keras.src.optimizers.optimizer", "keras.src.optimizers.optimizer", "keras.optimizers.optimizer")
 # Until TensorFlow 2.15.
 _ESTIMATORS = tuple(f"tensorflow_estimator.python.estimator.{name}" for name in ("estimator", "tpu.tpu_estimator", "training"))
 # Functions of Keras that read data for real, and how far up the stack they are looked for.
@@ -45,6 +47,7 @@ def patched_entry_points(interceptor: Interceptor) -> Iterator[None]:
         points.patch_tensorflow()
         interceptor.on_estimator = points.estimator_called
         stack.enter_context(patching_on_import(_KERAS, points.patch_keras))
+        stack.enter_context(patching_on_import(_OPTIMIZERS, points.patch_optimizers))
         stack.enter_context(patching_on_import(_ESTIMATORS, points.patch_estimators))
         yield
 
@@ -116,6 +119,21 @@ class _EntryPoints:
         self._replace(model, "compile", compile)
         for name, kind in {"fit": "fit", "train_on_batch": "fit", "evaluate": "evaluate", "predict": "predict"}.items():
             self._replace(model, name, reporting(name, kind, "train" if kind == "fit" else "eval"))
+
+    def patch_optimizers(self, module: ModuleType) -> None:
+        """Have optimizers take a learning rate that depends on a stand-in. No step of a training runs."""
+        owner: Any = vars(module).get("_BaseOptimizer")
+        if owner is None:  # Keras 3
+            return
+        built = owner._build_learning_rate
+
+        def build(optimizer: Any, learning_rate: Any) -> Any:
+            try:
+                return built(optimizer, learning_rate)
+            except StandInError:
+                return built(optimizer, 0.0)
+
+        self._replace(owner, "_build_learning_rate", build)
 
     def patch_tensorflow(self) -> None:
         """Patch iteration, AutoGraph, strategies, and the calls that run a step of a training."""
