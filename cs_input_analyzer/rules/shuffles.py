@@ -16,10 +16,11 @@ from cs_input_analyzer.model.evidence import (
 from cs_input_analyzer.records import Case, Edit, Finding, Op
 from cs_input_analyzer.tfdata.edits.kinds import argument_set, moved_up
 from cs_input_analyzer.tfdata.function_ops import calls
+from cs_input_analyzer.tfdata.layers import leaving
 from cs_input_analyzer.tfdata.lineage import reads_names_only, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHING, GROUPING, INTERLEAVES, KEEPERS, SHUFFLES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import chain_before, cost_of, is_map, sample_bytes
-from cs_input_analyzer.tfdata.samples import batching_op, first_batching_op, samples_reaching, shuffle_of_samples
+from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching, shuffle_of_samples
 from cs_input_analyzer.tfdata.source.code import with_calls_swapped
 from cs_input_analyzer.tfdata.threads import reader_ops
 from cs_input_analyzer.units import format_bytes
@@ -242,7 +243,7 @@ def shuffle_missing(case: Case) -> Iterator[Finding]:
     without a batch, because the code that makes batches may shuffle.
     """
     ops = case.pipeline.ops
-    batch = first_batching_op(ops)
+    batch = next(iter(leaving(ops).batches), None)  # the one of single samples: batches may be batched again
     if case.mode == "eval" or batch is None or {op.kind for op in ops} & ORDERED_KINDS or not reader_ops(ops):
         return
     shuffles, is_file = [op for op in ops if op.kind in SHUFFLES], files_are_samples(ops)

@@ -87,11 +87,6 @@ def batching_op(ops: Sequence[Op], reaching: Op | None = None) -> Op | None:
     return element.batches[-1] if element.batches else None
 
 
-def first_batching_op(ops: Sequence[Op]) -> Op | None:
-    """Return the op that puts single samples together, where batches may be batched again; None for single samples."""
-    return next(iter(leaving(ops).batches), None)
-
-
 def full_batches(ops: Sequence[Op]) -> frozenset[str]:
     """Return the names of the batching ops whose input never ends, so that all their batches are full."""
     endless = without_end(ops)
