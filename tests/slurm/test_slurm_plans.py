@@ -167,9 +167,11 @@ def test_a_plan_for_what_was_found_runs_there(
 
 def test_a_file_that_was_written_of_slurm_is_what_slurm_has(slurm: PrivateSlurm, tmp_path: Path) -> None:
     path = tmp_path / "lab.yaml"
-    for words, found in (((), discover()), (("--partition", "small"), discover("small"))):
+    for partition, words in ((None, ()), ("small", ("--partition", "small"))):
+        before = discover(partition).cluster
         assert main(["cluster", "--write", str(path), "--force", *words]) == 0
-        assert read_file(path).cluster == found.cluster
+        # Between the two, Slurm may notice that a node that is down does not respond.
+        assert read_file(path).cluster in (before, discover(partition).cluster)
 
 
 def test_a_task_that_fails_ends_the_launch(slurm: PrivateSlurm, place: Path) -> None:
