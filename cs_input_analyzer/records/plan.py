@@ -142,8 +142,8 @@ class LaunchPlan:
         _ = self.layout
 
     def __repr__(self) -> str:
-        meets = {True: ", feeds the demand", False: ", does NOT feed the demand", None: ""}[self.meets_demand]
-        return in_a_line(f"LaunchPlan {self.layout}: {format_estimate(self.predicted_samples_per_s)}{meets}")
+        said = ", ".join(filter(None, (format_estimate(self.predicted_samples_per_s), feeding(self))))
+        return in_a_line(f"LaunchPlan {self.layout}: {said}")
 
     @property
     def layout(self) -> Layout:
@@ -162,3 +162,14 @@ class LaunchPlan:
     def variables(self) -> str:
         """Return the defaults of the vendor's launcher as lines of a shell."""
         return f"DEF_NODES={self.nodes}\nDEF_TASKS={self.tasks_per_node}\nDEF_CPUS={self.cpus_per_task}"
+
+
+def feeding(launch: LaunchPlan | Alternative) -> str:
+    """Return `feeds the demand`, or how far that is in doubt; empty without a demand."""
+    if launch.meets_demand is None:
+        return ""
+    if launch.meets_demand:
+        return "feeds the demand"
+    if launch.probability is None or launch.probability < 0.5:
+        return "does NOT feed the demand"
+    return f"may not feed the demand ({format_ratio(launch.probability)} sure that it does)"

@@ -169,6 +169,7 @@ class Budget:
         import_s: time until the workers of the first launch had imported TensorFlow and built their pipelines. For a script it
             includes the search for the places where it takes data. It is no part of `--max-seconds`.
         total_s: time of the whole run, `import_s` included.
+        cut_short: the failure that ended the measuring early: of Slurm, of the disk; empty without one.
     """
 
     import_s: float = 0.0
@@ -178,6 +179,7 @@ class Budget:
     fixes_s: float = 0.0
     total_s: float = 0.0
     not_measured: tuple[str, ...] = ()
+    cut_short: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from difflib import unified_diff
 
-from cs_input_analyzer.records import LEAST_GAIN, NO_GAIN, Analysis, Estimate, Finding, Fixes, Patch
+from cs_input_analyzer.records import LEAST_GAIN, NO_GAIN, Analysis, Estimate, Finding, Fixes, Patch, feeding
 from cs_input_analyzer.report.document import Card, Copyable, Document, Facts, Part, Text, bare_rate, present, section, slug
 from cs_input_analyzer.report.wording import (
     AS_MEASURED,
@@ -171,7 +171,7 @@ def together(analysis: Analysis) -> str:
     nodes = counted(then, "node")
     if plan is not None:
         nodes = f"still {nodes}" if plan.nodes == then else f"{counted(plan.nodes, 'node')} -> {then}"
-    feeds = "" if fixes.plan.meets_demand is not False else ", which does NOT feed the demand"
+    feeds = "" if fixes.plan.meets_demand is not False else f", which {feeding(fixes.plan)}"
     return f"{gain}: the plan becomes {fixes.plan.layout} ({nodes}){feeds}"
 
 

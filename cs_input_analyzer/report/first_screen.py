@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cs_input_analyzer.masking import MASK
-from cs_input_analyzer.records import BUSY_RATIO, Analysis, Estimate, Finding, LaunchPlan, Layout, Station
+from cs_input_analyzer.records import BUSY_RATIO, Analysis, Estimate, Finding, LaunchPlan, Layout, Station, feeding
 from cs_input_analyzer.report import costs, findings, planned
 from cs_input_analyzer.report.document import Bar, Bars, Card, Chart, Copyable, Facts, Part, Section, Text, present, section
 from cs_input_analyzer.report.strip import strip_line
@@ -230,8 +230,9 @@ def _source_of_demand(analysis: Analysis) -> str:
 
 
 def _to_know(analysis: Analysis) -> Pairs:
-    """Return the currency of the rates, what became of a script, and what to give if something is missing for an answer."""
-    facts = [("rates", factor_sentence(analysis))]
+    """Return an early end, the currency of the rates, the fate of a script, and what to give if something lacks for an answer."""
+    cut_short = "by Ctrl-C" if analysis.interrupted else one_line(analysis.budget.cut_short)
+    facts = [("cut short", cut_short and f"{cut_short}; what was measured by then counts"), ("rates", factor_sentence(analysis))]
     if analysis.capture is not None:
         facts.append(("script", "run up to its input; its training never ran"))
     if analysis.consumption is None:
@@ -309,7 +310,7 @@ def launch_title(analysis: Analysis) -> str:
         return "Launch"
     if wrong_training(analysis.findings):
         return "Launch, when the points below are settled"
-    return "Launch, recommended" if plan.meets_demand else "Best launch: it does NOT feed the demand"
+    return "Launch, recommended" if plan.meets_demand else f"Best launch: it {feeding(plan)}"
 
 
 def brief_launch(analysis: Analysis) -> tuple[Part, ...]:
@@ -319,7 +320,7 @@ def brief_launch(analysis: Analysis) -> tuple[Part, ...]:
         return ()
     names = ("nodes", "tasks_per_node", "cpus_per_task")
     parts: list[Part] = [Facts(pairs=tuple((name, str(getattr(plan, name))) for name in names), is_large=True)]
-    parts.append(Text(text="" if plan.meets_demand is not False else "it does NOT feed the demand: no launch here does better"))
+    parts.append(Text(text="" if plan.meets_demand is not False else f"it {feeding(plan)}: no launch here does better"))
     parts.append(Text(text=tasks_sentence(analysis), tone="note"))
     if plan.kept_from is not None:
         fresh = "the same" if plan.fresh == plan.layout else str(plan.fresh)

@@ -177,7 +177,7 @@ def measuring_facts(analysis: Analysis) -> Pairs:
     measured = f"{format_seconds(max(0.0, budget.total_s - budget.import_s))} of {format_seconds(analysis.options.max_seconds)}"
     before = f"before that, {format_seconds(budget.import_s)} to import and to build"
     facts.append(("budget", f"{measured}{f': {parts}' if parts else ''}; {before}"))
-    left_out = "whatever came after the interruption" if analysis.interrupted else "nothing was left out"
+    left_out = "all the rest" if analysis.interrupted or budget.cut_short else "nothing was left out"
     return pairs((*facts, ("not measured", ", ".join(budget.not_measured) or left_out), ("left out", "; ".join(analysis.left_out))))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Validation, ValidationRow
+from cs_input_analyzer.records import Alternative, Analysis, Cluster, LaunchPlan, Validation, ValidationRow, feeding
 from cs_input_analyzer.report.document import LIMITED_BY, MEETS, PREDICTED, Table, layout, number, rates, table_of, text
 from cs_input_analyzer.report.wording import AS_MEASURED, GIVE_A_DEMAND, Pairs, confirming_measurement, one_line, pairs, titled
 from cs_input_analyzer.units import (
@@ -59,7 +59,7 @@ def plan_facts(plan: LaunchPlan, analysis: Analysis) -> Pairs:
     if plan.meets_demand is not None and plan.headroom_ratio is not None:
         demand = f"met ({asked})"
         if not plan.meets_demand:
-            demand = f"NOT met ({asked}): no launch of this cluster does better, limited by {plan.limited_by}"
+            demand = f"the launch {feeding(plan)} ({asked}): no launch of this cluster does better, limited by {plan.limited_by}"
     limit, numa_cpus = limit_text(plan.limited_by), analysis.host.numa_cpus
     if numa_cpus and plan.cpus_per_task > numa_cpus:
         spanned = counted(-(-plan.cpus_per_task // numa_cpus), "NUMA node")

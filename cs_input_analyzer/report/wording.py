@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cs_input_analyzer.records import Analysis, Consumption, Layout, Measurement, Options, Scalar
+from cs_input_analyzer.records import Analysis, Consumption, Layout, Measurement, Options, Scalar, feeding
 from cs_input_analyzer.tfdata.samples import element_sentence
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_ratio, format_seconds, visible
 
@@ -102,7 +102,7 @@ def _origin(analysis: Analysis, layout: Layout) -> str:
     if plan is None:
         return f"measured on this host, {layout}"
     if plan.meets_demand is False:
-        return f"best launch {layout}, which does NOT feed the demand"
+        return f"best launch {layout}, which {feeding(plan)}"
     return f"recommended launch {layout}"
 
 

@@ -8,7 +8,7 @@ from itertools import count
 
 from cs_input_analyzer.errors import AnalyzerError
 from cs_input_analyzer.model import recommend
-from cs_input_analyzer.records import Analysis, Consumption, LaunchPlan, Layout, Options, PlanChange, VerdictName
+from cs_input_analyzer.records import Analysis, Consumption, LaunchPlan, Layout, Options, PlanChange, VerdictName, feeding
 from cs_input_analyzer.report.wording import plan_currency
 from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate
 from wafer_model import from_rate
@@ -110,7 +110,7 @@ def planned(found: Analysis, wanted: Consumption, current: Layout | None) -> tup
     start += f" for a demand of {format_estimate(wanted.samples_per_s)}"
     if plan.meets_demand:
         return plan, f"{start}."
-    return plan, f"{start}, which it does not meet: {plan.limited_by} limits it."
+    return plan, f"{start}. It {feeding(plan)}: {plan.limited_by} limits it."
 
 
 def _in_proportion(change: PlanChange, factor: float, verdict: VerdictName) -> PlanChange:

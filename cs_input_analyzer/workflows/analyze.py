@@ -57,7 +57,7 @@ def analyze(request: Request, launcher: Launcher, progress: Progress) -> Analysi
     except LaunchError as error:  # the disk is full, no process can be started: what was measured before stands
         if not probing.results.has_rate:
             raise
-        probing.seconds.leave_out(f"all the rest: {error}")
+        probing.seconds.cut_short = str(error)
     except KeyboardInterrupt:
         is_interrupted = True
         if not probing.results.has_rate or probing.results.pipeline is None:

@@ -83,11 +83,28 @@ def test_the_headline_and_the_bars_tell_the_same_share(ratio: float) -> None:
     assert low <= waits <= high
 
 
-@pytest.mark.parametrize(("meets", "is_recommended"), [(True, True), (False, False), (None, False)])
-def test_only_a_launch_that_feeds_the_demand_is_recommended(meets: bool | None, is_recommended: bool) -> None:
-    run = scene(recommendation=make_plan(meets_demand=meets))
-    assert ("recommended" in launch_title(run)) == is_recommended
-    assert ("does NOT feed" in render(run, "console")) == (meets is False)
+@pytest.mark.parametrize(
+    ("meets", "probability", "doubt"),
+    [
+        (True, 0.95, None),
+        (False, 0.7, "it may not feed the demand (70 % sure that it does)"),
+        (False, 0.2, "it does NOT feed the demand"),
+        (False, None, "it does NOT feed the demand"),
+        (None, None, None),
+    ],
+)
+def test_only_a_launch_that_feeds_the_demand_is_recommended(
+    meets: bool | None, probability: float | None, doubt: str | None
+) -> None:
+    run = scene(recommendation=make_plan(meets_demand=meets, probability=probability))
+    assert ("recommended" in launch_title(run)) == (meets is True)
+    assert re.findall(r"it \w+ (?:not|NOT) feed.*(?=: no launch)", render(run, "console")) == ([doubt] if doubt else [])
+
+
+def test_it_says_why_measuring_ended_early() -> None:
+    assert "cut short" not in render(scene(), "console")
+    run = scene(budget=replace(scene().budget, cut_short="the Slurm job is over"))
+    assert "cut short  the Slurm job is over; what was measured by then counts" in render(run, "console")
 
 
 @pytest.mark.parametrize(

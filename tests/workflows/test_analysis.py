@@ -32,6 +32,7 @@ from tests.builders import (
     make_read_rate,
     make_steady_state,
     make_storage,
+    make_work_plan,
 )
 from tests.fakes import FakeLauncher, FakeLaunchHandle
 from wafer_model import from_rate
@@ -85,6 +86,25 @@ class UsedUp(FakeLauncher):
         state = make_steady_state(epochs=2, pass_elements=12, stopped_by="data_end")
         workers = tuple(replace(worker, steady_state=state) for worker in found.measurement.workers)
         return replace(found, measurement=replace(found.measurement, workers=workers))
+
+
+@dataclass(slots=True)
+class Cancelled(FakeLauncher):
+    """Its second launch does not come up."""
+
+    def start(self, layout: Layout) -> FakeLaunchHandle:
+        if self.ran:
+            raise LaunchError("the Slurm job is over")
+        return FakeLauncher.start(self, layout)
+
+
+def test_an_engine_that_fails_cuts_the_measuring_short() -> None:
+    found = analyzed(Cancelled(linear), job(demand=500))
+    assert found.measurements
+    assert found.budget.cut_short == "the Slurm job is over"
+    assert found.recommendation is not None
+    with pytest.raises(LaunchError, match="is over"):
+        analyzed(Cancelled(linear, ran=[("1x1x1", make_work_plan())]), job(demand=500))
 
 
 @pytest.mark.parametrize("current", [None, "1x2x1"])

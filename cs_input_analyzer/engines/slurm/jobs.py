@@ -48,7 +48,7 @@ _CAUSES = (
     (r"failed on node (?P<what>[^\s:]+): (Communication |Socket |Unable to contact |.*timed out)", "a node does not answer"),
     (r"DUE TO PREEMPTION", "Slurm gave the nodes to a more important job"),
     (r"oom[-_ ]kill|Out Of Memory|[Ee]xceeded (job|step|virtual)? ?memory limit|OUT_OF_MEMORY", MEMORY),
-    (r"[Uu]nable to confirm allocation|Invalid job id|Job/step already completing", "the Slurm job is over"),
+    (r"[Uu]nable to confirm allocation|[Ii]nvalid job|Job/step already completing|has expired", "the Slurm job is over"),
     (r"[Jj]ob credential revoked|Expired credential", "the Slurm job is over"),
     (r"CANCELLED AT", "the Slurm job or step was cancelled"),
     (r"Job step aborted|Force Terminated", "Slurm ended the step"),

@@ -47,6 +47,7 @@ class Seconds:
 
     def __init__(self, options: Options, launcher: Launcher, *, is_tuning: bool = False) -> None:
         self.transient_s = self.probes_s = self.storage_s = self.fixes_s = 0.0
+        self.cut_short = ""
         self._total_s = options.max_seconds
         self._wants_fixes = options.measure_fixes
         self._share_ratio = TUNING_SHARE_RATIO if is_tuning else FIXES_SHARE_RATIO
@@ -148,6 +149,7 @@ class Seconds:
             fixes_s=self.fixes_s,
             total_s=self._launcher.now_s() - self._began_s,
             not_measured=tuple(self._not_measured),
+            cut_short=self.cut_short,
         )
 
     @property
