@@ -39,13 +39,14 @@ class WorkerFailure:
 
     `stage` is `load`, `import`, `build`, `isolation`, `refused`, `first_batch`, `hang`, `exit`, `sampling`, or one of these:
     `fault`, a mistake of ours; `version`, this TensorFlow lacks a part that we need; `journal`, the results could not be written;
-    `worker`; `engine`, the engine ended the worker.
+    `worker`; `engine`, the engine ended the worker. `where`: the place in the user's code, with a colon; empty if it is not known.
     """
 
     stage: str
     kind: str
     message: str
     details: str
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +165,13 @@ def _failure(collected: Collected) -> WorkerFailure:
     journal, ending = collected.first, collected.ending
     failed = journal.last("failed")
     if failed is not None:
-        return WorkerFailure(stage=failed["stage"], kind=failed["kind"], message=failed["message"], details=failed["details"])
+        return WorkerFailure(
+            **{name: failed[name] for name in ("stage", "kind", "message", "details")}, where=failed.get("where", "")
+        )
     data_error = journal.last("data_error")
     if data_error is not None:
-        return WorkerFailure(stage="sampling", kind=data_error["kind"], message=data_error["message"], details="")
+        kind, message, where = data_error["kind"], data_error["message"], data_error["where"]
+        return WorkerFailure(stage="sampling", kind=kind, message=message, details="", where=where)
     unwritten = _unwritten(ending)
     if unwritten is not None:
         return WorkerFailure(stage="journal", kind="JournalError", message=unwritten, details="")

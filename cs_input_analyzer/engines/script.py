@@ -14,6 +14,7 @@ from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memo
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, NotIsolatedError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
 from cs_input_analyzer.tfdata.graph import is_users_own
+from cs_input_analyzer.tfdata.messages import with_type
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION
 from cs_input_analyzer.worker.isolation import NOT_ISOLATED, Wanted
@@ -130,7 +131,7 @@ def _ended_early(ending: Ending, journal: Journal) -> tuple[str, ...]:
     """Return a note on why the script did not reach its end, if there may be more candidates."""
     failed, ended = journal.last("failed"), journal.last("ended")
     if failed is not None:
-        why = f"{failed['kind']}: {failed['message']}".splitlines()[0] + " (its loops and its training got no data there)"
+        why = with_type(failed["kind"], failed["message"]).splitlines()[0] + " (its loops and its training got no data there)"
     elif ended is not None:
         why = str(ended["why"])
     else:
@@ -153,8 +154,8 @@ def _nothing_found(
         return AnalyzerError(f"a fault of cs_input_analyzer, not of {what}: {failed['message']}\n{failed['details']}".rstrip())
     if failed is not None:
         message = (
-            f"{what} failed before it took data: {failed['kind']}: {failed['message']}{about}; accelerators are hidden from it"
-            f"{missing_advice(failed['message'])}"
+            f"{what} failed before it took data: {with_type(failed['kind'], failed['message'])}{about}; "
+            f"accelerators are hidden from it{missing_advice(failed['message'])}"
         )
         return InputFunctionError(message, failed["details"] or printed)
     refused = [str(event["text"]) for event in journal.events if event["event"] == "refused"]

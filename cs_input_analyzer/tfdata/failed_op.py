@@ -1,7 +1,8 @@
-"""Find the user's op whose function failed, by the words of TensorFlow's error.
+"""Find the user's op that failed, by the words of TensorFlow's error.
 
-TensorFlow names the iterators from the root to the failed one, or only a node of the function. It may have merged or added ops
-before. Nothing is named unless one op alone fits.
+Of a function that failed, TensorFlow names the iterators from the root to it, or only a node. It may have merged or added ops
+before. Of an op that failed by itself it names nothing, but its words are those of one kind of op. Nothing is named unless one op
+alone fits.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from cs_input_analyzer.records import Op
-from cs_input_analyzer.tfdata.graph import graph_def_of, reader_of
+from cs_input_analyzer.tfdata.graph import graph_def_of, reader_of, shapes_of
 from cs_input_analyzer.tfdata.graph.nodes import functions_of, reached_from
+from cs_input_analyzer.tfdata.graph.ops import Reader
 from cs_input_analyzer.tfdata.matching import taken_by
-from cs_input_analyzer.tfdata.op_kinds import HOLDS, TRANSFORMS, kinds_with, method_of
-from cs_input_analyzer.tfdata.threads import results_of
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, FILE_READERS, HOLDS, TRANSFORMS, kinds_with, method_of
+from cs_input_analyzer.tfdata.threads import reader_ops, results_of
 
 # At the start of a message, behind TensorFlow's names of nodes.
 _ITERATORS = re.compile(
@@ -31,15 +33,35 @@ _MERGES = re.compile(r"\b(?:map|filter|map_and_filter)_fusion$")
 _MERGED = TRANSFORMS | kinds_with("filter")
 # The place of the input that the path counts as 0.
 _FIRST_INPUT = {"Zip": 0, "Concatenate": 0, "DirectedInterleave": 1}
+# What ops say of their own, without a function -> the kinds of op that say it. Other kinds in a list may say it, too.
+_SAID_BY = tuple(
+    (re.compile(words), frozenset(kinds))
+    for words, kinds in (
+        (r"Cannot batch tensors with different shapes in component \d+\. First element had shape \[(?P<shape>[\d,]*)\]", BATCHING),
+        (r"Cannot add tensor to the batch: .*\[tensor\]: \[(?P<shape>[\d,]*)\]", BATCHING),
+        (r"Attempted to pad to a smaller size|must have the same rank as the padded shape", {"PaddedBatch"}),
+        (r"Input element must have (?:the same batch size|a non-scalar value) in each component", {"Unbatch"}),
+        (r"(?:corrupted|truncated) record at \d+", FILE_READERS - {"TextLine", "FixedLengthRecord", "CSV", "LMDB", "Sql"}),
+        (r"not an exact multiple of the record length", {"FixedLengthRecord"}),
+        (r"Field \d+ in record|Expect \d+ fields but have|[Qq]uoted field", {"CSV"}),
+        (r"could not be found\.|Data types don't match|[Cc](?:ould not|an't) parse .*[Ee]xample", {"ParseExample"}),
+    )
+)
+_READ = re.compile(r"inflate\(\) failed|; (?:No such file or directory|Permission denied|Is a directory|Input/output error)")
+# They read files, too, which are not the user's data.
+_READS_OWN = frozenset({"Cache", "MatchingFiles"})
 
 _Step = tuple[str, int | None]
 
 
 def failed_op(message: str, dataset: Any, ops: Sequence[Op]) -> Op | None:
-    """Return the op whose function raised an error with this message; None if several or none may have."""
+    """Return the op that raised an error with this message; None if several or none may have."""
     nodes = [name for name in _NODE.findall(message) if not name.endswith("IteratorGetNext")]
-    found = holders = _holders(nodes, dataset) if nodes else set[str]()
-    named = _ITERATORS.match(message)
+    named, reader = _ITERATORS.match(message), reader_of(graph_def_of(dataset))
+    if named is None and not nodes:
+        found = _sayers(message, reader)
+    else:
+        found = holders = _holders(nodes, reader) if nodes else set[str]()
     if named is not None:
         merges = named["passed_to"].startswith("fused(") or _may_merge(ops)
         at_end = _at_end(_steps(named["path"]), ops, merges)
@@ -99,9 +121,27 @@ def _below(op: Op, index: int | None, ops: Sequence[Op]) -> list[str]:
     return [name for place, name in enumerate(op.inputs) if place == index + _FIRST_INPUT[op.kind]]
 
 
-def _holders(nodes: Sequence[str], dataset: Any) -> set[str]:
+def _sayers(message: str, reader: Reader) -> set[str]:
+    """Return the names of the ops that may have said this of their own."""
+    if _READ.search(message):
+        return {op.name for op in (*reader_ops(reader.ops), *(op for op in reader.ops if op.kind in _READS_OWN))}
+    said, kinds = next(((said, kinds) for words, kinds in _SAID_BY if (said := words.search(message))), (None, frozenset[str]()))
+    found = [op for op in reader.ops if op.kind in kinds]
+    if said is not None and "shape" in said.groupdict():
+        rank = len(list(filter(None, said["shape"].split(","))))
+        found = [op for op in found if _may_take(op, rank, reader)]
+    return {op.name for op in found}
+
+
+def _may_take(op: Op, rank: int, reader: Reader) -> bool:
+    """Return whether an op may have got a tensor of this rank. A function may have said a wrong size, and seldom a wrong rank."""
+    if op.kind in TRANSFORMS or len(op.inputs) != 1:
+        return True
+    return any(shape is None or len(shape) == rank for shape in shapes_of(reader.nodes[op.inputs[0]]))
+
+
+def _holders(nodes: Sequence[str], reader: Reader) -> set[str]:
     """Return the names of the ops whose functions hold a node of one of these names. A node counts for the innermost op."""
-    reader = reader_of(graph_def_of(dataset))
     bodies = {name: function.node_def for name, function in reader.functions.items()}
     inner = {(place.function, place.node) for place in reader.places.values()}
 

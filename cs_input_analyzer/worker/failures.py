@@ -15,8 +15,8 @@ from typing import Any
 
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.tfdata.failed_op import failed_op
-from cs_input_analyzer.tfdata.graph import is_library
-from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message
+from cs_input_analyzer.tfdata.graph import is_library, is_users_own
+from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message, type_of
 from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker.bytes_read import LEAST_BUFFERS, has_counted_reads
 from cs_input_analyzer.worker.journal import JournalWriter
@@ -43,7 +43,7 @@ _LOOP_FRAMES = re.compile(
 
 def report_failure(journal: JournalWriter, stage: str, error: BaseException, where: str = "") -> None:
     """Write an error at a stage of the worker's life to the journal, the user's or ours. `where`: the text of `place_of`."""
-    details, message = user_traceback(error), where + plain_message(error) + _first_version_advice(error)
+    details, message = user_traceback(error), plain_message(error) + _first_version_advice(error)
     if not details and stage != "load" and _is_ours(error):
         lacks = _lacking_in_tensorflow(error)
         stage, message = (VERSION, lacks) if lacks else (FAULT, f"{type(error).__name__}: {message}")
@@ -53,7 +53,8 @@ def report_failure(journal: JournalWriter, stage: str, error: BaseException, whe
     journal.event(
         "failed",
         stage=stage,
-        kind=type(error).__name__,
+        kind=type_of(error),
+        where=where,
         message=message[:MESSAGE_LIMIT],
         details=details[-TRACEBACK_LIMIT:],
     )
@@ -164,22 +165,25 @@ def _first_version_advice(error: BaseException) -> str:
 
 
 def place_of(error: BaseException, dataset: Any, ops: Sequence[Op]) -> str:
-    """Return `map_2 in data.py:12: ` for the op whose function raised the error; empty if it is not sure."""
+    """Return `map_2 in data.py:12: ` for the op that raised the error, and `parse in data.py:7` for the Python line in it.
+
+    Leave out the op if it is not sure.
+    """
     message = _LOOP_FRAMES.sub("", str(getattr(error, "message", None) or error))
     op = failed_op(message, dataset, ops)
-    if op is None:
-        return ""
-    return f"{op.name} in {os.path.basename(op.source)}: " if op.source else f"{op.name}: "
+    places = {op.source: op.name} if op is not None else {}
+    own = [(f"{path}:{line}", name) for path, line, name, _ in _FRAME.findall(message) if is_users_own(path)]
+    for source, name in own[-1:]:
+        places.setdefault(source, name)
+    named = [f"{name} in {os.path.basename(source)}" if source else name for source, name in places.items()]
+    return f"{', '.join(named)}: " if named else ""
 
 
-def element_error(error: BaseException, files: Sequence[tuple[str, int]], where: str = "") -> str:
-    """Return the error of an element without the frames of our loop, and the file (path, size) that changed meanwhile.
-
-    `where`: the text of `place_of`.
-    """
+def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str:
+    """Return the error of an element without the frames of our loop, and the file (path, size) that changed meanwhile."""
     return (
         refused_write(error)[:MESSAGE_LIMIT]
-        or (where + _LOOP_FRAMES.sub("", plain_message(error)).strip() + _changed_file(files))[:MESSAGE_LIMIT]
+        or (_LOOP_FRAMES.sub("", plain_message(error)).strip() + _changed_file(files))[:MESSAGE_LIMIT]
     )
 
 

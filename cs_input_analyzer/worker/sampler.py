@@ -13,6 +13,7 @@ from typing import Any
 from cs_input_analyzer.host.counters import read_memory
 from cs_input_analyzer.host.raw_reads import Look, look_into
 from cs_input_analyzer.records import Op, StopReason
+from cs_input_analyzer.tfdata.messages import type_of
 from cs_input_analyzer.worker.bytes_read import needs_look, reads_of
 from cs_input_analyzer.worker.failures import element_error, place_of
 from cs_input_analyzer.worker.journal import JournalWriter
@@ -63,8 +64,8 @@ class _Sampler:
         self.side.take(chunk)
         if chunk.error is not None:
             where = place_of(chunk.error, self.given.dataset, self.given.ops)
-            message = element_error(chunk.error, self.given.files, where)
-            self.side.note("data_error", kind=type(chunk.error).__name__, message=message, batches=self.side.batches)
+            message, kind = element_error(chunk.error, self.given.files), type_of(chunk.error)
+            self.side.note("data_error", kind=kind, where=where, message=message, batches=self.side.batches)
             return "error"
         if chunk.ended and not self._begin_pass():
             return "data_end"

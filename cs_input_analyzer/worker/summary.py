@@ -28,6 +28,7 @@ from cs_input_analyzer.records import (
     WorkerStatus,
 )
 from cs_input_analyzer.tfdata.costs import CostEvidence, profile_of
+from cs_input_analyzer.tfdata.messages import with_type
 from cs_input_analyzer.tfdata.threads import reader_ops
 from cs_input_analyzer.tfdata.visits import OpCounts, per_sample, records_per_sample, visit_ratios, well_seen
 from cs_input_analyzer.worker.bytes_read import Reads, bytes_per_sample
@@ -96,10 +97,10 @@ def status_of(journal: Journal, ending: Ending) -> tuple[WorkerStatus, str]:
     """Return the status of the worker, and a message for the user."""
     failed, data_error = journal.last("failed"), journal.last("data_error")
     if data_error is not None:
-        return "data_error", f"after {data_error['batches']} batches: {data_error['message']}"
+        return "data_error", f"after {data_error['batches']} batches: {data_error['where']}{data_error['message']}"
     if failed is not None and journal.last("done") is None:  # after that nothing of it can be lost
         has_rates = len(journal.stamps_s) > 1
-        return ("data_error" if has_rates else "lost"), f"{failed['kind']}: {failed['message']}"
+        return ("data_error" if has_rates else "lost"), failed.get("where", "") + with_type(failed["kind"], failed["message"])
     if journal.last("done") is not None:  # whatever it did at exit, its work was done
         return "done", ""
     stage = stage_of(journal)

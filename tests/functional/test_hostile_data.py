@@ -61,7 +61,9 @@ def obeying_modes() -> tuple[str, ...]:
 
 def shrunk(outcome: Outcome) -> None:
     changed = r"had 580000 bytes when the pipeline was built and has \d{4,6} now: something writes to it"
-    data_error(outcome, rf"after \d+ batches: truncated record at .* \(\S+/part-0\.tfrecord {changed}\)")
+    data_error(
+        outcome, rf"after \d+ batches: TFRecordDataset in \S+\.py:\d+: truncated record at .* \(\S+/part-0\.tfrecord {changed}\)"
+    )
     assert outcome.run["pipeline"]["files"]["bytes"] == 580_000
 
 
@@ -103,7 +105,7 @@ def hostile(name: str, function: str, code: int, *arguments: str, **others: Any)
 
 
 DATA = "--set", "folder={data}"
-FORBIDDEN = r"after 5999 batches: \S+/part-1\.tfrecord; Permission denied"
+FORBIDDEN = r"after 5999 batches: TFRecordDataset in \S+\.py:\d+: \S+/part-1\.tfrecord; Permission denied"
 CASES = (
     hostile(
         *("one shard forbidden", "reads_shards", 0, *DATA),

@@ -1,4 +1,4 @@
-"""An error of a function of the pipeline names the op and the line; where several may have raised it, none."""
+"""An error of an op, or of its function, names the op and the line; where several may have raised it, none."""
 
 from __future__ import annotations
 
@@ -84,14 +84,51 @@ _UNNAMED = {
     "merged filters": (
         "numbers = numbers.filter(lambda n: bad(n) > 0)\nnumbers = fused(numbers.filter(lambda n: fine(n) > 0), filter_fusion=True)"
     ),
-    "batch": "numbers = numbers.map(lambda n: tf.range(n)).batch(2)",
+    "two batches of any rank": "numbers = numbers.map(lambda n: tf.ensure_shape(tf.py_function(tf.range, [n], tf.int64), None))\n"
+    "numbers = numbers.batch(1).batch(2)",
+    "two readers": "file = D.from_tensors('/nowhere/at/all')\n"
+    "numbers = D.zip((file.flat_map(tf.data.TextLineDataset), file.flat_map(tf.data.TextLineDataset)))",
+}
+# What an op says of its own, without a function.
+_OWN = {
+    "batch": ("numbers = numbers.map(lambda n: tf.range(n))\nnumbers = numbers.shuffle(1).batch(2)", "batch", ".batch(2)"),
+    "fused with a map": ("numbers = numbers.map(lambda n: tf.range(n))\nnumbers = numbers.batch(2)", "batch", ".batch(2)"),
+    "second batch": (
+        "numbers = numbers.map(lambda n: tf.range(n)).batch(1)\nnumbers = numbers.batch(2).prefetch(1)",
+        "batch_2",
+        ".batch(2)",
+    ),
+    "padded batch": (
+        "numbers = numbers.map(lambda n: tf.range(n))\nnumbers = numbers.padded_batch(2, [1])",
+        "padded_batch",
+        "padded",
+    ),
+    "unbatch": (
+        "numbers = numbers.batch(3).map(lambda n: (n, tf.ensure_shape(n[1:], [None])))\nnumbers = numbers.unbatch()",
+        "unbatch",
+        "unbatch()",
+    ),
+    "no records": ("numbers = tf.data.TFRecordDataset(__file__)", "TFRecordDataset", "TFRecordDataset("),
+    "no gzip": ("numbers = tf.data.TextLineDataset(__file__, 'GZIP')", "TextLineDataset", "TextLineDataset("),
+    "lost file": (
+        "numbers = D.from_tensors('/nowhere/at/all').repeat(2)\nnumbers = numbers.interleave(tf.data.TFRecordDataset)",
+        "TFRecordDataset",
+        "TFRecordDataset",
+    ),
+    "parsed batch": (
+        "numbers = D.from_tensors([tf.train.Example().SerializeToString()])\n"
+        "parse = tf.data.experimental.parse_example_dataset\n"
+        "numbers = numbers.apply(parse({'label': tf.io.FixedLenFeature([], tf.int64)}))",
+        "parse_example",
+        "apply(",
+    ),
 }
 
 
 def _built(folder: Path, lines: str) -> tuple[Any, Any, Path]:
     file = folder / "data.py"
     file.write_text(_CODE + "".join(f"    {line}\n" for line in [*lines.splitlines(), "return numbers"]))
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {"__file__": str(file)}
     with recorded_sources() as log:
         exec(compile(file.read_text(), str(file), "exec"), scope)
         dataset = scope["dataset"]()
@@ -112,8 +149,29 @@ def test_the_op_that_failed_is_named_with_its_line(case: str, tmp_path: Path) ->
     number = next(at for at, line in enumerate(file.read_text().splitlines(), 1) if call in line)
     for error in _errors(dataset):
         where = place_of(error, dataset, ops)
-        assert where == f"{name} in data.py:{number}: "
-        assert element_error(error, (), where).startswith(where + ("ValueError: no such" if case == "python" else "a bad number"))
+        if case == "python":  # also the line of the user's function
+            assert where == f"{name} in data.py:{number}, raising in data.py:11: "
+            assert element_error(error, ()).startswith("ValueError: no such")
+        else:
+            assert where == f"{name} in data.py:{number}: "
+            assert element_error(error, ()).startswith("a bad number")
+
+
+@pytest.mark.parametrize("case", _OWN)
+def test_an_op_that_failed_by_itself_is_named_with_its_line(case: str, tmp_path: Path) -> None:
+    lines, name, call = _OWN[case]
+    dataset, ops, file = _built(tmp_path, lines)
+    number = next(at for at, line in enumerate(file.read_text().splitlines(), 1) if call in line and "def " not in line)
+    for error in _errors(dataset):
+        assert place_of(error, dataset, ops) == f"{name} in data.py:{number}: "
+
+
+def test_of_two_generators_the_line_that_raised_is_named(tmp_path: Path) -> None:
+    made = "D.from_generator(lambda: {}, output_signature=tf.TensorSpec([], tf.int64))"
+    lines = f"one = {made.format('range(9)')}\nnumbers = D.zip((one, {made.format('iter([raising(1)])')}))"
+    dataset, ops, _ = _built(tmp_path, lines)
+    for error in _errors(dataset):
+        assert place_of(error, dataset, ops) == "raising in data.py:11: "
 
 
 @pytest.mark.parametrize("case", _UNNAMED)
@@ -125,4 +183,6 @@ def test_no_op_is_named_where_several_fit(case: str, tmp_path: Path) -> None:
 
 def test_the_traceback_of_a_python_function_stays(tmp_path: Path) -> None:
     dataset, _, _ = _built(tmp_path, "numbers = D.from_generator(lambda: iter([raising(1)]), tf.int32)")
-    assert "in raising" in user_traceback(_errors(dataset)[0])
+    error = _errors(dataset)[0]
+    assert "in raising" in user_traceback(error)
+    assert user_traceback(error).endswith("\nValueError: no such thing\n")

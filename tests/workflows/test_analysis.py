@@ -336,6 +336,11 @@ def test_every_failure_becomes_the_right_error(failure: tuple[str, str, str, str
     assert words in str(found)
 
 
+def test_a_failure_tells_the_place_before_the_error_once() -> None:
+    told = WorkerFailure(stage="first_batch", kind="", message="KeyError: 1", details="", where="map in data.py:9: ")
+    assert str(failure_of(told, Options())) == "the input function failed: map in data.py:9: KeyError: 1"
+
+
 def test_params_are_advised_only_where_they_may_lack_a_key() -> None:
     for stage, kind, is_script in (("build", "ValueError", False), ("first_batch", "KeyError", False), ("build", "KeyError", True)):
         failure = WorkerFailure(stage=stage, kind=kind, message="'vocab_size'", details="")

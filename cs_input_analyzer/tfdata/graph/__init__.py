@@ -8,6 +8,7 @@ graph. `read` puts all together.
 
 from __future__ import annotations
 
+from cs_input_analyzer.tfdata.graph.dimensions import shapes_of
 from cs_input_analyzer.tfdata.graph.lines import (
     SOURCE_NUMBER,
     SourceLog,

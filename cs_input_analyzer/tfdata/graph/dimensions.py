@@ -47,7 +47,7 @@ def with_dimensions(reader: Reader) -> tuple[Op, ...]:
         found: tuple[Labels | None, ...] | None = None
         given = [walk.given(name) for name in op.inputs if name in walk.passing]
         if op.kind == "Zip" and len(given) == len(op.inputs) and any(element.layers for element in given):
-            counts = [len(_shapes_of(reader.nodes[name])) for name in op.inputs]
+            counts = [len(shapes_of(reader.nodes[name])) for name in op.inputs]
             each = [replace(one, labels=one.labels_of_each(count)) for one, count in zip(given, counts, strict=True)]
             joined = side_by_side(each)
             found = joined if len(set(joined)) > 1 else None
@@ -64,8 +64,8 @@ def with_dimensions(reader: Reader) -> tuple[Op, ...]:
 
 def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | None, ...]:
     """Return the result of an op's function for an element."""
-    node, given = reader.nodes[op.name], _shapes_of(reader.nodes[op.inputs[0]])
-    shapes = _shapes_of(node)
+    node, given = reader.nodes[op.name], shapes_of(reader.nodes[op.inputs[0]])
+    shapes = shapes_of(node)
     if op.kind == "ParseExample":
         return (element.labels_of_each(len(given))[0][:1],) * len(shapes)
     called = next((reader.functions[name] for name in functions_of(node) if name in reader.functions), None)
@@ -87,7 +87,7 @@ def _of_function(op: Op, element: Element, reader: Reader) -> tuple[Labels | Non
 
 def _of_source(op: Op, outer: Element, reader: Reader) -> tuple[Labels | None, ...]:
     """Return the result of a `from_tensor_slices` or `from_tensors` in a function, for the tensors of the function."""
-    shapes = _shapes_of(reader.nodes[op.name])
+    shapes = shapes_of(reader.nodes[op.name])
     place = reader.places[op.name]
     function = reader.functions.get(place.function or "")
     holder = reader.nodes.get(op.within or "")
@@ -98,12 +98,12 @@ def _of_source(op: Op, outer: Element, reader: Reader) -> tuple[Labels | None, .
     targets = named_inputs(reader.nodes[op.name]).get("components", [])
     sliced = 1 if op.kind == "TensorSlice" else 0
     wanted: list[Shape] = [None if shape is None else ((None,) * sliced + shape) for shape in shapes]
-    arguments = _lengthened(outer, _shapes_of(given))
+    arguments = _lengthened(outer, shapes_of(given))
     labels = _looked_through(function, arguments, targets, wanted, outer, reader.functions, {})
     return tuple(one if one is None or one[:1] == (REST,) else one[sliced:] for one in labels)
 
 
-def _shapes_of(node: Any) -> list[Shape]:
+def shapes_of(node: Any) -> list[Shape]:
     """Return static shapes of the tensors of a dataset's elements."""
     return [
         None if shape.unknown_rank else tuple(None if dim.size < 0 else dim.size for dim in shape.dim)

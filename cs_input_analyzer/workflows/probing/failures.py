@@ -14,6 +14,7 @@ from cs_input_analyzer.errors import (
     UsageError,
 )
 from cs_input_analyzer.records import Options
+from cs_input_analyzer.tfdata.messages import with_type
 from cs_input_analyzer.worker.capture import missing_advice
 from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION
 from cs_input_analyzer.worker.isolation import NOT_ISOLATED
@@ -60,7 +61,8 @@ def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = Fa
     ):
         pattern = re.search(r"No files matched pattern: ([^'\n]+)", failure.message)
         what = pattern.group(1) if pattern else failure.message.splitlines()[0]
-        return UsageError(f"no file matches: {what} (relative paths are taken from the current folder)")
+        relative = "" if what.startswith("/") else " (relative paths are taken from the current folder)"
+        return UsageError(f"{failure.where}no file matches: {what}{relative}")
     if (about_store := _of_store(failure.message)) is not None:
         return UsageError(about_store)
     if failure.kind == "Empty":
@@ -88,7 +90,9 @@ def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = Fa
     lacks_key = failure.kind == "KeyError" and failure.stage == "build" and not is_script
     of_params = _NO_PARAMS if options.params_json is None else _LACKING_PARAMS
     advice = of_params if lacks_key else missing_advice(failure.message)
-    return InputFunctionError(f"the input function failed: {failure.kind}: {failure.message}{advice}", failure.details)
+    return InputFunctionError(
+        f"the input function failed: {failure.where}{with_type(failure.kind, failure.message)}{advice}", failure.details
+    )
 
 
 def _where(details: str) -> str:
