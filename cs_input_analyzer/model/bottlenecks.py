@@ -12,6 +12,7 @@ the cause comes first, even if its own number is slightly higher.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cs_input_analyzer.model.capacity.assumptions import UNEVEN_RATIO
@@ -181,10 +182,10 @@ def ceilings(
     least = max([worker.samples_per_s, *rates])
     limits = []
     for one in _causes_first(kept_ceilings(worker, measurement, storage)):
-        if one.kind not in LASTING or one.grows_with_cpus:
+        if one.kind not in LASTING or math.isinf(one.growth_ratio):
             continue
         measured = max(one.samples_per_s, least)
         lifted = one.samples_per_s if one.kind == "storage latency" else min(measured * faster, one.cpu_samples_per_s / speed_ratio)
         name = f"{one.kind}{f' {one.op.name}' if one.op else ''}"
-        limits.append(Limit(name=name, samples_per_s=max(measured, lifted)))
+        limits.append(Limit(name=name, samples_per_s=max(measured, lifted) * one.growth_ratio))
     return tuple(limits)

@@ -77,7 +77,7 @@ class Ceiling:
         members: the ops of the station.
         costliest: the member that takes most time.
         cpu_samples_per_s: the rate that the CPU time in it would allow without any waiting.
-        grows_with_cpus: whether a node of more CPUs has a higher one, because the code takes `servers` from them.
+        growth_ratio: this ceiling on a node of many CPUs over the one here, as the code or TensorFlow takes `servers` from them.
     """
 
     kind: StationKind
@@ -87,7 +87,7 @@ class Ceiling:
     costliest: Op | None = None
     servers: float = 1
     cpu_samples_per_s: float = math.inf
-    grows_with_cpus: bool = False
+    growth_ratio: float = 1.0
 
 
 def worker_of(pipeline: PipelineGraph, profile: Profile, measurement: Measurement) -> Worker | None:
@@ -174,7 +174,7 @@ def _fixed(worker: Worker) -> Iterator[Ceiling]:
                 costliest=costliest(members, worker.thread_s),
                 servers=calls,
                 cpu_samples_per_s=_rate(calls, cpu_s),
-                grows_with_cpus=_grows(op),
+                growth_ratio=_widest(op) / calls,
             )
 
 
@@ -214,7 +214,7 @@ def _storage(worker: Worker, storage: Storage, measurement: Measurement) -> Iter
     drawn = {read.streams: read.bytes_per_s for read in storage.reads if read.cache_state == state and read.bytes_per_s > 0}
     if is_cached or not demand_bytes or not drawn:
         return
-    best, streams = max(drawn.values()), _streams(worker, reader_ops(worker.ops))
+    best, streams = max(drawn.values()), _streams(worker)
     is_open = is_growing(drawn) and streams is not None and streams > max(drawn)
     if not is_open:  # else the readers have more streams than were tried, and their higher rate is unknown
         yield Ceiling(kind="storage bandwidth", samples_per_s=best / demand_bytes)
@@ -222,9 +222,9 @@ def _storage(worker: Worker, storage: Storage, measurement: Measurement) -> Iter
         return
     own = _drawn_by(drawn, streams)
     if is_open or own < LATENCY_RATIO * best:
-        op, (reader,) = _reading_op(worker), reader_ops(worker.ops)
-        grows = any(map(_grows, (reader, *_holders(reader, worker.ops))))
-        yield Ceiling(kind="storage latency", samples_per_s=own / demand_bytes, op=op, servers=streams, grows_with_cpus=grows)
+        growth = math.prod(map(_widest, _parallel_readers(worker))) / streams  # N streams draw at most N times the rate of one
+        op = _reading_op(worker)
+        yield Ceiling(kind="storage latency", samples_per_s=own / demand_bytes, op=op, servers=streams, growth_ratio=growth)
 
 
 def is_growing(drawn: Mapping[int, float]) -> bool:
@@ -246,18 +246,15 @@ def _drawn_by(drawn: Mapping[int, float], streams: float) -> float:
     return proportional if more is None else min(proportional, least[more])
 
 
-def _streams(worker: Worker, readers: Sequence[Op]) -> float | None:
+def _streams(worker: Worker) -> float | None:
     """Return the reads that are outstanding at a time: 1 if files are read one after the other; None if unknown."""
-    if len(readers) != 1:
-        return None
-    streams = 1.0
-    for op in (readers[0], *_holders(readers[0], worker.ops)):
-        if op.kind in THREADED:
-            width = _written_width(op) or worker.parallelism.get(op.name)
-            if width is None:
-                return None
-            streams *= width
-    return streams
+    widths = [_written_width(op) or worker.parallelism.get(op.name, 0) for op in _parallel_readers(worker)]
+    return math.prod(widths) or None if len(reader_ops(worker.ops)) == 1 else None
+
+
+def _parallel_readers(worker: Worker) -> list[Op]:
+    """Return the ops that read several files at a time: of the reader and the ops around it, those with threads."""
+    return [op for reader in reader_ops(worker.ops) for op in (reader, *_holders(reader, worker.ops)) if op.kind in THREADED]
 
 
 def _reading_op(worker: Worker) -> Op | None:
@@ -283,10 +280,10 @@ def _written_width(op: Op) -> float | None:
     return min(numbers, default=None)
 
 
-def _grows(op: Op) -> bool:
-    """Return whether a node of more CPUs gives the op more calls at a time: only the number of CPUs limits its written width."""
-    width = _written_width(op)
-    return width is not None and all(name in op.by_cpus for name in WIDTHS if number_of(op, name) == width)
+def _widest(op: Op) -> float:
+    """Return the calls at a time on a node of many CPUs. AUTOTUNE makes as many as there are CPUs."""
+    numbers = [op.by_cpus.get(name, number) for name in WIDTHS if (number := number_of(op, name) or 0) > 0]
+    return min(numbers, default=math.inf)
 
 
 def _sum(seconds: Mapping[str, float], members: Iterable[Op]) -> float:

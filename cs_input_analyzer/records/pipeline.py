@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Scalar = str | int | float | bool | None
@@ -64,7 +64,8 @@ class Op:
             unknown. None if the kind of the op tells it.
         is_seeded: whether its function draws seeded random numbers that keep a state.
         draws_alike: whether its function draws twice with one seed, for different components.
-        by_cpus: names of the parameters whose number the user's code takes from the CPUs: `num_parallel_calls=os.cpu_count()`.
+        by_cpus: parameters whose number the user's code, or TensorFlow, takes from the CPUs: `num_parallel_calls=os.cpu_count()`.
+            Each has its number on a node of 1,024 CPUs.
     """
 
     name: str
@@ -82,7 +83,7 @@ class Op:
     constant_bytes: int = 0
     is_seeded: bool = False
     draws_alike: bool = False
-    by_cpus: tuple[str, ...] = ()
+    by_cpus: Mapping[str, int] = field(default_factory=dict)
     dimensions: tuple[tuple[str, ...] | None, ...] | None = None
 
 

@@ -135,7 +135,6 @@ def parallelism_far_off(case: Case) -> Iterator[Finding]:
     threads, because TensorFlow has no more threads than CPUs.
 
     Silent for AUTOTUNE, and for a map that a library made. Silent for few calls that do not hold the worker back.
-    Silent for few calls whose number your code takes from the CPUs, as `os.cpu_count()`, unless they mostly wait.
     Silent for up to four calls per CPU. Silent for many calls that mostly wait, or were not measured. Silent for an
     interleave whose `cycle_length` is the smaller number.
     """
@@ -152,7 +151,7 @@ def parallelism_far_off(case: Case) -> Iterator[Finding]:
             evidence = {"num_parallel_calls": calls, "calls_at_once": wanted, "cpus_per_task": cpus}
             edits = (Edit(kind="set-parallelism", op=op.name, value=wanted), _threads_for(op, wanted))
             yield finding(op, message, _calls_fix(wanted), evidence, is_warning=True, edits=edits)
-        elif calls < cpus and traits.fixed_number(op, "num_parallel_calls"):
+        elif calls < cpus:
             yield from _too_few(op, calls, cpus, case)
         elif calls > max(FEW_CALLS, CALLS_PER_CPU * cpus) and visits(case, op) and not waits(case, op):
             yield _other_number(op, case, False, calls, cpus)

@@ -19,6 +19,7 @@ from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op
 from cs_input_analyzer.tfdata.folding import folding_of, joint_of
 from cs_input_analyzer.tfdata.lineage import freeing_shuffle, upstream
 from cs_input_analyzer.tfdata.op_traits import (
+    THREADS_PER_FILE,
     cost_of,
     fixed_number,
     has_written_cycle,
@@ -32,8 +33,6 @@ from cs_input_analyzer.units import counted
 
 # Four readers keep a local disk or a page cache busy; more help only with slow storage.
 ENOUGH_READERS = 4
-# TensorFlow chooses a cycle with as many threads as CPUs: one thread for each file, two for the files ahead.
-THREADS_PER_FILE = 3
 
 
 def short_cycle(case: Case) -> Iterator[Finding]:

@@ -25,8 +25,7 @@ def starved_threads(case: Case) -> Iterator[Finding]:
     For your information if it is smaller than other parallel calls, or only than the widest measured task: the plan may
     have taken small tasks because of it.
 
-    Silent without such an option, and for pools at least as large as the CPUs of any task, planned or measured. Silent
-    for a pool that your code makes as large as the CPUs, as `os.cpu_count()`, unless there are more parallel calls.
+    Silent without such an option, and for pools at least as large as the CPUs of any task, planned or measured.
     """
     pools = {"Options": PRIVATE_THREADS, "PrivateThreadPool": "num_threads"}
     cpus, widest = cpus_of_task(case), widest_cpus(case)
@@ -34,12 +33,11 @@ def starved_threads(case: Case) -> Iterator[Finding]:
     most = max(calls, default=0)
     for op in case.pipeline.ops:
         threads = number_of(op, pools[op.kind]) if op.kind in pools else None
-        grows = PRIVATE_THREADS in op.by_cpus
-        if not threads or threads >= (most if grows else max(widest or 1, most)):  # 0 lets TensorFlow choose
+        if not threads or threads >= max(widest or 1, most):  # 0 lets TensorFlow choose
             continue
         station = bottleneck(case, ("fixed parallelism",))
         fix, wanted = f"leave options.{PRIVATE_THREADS} out, or set it to the CPUs of the task", cpus
-        is_short = cpus is not None and threads < cpus and not grows
+        is_short = cpus is not None and threads < cpus
         if is_short:
             short = f"for {cpus} CPUs a task"
         elif threads < most:

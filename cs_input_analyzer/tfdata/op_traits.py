@@ -240,6 +240,8 @@ def call_number(op: Op, ops: Sequence[Op]) -> int | None:
 
 # Parameters that bound the calls of an op at a time.
 WIDTHS = ("num_parallel_calls", "cycle_length")
+# TensorFlow chooses a cycle with as many threads as CPUs: one thread for each file, two for the files ahead.
+THREADS_PER_FILE = 3
 
 
 def written_number(op: Op, name: str, ops: Sequence[Op]) -> str | None:
@@ -253,7 +255,7 @@ def written_number(op: Op, name: str, ops: Sequence[Op]) -> str | None:
 
 
 def fixed_number(op: Op, name: str) -> int | None:
-    """Return a parameter that is a whole number on every node. None if it is the number of CPUs."""
+    """Return a parameter that is the same whole number on every node. Return None if it grows with the CPUs."""
     return number_of(op, name) if name not in op.by_cpus else None
 
 

@@ -343,27 +343,37 @@ def test_only_what_more_cpus_cannot_lift_is_a_ceiling_beyond_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by_cpus", "cycle", "remains"),
+    ("by_cpus", "cycle", "growth"),
     [
-        ((), 9, True),
-        (("num_parallel_calls",), 9, False),
-        (("num_parallel_calls",), 2, True),  # as many files as calls, and the code gives their number
-        (("num_parallel_calls",), 1, True),
-        (("num_parallel_calls", "cycle_length"), 2, False),
-        (("cycle_length",), 1, False),
+        ({}, 9, 1),
+        ({"num_parallel_calls": 1024}, 9, 9 / 2),  # more calls than the code opens files are of no use
+        ({"num_parallel_calls": 1024}, 2, 1),
+        ({"num_parallel_calls": 1024}, 1, 1),
+        ({"num_parallel_calls": 1024, "cycle_length": 512}, 2, 512 / 2),
+        ({"cycle_length": 1024}, 1, 2),
     ],
 )
-def test_calls_that_the_code_takes_from_the_cpus_are_a_station_here_and_no_ceiling_beyond(
-    by_cpus: tuple[str, ...], cycle: int, remains: bool
+def test_a_ceiling_grows_with_the_calls_that_the_code_takes_from_the_cpus(
+    by_cpus: dict[str, int], cycle: int, growth: float
 ) -> None:
     ops = interleaved(num_parallel_calls=2, cycle_length=cycle)
     ops = (*ops[:2], replace(ops[2], by_cpus=by_cpus), ops[3])
-    waits = {"read": (1e-4, 8e-4)}
-    assert the(FIXED, found(ops, waits)).samples_per_s == pytest.approx(min(2, cycle) / 9e-4)
-    assert ("fixed parallelism interleave" in lasting(ops, waits)) == remains
+    waits, calls = {"read": (1e-4, 8e-4)}, min(2, cycle)
+    assert the(FIXED, found(ops, waits)).samples_per_s == pytest.approx(calls / 9e-4)
+    assert lasting(ops, waits)["fixed parallelism interleave"] == growth * calls / 9e-4
     slow = {"storage": reading({1: 1075, 2: 2150, 4: 4150, 8: 8300})}
-    assert the(LATENCY, found(ops, {"read": (1e-4, 0.0)}, **slow)).samples_per_s == 1075 * min(2, cycle)
-    assert ("storage latency interleave" in lasting(ops, {"read": (1e-4, 0.0)}, **slow)) == remains
+    assert the(LATENCY, found(ops, {"read": (1e-4, 0.0)}, **slow)).samples_per_s == 1075 * calls
+    assert lasting(ops, {"read": (1e-4, 0.0)}, **slow)["storage latency interleave"] == growth * 1075 * calls
+
+
+def test_reads_that_tensorflow_tunes_are_bounded_only_by_the_files_that_are_open() -> None:
+    slow, reads = {"storage": reading({1: 1075, 2: 2150, 4: 4150, 8: 8300})}, {"read": (1e-4, 0.0)}
+    whole = profile(reads, 1e-4, 2, {"read": 1.0})
+    limits = ceilings(make_graph(ops=WHOLE_FILES), whole, run(1000.0, 2), make_worker(1000.0, cpu_s_per_sample=1e-4), **slow)
+    assert limits == ()
+    one, chosen = interleaved(num_parallel_calls="AUTOTUNE", cycle_length=1), {"cycle_length": 342}
+    assert lasting(one, reads, **slow)["storage latency interleave"] == 1075
+    assert lasting((*one[:2], replace(one[2], by_cpus=chosen), one[3]), reads, **slow)["storage latency interleave"] == 342 * 1075
 
 
 def test_an_idle_node_lifts_a_ceiling_by_what_it_lifts_the_worker() -> None:

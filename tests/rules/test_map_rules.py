@@ -47,11 +47,6 @@ def serial(functions: tuple[str, ...] = RANDOM, **more: Any) -> Op:
     return mapped(functions, kind="Map", **more)
 
 
-def by_cpus(calls: int, functions: tuple[str, ...] = JPEG) -> Op:
-    """A map of which `num_parallel_calls` is the number of CPUs."""
-    return replace(mapped(functions, num_parallel_calls=calls), by_cpus=("num_parallel_calls",))
-
-
 def waiting(kind: str = "fixed parallelism", op: str = "map") -> dict[str, Any]:
     """Calls that wait most of the time, on a worker whose CPUs could do twice as much."""
     ceilings = ((kind, op, 500.0, 0.9), ("CPU", None, 1_000.0, 0.45), ("Python (GIL)", "map", 2_000.0, 0.2))
@@ -151,14 +146,14 @@ ROWS: Rows = {
         ("", batched(mapped(PYTHON, num_parallel_calls=8), **waiting() | {"costs": cost("map", 0.1)})),
         ("", batched(mapped(PYTHON, num_parallel_calls=8), **waiting(op="batch"))),
         ("", batched(mapped(PYTHON, num_parallel_calls=8), **waiting("storage latency"))),
-        # As many calls as CPUs are never too few for a task; here they may be too many, or wait.
-        ("", batched(by_cpus(1))),
-        ("", batched(by_cpus(1), costs=cost("map", 0.5), bottleneck=("fixed parallelism", "map"))),
-        ("", batched(by_cpus(1), costs=cost("map", 0.95), bottleneck="CPU")),
-        ("info", batched(by_cpus(17), costs=cost("map", 0.8))),
+        # Half of two CPUs are too few here, and half of more on a larger node.
         (
-            says("warning", edits=edits(("set-parallelism", "map", 32), ("use-private-threads", "map", 32))),
-            batched(by_cpus(8, PYTHON), **waiting()),
+            says("warning", edits=edits(("set-parallelism", "map"))),
+            batched(
+                replace(mapped(JPEG, num_parallel_calls=1), by_cpus={"num_parallel_calls": 512}),
+                costs=cost("map", 0.95),
+                bottleneck=("fixed parallelism", "map"),
+            ),
         ),
         # The calls of an interleave decide its cycle where none is written.
         (

@@ -105,7 +105,7 @@ def read_by_cpus(*names: str, **parameters: int) -> Case:
     code = "ds = files.interleave(read, cycle_length=n, num_parallel_calls=n)"
     *before, interleave = reading(code=code, **parameters)
     slow = ("storage latency", "interleave")
-    return case_of(*before, replace(interleave, by_cpus=names), *TAIL, files=1000, bottleneck=slow)
+    return case_of(*before, replace(interleave, by_cpus=dict.fromkeys(names, 1024)), *TAIL, files=1000, bottleneck=slow)
 
 
 NOT_RUN = cost("flat_map", 0.0, elements_per_sample=0.0)

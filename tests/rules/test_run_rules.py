@@ -150,10 +150,9 @@ def full_buffers(*ops: Op, held: float = 0.0, read_bytes: float | None = None, *
     return case_of(*reading(), mapped(JPEG), *ops, plan=plan, worker={"bytes_read_per_sample": read_bytes}, costs=rows, **known)
 
 
-def pool(threads: int, *others: Op, plan: str | None = None, by_cpus: bool = False, **known: Any) -> Case:
-    """A private pool of so many threads; `by_cpus`: as many as the host has CPUs."""
+def pool(threads: int, *others: Op, plan: str | None = None, **known: Any) -> Case:
+    """A private pool of so many threads."""
     limited = options(threading__private_threadpool_size=threads)
-    limited = replace(limited, by_cpus=("threading.private_threadpool_size",) if by_cpus else ())
     return case_of(NAMES, *others, limited, plan=make_plan(plan) if plan else None, **known)
 
 
@@ -263,7 +262,7 @@ ROWS: Rows = {
             full_buffers(shuffle(100_000), batch(), prefetch(), held=1000),
         ),
         ("warning", full_buffers(mapped(JPEG, num_parallel_calls=100_000), batch())),
-        ("", full_buffers(replace(mapped(JPEG, num_parallel_calls=100_000), by_cpus=("num_parallel_calls",)), batch())),
+        ("", full_buffers(replace(mapped(JPEG, num_parallel_calls=100_000), by_cpus={"num_parallel_calls": 1024}), batch())),
         ("", full_buffers(shuffle(50_000), batch(), prefetch())),
         # Calls of samples: of 16 batches at most results wait.
         ("", full_buffers(op("MapAndBatch", "map_and_batch", num_parallel_calls=100_000, batch_size=256))),
@@ -311,9 +310,6 @@ ROWS: Rows = {
             )
             for severity, station in [("info", None), ("warning", ("fixed parallelism", "map")), ("info", "CPU")]
         ),
-        # A pool as large as the CPUs is larger on a node of more, but may be too small for a fixed number of calls.
-        ("", pool(2, plan="2x16x4", by_cpus=True)),
-        (says("info", message="8 parallel calls"), pool(2, EIGHT_CALLS, plan="2x16x4", by_cpus=True)),
         ("warning", case_of(NAMES, op("PrivateThreadPool", "pool", num_threads=1))),
         ("", pool(0, plan="2x16x4")),  # TensorFlow chooses
         ("", pool(2, mapped(num_parallel_calls=2), measurements=())),

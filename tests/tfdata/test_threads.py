@@ -19,7 +19,7 @@ READ, MAP = op("read", "TFRecord"), op("map", "Map", "read")
 IN_INTERLEAVE = (op("files", "Shuffle"), op("read", "TFRecord", within="flat_map"), op("flat_map", "FlatMap", within="interleave"))
 BATCH = op("batch", "Batch", "interleave")
 ONE_CALL = op("interleave", "ParallelInterleave", "files", num_parallel_calls=1)
-BY_CPUS = replace(ONE_CALL, by_cpus=("num_parallel_calls",))
+BY_CPUS = replace(ONE_CALL, by_cpus={"num_parallel_calls": 1024})
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ BY_CPUS = replace(ONE_CALL, by_cpus=("num_parallel_calls",))
             (*IN_INTERLEAVE, ONE_CALL, BATCH),
             [["files"], ["read", "flat_map"], ["batch"]],
         ),
-        # One call is parallel, too, if it is the only CPU of this host.
+        # One call is parallel, too, if a node of more CPUs has more calls.
         ((*IN_INTERLEAVE, BY_CPUS, BATCH), [["files"], ["batch"]]),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -13,15 +12,14 @@ import numpy as np
 
 from cs_input_analyzer.errors import TargetError
 from cs_input_analyzer.records import Component, FileSet, Op, PipelineGraph
+from cs_input_analyzer.tfdata.graph.cpu_numbers import by_cpus
 from cs_input_analyzer.tfdata.graph.dimensions import with_dimensions
 from cs_input_analyzer.tfdata.graph.lines import SOURCE_NUMBER, SourceLog, numbers_at_top
 from cs_input_analyzer.tfdata.graph.nodes import functions_of, graph_def_of, node_name, reached_from, sources_of
 from cs_input_analyzer.tfdata.graph.ops import OpPlace, reader_of
 from cs_input_analyzer.tfdata.graph.sizes import Sized, existing, folder_of
 from cs_input_analyzer.tfdata.op_kinds import HANDS_ON, is_dataset_op
-from cs_input_analyzer.tfdata.op_traits import PRIVATE_THREADS, WIDTHS, number_of, written_number
 from cs_input_analyzer.tfdata.samples import samples_per_element_of, with_samples
-from cs_input_analyzer.tfdata.source.statements import counts_cpus
 from cs_input_analyzer.tfdata.threads import inside, reader_ops
 
 _MAX_FILES = 1_000_000
@@ -52,7 +50,7 @@ def read_graph(
     own = {name: file_set(files) for name, files in files_by_reader(graph_def, dict(sized)).items()}
     found = reader_of(graph_def, log.lines, numbers_at_top(graph_def, dataset, log.lines))
     read = with_dimensions(found)
-    ops = tuple(replace(op, files=own.get(op.name), by_cpus=_by_cpus(op, read)) for op in read)
+    ops = tuple(replace(op, files=own.get(op.name), by_cpus=by_cpus(op, read)) for op in read)
     spec = element_components(dataset.element_spec)
     cardinality = int(dataset.cardinality())
     samples = samples_per_element_of(ops, spec, said=said, params_sizes=params_sizes, demand_size=demand_size)
@@ -67,15 +65,6 @@ def read_graph(
         redirected=redirected,
     )
     return with_samples(pipeline, samples)
-
-
-def _by_cpus(op: Op, ops: Sequence[Op]) -> tuple[str, ...]:
-    """Return `Op.by_cpus`: the number is that of the CPUs here, and the code asks for it. Either alone can be chance."""
-    counts = (os.cpu_count(), len(os.sched_getaffinity(0)))
-    equal = {name: written_number(op, name, ops) for name in WIDTHS if number_of(op, name) in counts}
-    if number_of(op, PRIVATE_THREADS) in counts:
-        equal[PRIVATE_THREADS] = f"options.{PRIVATE_THREADS}"  # which its file assigns
-    return tuple(name for name, written in equal.items() if written and op.source and counts_cpus(written, op.source))
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import distributions
 
@@ -18,8 +17,6 @@ LONGEST_CODE = 2000
 _COMMENT = re.compile(r"#\s*csi:\s*ignore\b(?:\s*=\s*(?P<codes>[A-Za-z]\w*(?:\s*,\s*[A-Za-z]\w*)*))?", re.IGNORECASE)
 _INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 EVERY_RULE = "CSI"
-# Functions of Python and psutil that give the CPUs of the host or of the process.
-_CPU_COUNTS = frozenset({"cpu_count", "process_cpu_count", "sched_getaffinity"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +48,7 @@ def code_at(source: str | None) -> tuple[str | None, tuple[str, ...]]:
 
 def find_statement(text: str, line: int) -> Statement | None:
     """Return the innermost statement of a Python file on a line; None if there is none, or the file does not parse."""
-    found = [node for node in _statements(text) if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    found = [node for node in statements(text) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     if not found:
         return None
     innermost = found[-1]
@@ -66,41 +63,8 @@ def find_statement(text: str, line: int) -> Statement | None:
     return Statement(code=code, begin=sum(len(one) + 1 for one in lines[: first - 1]), ignored=ignored)
 
 
-def counts_cpus(expression: str, source: str) -> bool:
-    """Return whether an expression at `path:line` asks for the number of CPUs, itself or by a name that its file assigns."""
-    assigned: dict[str, list[ast.expr]] = {}
-    for name, value in _assignments("".join(linecache.getlines(source.rpartition(":")[0]))):
-        assigned.setdefault(name, []).append(value)
-    pending: list[ast.AST] = [*_statements(f"({expression}\n)")]
-    seen: set[str] = set()
-    while pending:
-        words = _words(pending.pop()) - seen
-        seen |= words
-        pending += [value for word in words for value in assigned.get(word, ())]
-    return bool(seen & _CPU_COUNTS)
-
-
-def _words(node: ast.AST) -> set[str]:
-    """Return the names and attributes in a piece of code."""
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    return names | {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
-
-
-def _assignments(text: str) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the names and attributes that a file assigns, and the parameters with a default, each with its value."""
-    for node in _statements(text):
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from ((one.id, node.value) for one in targets if isinstance(one, ast.Name))
-            yield from ((one.attr, node.value) for one in targets if isinstance(one, ast.Attribute))
-        elif isinstance(node, ast.FunctionDef):
-            last_first = zip(reversed(node.args.args), reversed(node.args.defaults), strict=False)
-            by_name = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            yield from ((one.arg, value) for one, value in (*last_first, *by_name) if value is not None)
-
-
 @functools.lru_cache(maxsize=16)
-def _statements(text: str) -> tuple[ast.stmt, ...]:
+def statements(text: str) -> tuple[ast.stmt, ...]:
     """Return all statements, each after those that hold it."""
     try:
         return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
