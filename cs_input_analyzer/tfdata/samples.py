@@ -180,8 +180,6 @@ class _Decision:
         common = [one for one in readings[0] if all(one in others for others in readings)]
         options = common or list(dict.fromkeys(one for some in readings for one in some))
         why = self._calls_of({name for view in shown.values() for name in view})
-        if len(options) == 1 and self._value(options[0], shown) == 1 and options[0].layers:
-            return self._of_one(shown, why)
         wrong = self._contradiction(options, shown)
         # A sample beside batches, in a `zip`, says that an element is one.
         is_one = self.element.is_beside and any(place not in shown and self.shapes[place] != () for place in places)
@@ -192,18 +190,6 @@ class _Decision:
         named = {name for each in self.element.labels for label in each for name in layers_of(label)}
         may_be_gone = all(len(view) == 1 and named.isdisjoint(view) for view in shown.values())
         return self._asked({*values, *wrong, *([1] if is_one or may_be_gone else [])}, why)
-
-    def _of_one(self, shown: Mapping[int, View], why: str) -> SamplesPerElement:
-        """Return the count of a batch of one element. Its other dimensions tell whether that is a batch itself."""
-        away = {place: {at for at, _ in view.values()} for place, view in shown.items()}
-        shapes = [
-            shape if shape is None else tuple(size for at, size in enumerate(shape) if at not in away.get(place, ()))
-            for place, shape in enumerate(self.shapes)
-        ]
-        found = _unbatched(Element(), self.spec, shapes, self.hints)
-        if found.value == 1 or 1 in self.hints:
-            return SamplesPerElement(value=1, source=why)
-        return replace(found, source=f"{why}, of an element of which {found.source}")
 
     def _view(self, labels: Labels, shape: Shape) -> dict[str, tuple[int, Fraction]]:
         """Return the layers that a tensor of this shape shows."""

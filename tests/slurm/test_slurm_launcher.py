@@ -384,7 +384,7 @@ def test_a_cancelled_job_loses_what_runs_and_nothing_else(slurm: PrivateSlurm, t
         watch = when(samples(launcher, 2), lambda: slurm.ask("scancel", launcher.job_id))
         found = launched(launcher, "endless", "2x1x1", **window(30.0))
         watch.join()
-        with pytest.raises(LaunchError, match="did not come up .* the Slurm job is over"):
+        with pytest.raises(LaunchError, match=r"did not come up .* the Slurm job is over"):
             launched(launcher, "endless")
     for worker in found.measurement.workers:
         assert worker.status == "lost"

@@ -182,7 +182,7 @@ HOLDS: list[tuple[str, tuple[int | None, bool]]] = [
     ("prebatched.unbatch()", (1, False)),
     ("prebatched.map(lambda x, y: x).unbatch()", (None, False)),
     ("prebatched.batch(1).unbatch()", (None, False)),
-    ("prebatched.batch(1, drop_remainder=True)", (None, False)),
+    ("prebatched.batch(1, drop_remainder=True)", (1, False)),  # a model takes the outer dimension as the batch
     ("images.batch(8).unbatch().batch(5, drop_remainder=True)", (5, False)),
     ("steps.batch(8).flat_map(Dataset.from_tensor_slices)", (1, False)),
     ("eights.flat_map(lambda x: Dataset.from_tensors(x))", (8, False)),
