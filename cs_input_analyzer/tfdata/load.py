@@ -84,9 +84,11 @@ def parse_target(text: str) -> TargetName:
     """Read a target. Check, without importing anything, that a file it names is there. Raise TargetError."""
     where, colon, attribute = text.rpartition(":")
     if not colon or not where or not attribute or not all(part.isidentifier() for part in attribute.split(".")):
+        is_script = text.endswith(".py") and Path(text).expanduser().is_file()
+        instead = f"; for a script: cs_input_analyzer python {text}" if is_script else ""
         raise TargetError(
             f"target {text!r} is not understood: write package.module:function or path/file.py:function, "
-            "for example my_data.py:train_input_fn"
+            f"for example my_data.py:train_input_fn{instead}"
         )
     if where.endswith(".py") or "/" in where or os.sep in where:
         path = Path(where).expanduser()

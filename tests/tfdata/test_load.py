@@ -137,6 +137,13 @@ def test_targets_that_are_not_understood(text: str) -> None:
         parse_target(text)
 
 
+def test_a_script_in_place_of_a_target_is_told_its_command(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    with pytest.raises(TargetError, match=rf"for a script: cs_input_analyzer python {script}$"):
+        parse_target(str(script))
+
+
 @pytest.mark.parametrize(
     ("files", "value"),
     [
