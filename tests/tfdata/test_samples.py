@@ -94,7 +94,7 @@ def test_ops_dimensions_params_and_the_demand_tell(
         (batched(8), ((None, 3),), ((5, 3),), (8, 0, ())),  # the only batch of a small dataset
         (batched(8), ((None, 3),), ((16, 3),), (None, None, (8, 16))),
         (batched(8), ((16, 3),), None, (None, None, (8, 16))),
-        (batched(1), ((1, 8192, 1),), None, (None, None, (1, 8192))),
+        (batched(1), ((1, 8192, 1),), None, (1, None, ())),
         (batched(1), ((1, 28, 28), (1,)), None, (1, None, ())),
     ],
 )

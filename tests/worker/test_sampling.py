@@ -177,7 +177,7 @@ def test_short_passes_are_written_together_and_nothing_of_them_is_lost(tmp_path:
     journal = read_journal(tmp_path)
     passes = [event for event in journal.events if event["event"] == "epoch"]
     chunks = [event for event in journal.events if event["event"] == "chunk"]
-    assert len(passes) > 4 * len(chunks)
+    assert max(event["batches"] for event in chunks) > 10  # more than a pass
     assert len(journal.stamps_s) == sum(event["batches"] for event in chunks) >= passes[-1]["batches"] == 10 * len(passes)
     assert (np.diff(journal.stamps_s) >= 0).all()
 
