@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cs_input_analyzer.engines.slurm import step
 from tests.slurm.private_slurm import PrivateSlurm, missing, private_slurm
 
 
@@ -30,7 +29,6 @@ def cluster() -> Iterator[PrivateSlurm]:
 def slurm(cluster: PrivateSlurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateSlurm]:
     """The cluster, for a test that leaves no job and no step on it."""
     monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
-    monkeypatch.setattr(step, "SILENCE_S", 4.0)
     cluster.wait_for_idle()
     yield cluster
     left = cluster.jobs()

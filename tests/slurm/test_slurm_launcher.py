@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from cs_input_analyzer.engines import scratch
-from cs_input_analyzer.engines.slurm import SlurmLauncher
+from cs_input_analyzer.engines.slurm import SlurmLauncher, step
 from cs_input_analyzer.engines.slurm import launcher as slurm_launcher
 from cs_input_analyzer.engines.slurm.agent import Settings, variables_of_task
 from cs_input_analyzer.engines.slurm.step import JobStep
@@ -309,6 +309,7 @@ def test_a_node_may_die_in_any_phase_of_a_launch(
     slurm: PrivateSlurm, tmp_path: Path, light: None, monkeypatch: pytest.MonkeyPatch, phase: str, place: int
 ) -> None:
     """Its worker is lost, and the other one counts. What it had measured before that is kept."""
+    monkeypatch.setattr(step, "SILENCE_S", 4.0)
     with launcher_on(slurm, tmp_path) as launcher:
         node = expand_nodelist(slurm.ask("squeue", "--noheader", "--format=%N").strip())[place]  # of those that Slurm gave
         watch = when(samples(launcher, 2), lambda: slurm.kill_node(node)) if phase == "sampling" else None

@@ -205,9 +205,16 @@ def test_params_file_and_overrides(tmp_path: Path) -> None:
 
 
 KEYS = st.text(max_size=3) | st.integers() | st.none() | st.sampled_from(["__pairs__", "__date__", "__time__"])
-PLAIN = st.recursive(
-    st.none() | st.integers() | st.text() | st.dates() | st.datetimes(),
-    lambda of: st.lists(of, max_size=3) | st.dictionaries(KEYS, of, max_size=3),
+PLAIN: st.SearchStrategy[Any] = st.deferred(
+    lambda: (
+        st.none()
+        | st.integers()
+        | st.text()
+        | st.dates()
+        | st.datetimes()
+        | st.lists(PLAIN, max_size=3)
+        | st.dictionaries(KEYS, PLAIN, max_size=3)
+    )
 )
 
 
