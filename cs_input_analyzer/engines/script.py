@@ -6,10 +6,12 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 from cs_input_analyzer.engines.collecting import how_it_ended, temporary_scratch
-from cs_input_analyzer.engines.starting import NewWorker, fresh_process
+from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.engines.worker_process import POLL_S, WorkerProcess, memory_limit
 from cs_input_analyzer.errors import AnalyzerError, InputFunctionError, Interrupted, NotIsolatedError, UsageError
 from cs_input_analyzer.records import Capture, CaptureCandidate
@@ -17,7 +19,7 @@ from cs_input_analyzer.tfdata.graph import is_users_own
 from cs_input_analyzer.tfdata.messages import with_type
 from cs_input_analyzer.worker.capture import LOOKED_FOR, Script, innermost, missing_advice
 from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION
-from cs_input_analyzer.worker.isolation import NOT_ISOLATED, Wanted
+from cs_input_analyzer.worker.isolation import NOT_ISOLATED
 from cs_input_analyzer.worker.journal import HUNG, Journal, Order, WorkPlan, read_journal
 from cs_input_analyzer.worker.summary import Ending
 
@@ -63,10 +65,10 @@ def find_captures(
     began_s = time.monotonic()
     scratch = temporary_scratch()
     try:
-        wanted = Wanted(launch=scratch.folder, place=scratch.folder, has_network=has_network) if isolates else None
-        worker = NewWorker(folder=scratch.folder, cpus=tuple(os.sched_getaffinity(0)), isolated=wanted)
+        kind = WorkerKind(forks=False, isolates=isolates, has_network=has_network)
         plan = WorkPlan(target=replace(script, number=last).target, stand_ins=tuple(packages), searches=True)
-        ending, journal, hung = _run(worker, plan, seconds, worker_memory_bytes)
+        with closing(WorkerStarter(scratch.folder, kind)) as starter:
+            ending, journal, hung = _run(starter, scratch.folder, plan, seconds, worker_memory_bytes)
     finally:
         scratch.close()
     candidates = tuple(
@@ -99,10 +101,13 @@ def pick(found: Capture, number: int | None) -> Capture:
     return replace(found, picked=number)
 
 
-def _run(worker: NewWorker, plan: WorkPlan, seconds: float, worker_memory_bytes: int | None) -> tuple[Ending, Journal, str]:
+def _run(
+    starter: WorkerStarter, scratch: Path, plan: WorkPlan, seconds: float, worker_memory_bytes: int | None
+) -> tuple[Ending, Journal, str]:
     """Run the script. Return how it ended, its journal, and its stack if it hung."""
-    folder = worker.folder
-    process = WorkerProcess(folder, fresh_process(worker, folder), memory_limit(worker_memory_bytes))
+    (folder := scratch / "script").mkdir()
+    started = starter.start(folder, sorted(os.sched_getaffinity(0)), scratch)
+    process = WorkerProcess(folder, started, memory_limit(worker_memory_bytes))
     began_s = time.monotonic()
     deadline_s, is_ordered, has_found = began_s + seconds + STACK_S, False, False
     try:

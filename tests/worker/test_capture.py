@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from hypothesis import strategies as st
 
 from cs_input_analyzer.cli import main
 from cs_input_analyzer.cli.original import _nodes
+from cs_input_analyzer.engines import script as search
 from cs_input_analyzer.engines.bootstrap import environment
 from cs_input_analyzer.engines.script import find_captures, pick
+from cs_input_analyzer.engines.starting import WorkerKind, WorkerStarter
 from cs_input_analyzer.errors import InputFunctionError, TargetError, UsageError
 from cs_input_analyzer.model.tf_config import announced_addresses, of_worker
 from cs_input_analyzer.records import Capture, CaptureCandidate
@@ -116,12 +119,28 @@ def first_batch() -> Iterator[FirstBatch]:
         stdin.close()
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("users")
+
+
+@pytest.fixture(scope="module")
+def starter(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerStarter]:
+    """Forks the processes of all searches from one import of TensorFlow. They run in the folder where it began."""
+    with closing(WorkerStarter(tmp_path_factory.mktemp("starter"), WorkerKind())) as made:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            made.wait(SECONDS)
+        assert made.forks
+        yield made
+
+
 @pytest.fixture
-def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def users(folder: Path, starter: WorkerStarter, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder of the user's, to be in; nothing may be in it afterwards."""
-    folder = tmp_path / "users"
-    folder.mkdir()
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(starter, "close", lambda: None)
+    monkeypatch.setattr(search, "WorkerStarter", lambda scratch, kind: starter)
     yield folder
     assert list(folder.rglob("*")) == [], "the script trained, or wrote what comes after training"
 
@@ -305,9 +324,12 @@ def test_an_estimator_gives_no_argument_that_a_partial_holds(users: Path, tmp_pa
     assert "[0 1 2 3 4]" in first_batch(from_command(["python", str(file)], number=1))
 
 
-def test_a_script_that_changes_its_folder_runs_again(users: Path, first_batch: FirstBatch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_that_changes_its_folder_runs_again(
+    tmp_path: Path, first_batch: FirstBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As when a change of its source is tried: its name counts from the folder where it began."""
-    monkeypatch.chdir(users.parent)
+    monkeypatch.chdir(tmp_path)
+    Path("users").mkdir()
     Path("moves.py").write_text(
         "import os\nimport tensorflow as tf\nos.chdir('users')\nfor number in tf.data.Dataset.range(5).batch(5):\n    pass\n"
     )
@@ -434,6 +456,7 @@ def test_a_module_of_a_package(users: Path, tmp_path: Path, monkeypatch: pytest.
         "for batch in numbers(int(sys.argv[1])):\n    raise SystemExit('trained')\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    monkeypatch.setattr(search, "WorkerStarter", WorkerStarter)  # in a process of its own, with this variable
     monkeypatch.syspath_prepend(str(package.parent))
     found, _ = find_captures(from_command(["python", "-m", "training.run", "7"]), SECONDS)
     assert [one.source for one in found.candidates] == [f"{package / 'run.py'}:4"]
