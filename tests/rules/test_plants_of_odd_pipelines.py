@@ -277,10 +277,23 @@ def test_of_two_readers_each_has_its_own_files(files: Files) -> None:
     def reader(paths: list[str]) -> Any:
         return Dataset.from_tensor_slices(paths).flat_map(tf.data.TFRecordDataset)
 
-    for first, counts in ((1, [3]), (2, [2, 2])):
+    for first, ops in ((1, ("flat_map_3",)), (2, ("flat_map", "flat_map_3"))):
         parts = files.records[:first], files.records[first:]
-        case = case_of(lambda files, parts=parts: Dataset.zip(tuple(map(reader, parts))).batch(4), files)
-        assert [finding.evidence["files"] for finding in found("flat-map-over-files", case)] == counts
+        finding = only("flat-map-over-files", case_of(lambda files, parts=parts: Dataset.zip(tuple(map(reader, parts))), files))
+        assert (finding.evidence["files"], tuple(edit.op for edit in finding.edits)) == (4 - first, ops)
+
+
+def test_one_call_that_makes_several_readers_is_one_finding_and_two_calls_are_two(files: Files) -> None:
+    def looped(files: Files) -> Any:
+        return Dataset.zip(tuple(tf.data.TFRecordDataset(files.records) for _ in range(5)))
+
+    def written(files: Files) -> Any:
+        return Dataset.zip((tf.data.TFRecordDataset(files.records), tf.data.TFRecordDataset(files.records)))
+
+    finding = only("sequential-reads", case_of(looped, files))
+    assert finding.message == "flat_map reads one file at a time (and 4 more of this call)"
+    assert len(finding.edits) == 5
+    assert len(found("sequential-reads", case_of(written, files))) == 2
 
 
 def test_a_cache_is_never_put_on_a_function_that_transforms_datasets(files: Files) -> None:
