@@ -273,6 +273,41 @@ def test_what_is_said_of_an_odd_pipeline(rule: str, build: Build, known: Any, ex
     check(rule, known(case_of(build, files)), expected)
 
 
+def resampled(files: Files) -> Any:
+    """One statement with a map and a filter of the user around `rejection_resample`, which calls `map` and `filter` as well."""
+    return (
+        Dataset.range(400)
+        .rejection_resample(lambda n: tf.cast(n % 4, tf.int32), [0.25, 0.25, 0.25, 0.25], seed=1)
+        .map(lambda _, n: n + tf.random.uniform([], maxval=9, dtype=tf.int64))
+        .filter(lambda n: n % 5 > 1)
+        .batch(16)
+    )
+
+
+def test_maps_and_filters_that_a_method_of_tensorflow_calls_are_not_the_users(files: Files) -> None:
+    case = case_of(resampled, files)
+    called = [op for op in case.pipeline.ops if op.kind in ("Map", "Filter")]
+    own = [op for op in called if op.library_source is None]
+    assert [op.kind for op in own] == ["Map", "Filter"]
+    assert all("dataset_ops.py" in op.library_source and op.code is None for op in called if op not in own)
+    kept = {op.name: 0.4 if op in called and op.kind == "Filter" else 1.0 for op in case.pipeline.ops}
+    rows = [cost(name, 0.2, elements_per_sample=count) for name, count in kept.items()]
+    for rule, ops in (("serial-map", own[:1]), ("map-before-batch", []), ("late-filter", own[1:])):
+        findings = found(rule, measured(case, *rows))
+        assert [finding.op for finding in findings] == [op.name for op in ops], rule
+
+
+def test_maps_that_the_user_calls_in_any_way_are_the_users(files: Files) -> None:
+    def build(files: Files) -> Any:
+        old = tf.compat.v1.data.Dataset.range(9).map(lambda n: n * 2).map_with_legacy_function(lambda n: n * 2)
+        applied = old.apply(lambda data: data.map(lambda n: n * 2).filter(lambda n: n > 1))
+        return applied.interleave(lambda n: Dataset.range(n).map(lambda n: n * 2), num_parallel_calls=2)
+
+    called = [op for op in case_of(build, files).pipeline.ops if op.kind in ("Map", "ParallelMap", "Filter")]
+    assert len(called) == 5
+    assert all(op.library_source is None and op.code for op in called)
+
+
 def test_of_two_readers_each_has_its_own_files(files: Files) -> None:
     def reader(paths: list[str]) -> Any:
         return Dataset.from_tensor_slices(paths).flat_map(tf.data.TFRecordDataset)
