@@ -265,6 +265,21 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
         lambda case: measured(case, cost("map_and_batch", 0.3)),
         says(fix="in place of num_parallel_batches"),
     ),
+    # Pictures and their numbers are zipped, and then shuffled.
+    (
+        "shuffle-of-decoded",
+        lambda files: Dataset.zip((files.pictures.map(decoded), Dataset.range(8))).shuffle(2000).batch(4),
+        each,
+        says(fix="zip and shuffle before map, ", edits=()),
+    ),
+    (
+        "shuffle-of-decoded",
+        lambda files: (
+            Dataset.zip((files.pictures, Dataset.range(8))).shuffle(2000).map(lambda name, n: (decoded(name), n)).batch(4)
+        ),
+        each,
+        "",
+    ),
 ]
 
 
