@@ -19,9 +19,9 @@ from cs_input_analyzer.model.evidence import (
 from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, StationKind
 from cs_input_analyzer.tfdata.edits.kinds import argument_set
 from cs_input_analyzer.tfdata.folding import costliest
-from cs_input_analyzer.tfdata.lineage import upstream
+from cs_input_analyzer.tfdata.lineage import at_or_behind, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHES, OPENS, TRANSFORMS
-from cs_input_analyzer.tfdata.op_traits import is_costly, opens_files, width_of
+from cs_input_analyzer.tfdata.op_traits import is_costly, is_elementwise, opens_files, width_of
 from cs_input_analyzer.tfdata.samples import batching_op, full_batches
 from cs_input_analyzer.tfdata.source.code import count_calls
 from cs_input_analyzer.tfdata.threads import python_ops
@@ -113,7 +113,15 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         and (op.name in inner or last in upstream(op, case.pipeline.ops))
     ]
     # The last op that may change the shape: a shape promised by Python before it does not hold after it.
-    shaping = [op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short or _pads_as_needed(op)]
+    padded = at_or_behind(case.pipeline.ops, _pads_as_needed)
+    shaping = [
+        op
+        for op in case.pipeline.ops
+        if op in python
+        or op in short
+        or _pads_as_needed(op)
+        or (op.kind in TRANSFORMS and not (op.name in padded and _keeps_shape(op)))
+    ]
     made_by = (shaping or case.pipeline.ops)[-1:]
     message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
     fix = "tf.ensure_shape(x, [...]) in the map if the size is fixed, else pad, crop or resize to one size"
@@ -127,6 +135,11 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         fix = "declare the output of the Python function: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
+
+
+def _keeps_shape(op: Op) -> bool:
+    """Return whether a map leaves the shape of its elements as it is: it works number by number, or calls nothing."""
+    return not op.function_ops or is_elementwise(op)
 
 
 def _pads_as_needed(op: Op) -> bool:

@@ -125,6 +125,10 @@ def padded(*shapes: Any) -> Build:
     return lambda files: Dataset.range(50).map(lambda one: tf.range(one)).padded_batch(4, *shapes, drop_remainder=True)
 
 
+def then(build: Build, function: Callable[[Any], Any]) -> Build:
+    return lambda files: build(files).map(function)
+
+
 def planned(case: Case) -> Case:
     """For four workers, as many as were measured."""
     launch = make_measurement("1x4x2", workers=tuple(make_worker(index=number, first_batch_digest=None) for number in range(4)))
@@ -225,6 +229,12 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
     ("unknown-shapes", padded(), each, says(op="padded_batch", fix="padded_shapes")),
     ("unknown-shapes", padded([None]), each, says(op="padded_batch", fix="padded_shapes")),
     ("unknown-shapes", padded([60]), each, ""),
+    # A map that works number by number has no part in it; one that cuts or adds numbers has.
+    ("unknown-shapes", then(padded(), lambda one: tf.cast(one, tf.float32) * 2.0), each, says(op="padded_batch")),
+    ("unknown-shapes", then(padded(), lambda one: {"ids": one}), each, says(op="padded_batch")),
+    ("unknown-shapes", then(padded(), lambda one: one[:, : one[0, 0]]), each, says(op="map_2", fix="ensure_shape")),
+    ("unknown-shapes", then(padded(), lambda one: tf.ensure_shape(one, [4, 60])), each, ""),
+    ("unknown-shapes", then(padded([60]), lambda one: tf.cast(one, tf.float32) * 2.0), each, ""),
     ("unknown-shapes", ragged, each, says(op="batch", fix="padded_batch")),
     # A batch inside an interleave ends with each file.
     (
