@@ -42,7 +42,8 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     sample counts, pad the last batch to full size and mask it. Do the same if a pass has fewer samples than a batch. If
     the batch size itself is a tensor, as in `group_by_window`, only a constant number helps. If a library's function
     batches, let it give single samples, and batch them yourself. A batch inside the function of an `interleave` drops the
-    rest of each file: batch after the `interleave` to drop one rest in a pass.
+    rest of each file: batch after the `interleave` to drop one rest in a pass. In `group_by_window` it drops the rest of
+    each window.
 
     For your information if the data repeat without end before the batch: all batches are full, and only the static
     shape is unknown.
@@ -67,6 +68,11 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
             why = f"the last batch of {each} may be smaller"
             fix = f"batch after {holder.name} with drop_remainder=True: where it is now, that drops the rest of {each}"
             after = None
+        elif holder is not None and holder.kind == "GroupByWindow":
+            why, fix = (
+                "the last batch of each window may be smaller",
+                "batch with drop_remainder=True: it drops the rest of each window",
+            )
     is_full = isinstance(size, int) and op.name in full_batches(case.pipeline.ops)
     if is_full:
         why, fix = f"all have {size}, and the shape does not say so", "batch with drop_remainder=True; it drops nothing here"

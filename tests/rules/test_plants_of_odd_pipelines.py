@@ -244,6 +244,13 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
         says(message="of each file", fix=IN_FILE, after=None),
     ),
     ("drop-remainder-missing", lambda files: tf.data.TFRecordDataset(files.records).batch(4), each, says(lacks=["each file"])),
+    # In group_by_window it ends with each window.
+    (
+        "drop-remainder-missing",
+        grouped(lambda key, window: window.batch(8), window_size=8),
+        each,
+        says(message="of each window", fix="rest of each window", lacks=["pass"]),
+    ),
     # One finding for a shard of records by a wrong number.
     (
         "no-shard",
