@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import harmonic_mean
 
 from cs_input_analyzer.model.evidence import is_full, tasks_per_node, visits, workers_of
-from cs_input_analyzer.records import Case, Op
+from cs_input_analyzer.records import Case, FileSet, Op
 from cs_input_analyzer.tfdata.lineage import at_or_behind, deals_out_files, downstream, upstream
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, KEEPS_SIZE, MAPS, OPENS, REPEATS, SOURCES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import cost_of, length_of, number_of, sample_bytes
@@ -16,6 +16,14 @@ from cs_input_analyzer.tfdata.threads import inside, reader_ops
 
 # If the workers' bytes of a sample differ by more than this, the number of samples is unknown.
 AGREEING_RATIO = 1.5
+# Files to write: at least this number for each worker, of about this size.
+FILES_PER_WORKER = 4
+GOOD_BYTES = 128 * 2**20
+
+
+def files_wanted(files: FileSet, workers: int | None) -> int:
+    """Return the number of files to write the data of these files into, for a number of workers."""
+    return max(-(-files.bytes // GOOD_BYTES), FILES_PER_WORKER * (workers or 1))
 
 
 def samples_of_worker(case: Case, op: Op | None = None) -> float | None:

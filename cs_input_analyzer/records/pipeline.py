@@ -47,7 +47,8 @@ class Op:
         kind: TensorFlow's op without `Dataset` and version: `ParallelMap`, `TFRecord`, `Shuffle`.
         source: `path:line` of the user's call; None if TensorFlow made the op itself. For an op that an installed package built,
             the line that called the package.
-        library_source: `path:line` in that package; None if the user's own code built the op.
+        library_source: `path:line` in that package, or in the function of TensorFlow that calls the method of the op, such as
+            `rejection_resample`; None if the user's own code built the op.
         inputs: names of the ops it reads from.
         parameters: `num_parallel_calls`, `buffer_size`, `cycle_length`, … ; the string `AUTOTUNE` if TensorFlow chooses.
         within: name of the op whose function holds this one (`interleave`, `flat_map`); None at the top.

@@ -18,6 +18,7 @@ from cs_input_analyzer.records import Case, Finding, Op
 from cs_input_analyzer.rules import caches, elements, files, maps, memory, order, readers, runs, shards, shuffles, threads
 from cs_input_analyzer.tfdata.edits import source_change
 from cs_input_analyzer.tfdata.folding import LEAST_ALIKE, call_of
+from cs_input_analyzer.tfdata.op_traits import is_made_again
 
 # The topic of each hundred of codes.
 TOPICS = {
@@ -157,12 +158,12 @@ def sift(case: Case, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> 
 def findings_of(rule: Rule, case: Case) -> list[Finding]:
     """Return the findings of one rule, with code, source line and statement.
 
-    Merge many similar findings of one call into one.
+    Merge similar findings of one call into one.
     """
     ops, alike = {op.name: op for op in case.pipeline.ops}, dict[Hashable, list[Finding]]()
     for finding in rule.find(case):
         alike.setdefault(_advice(finding, ops), []).append(replace(finding, code=rule.code, rule=rule.name))
-    kept = [one for findings in alike.values() for one in (findings if len(findings) < LEAST_ALIKE else [_as_one(findings, case)])]
+    kept = [one for same in alike.values() for one in ([_as_one(same, case)] if _are_of_one_call(same, ops) else same)]
     return [_located(finding, ops.get(finding.op or ""), case) for finding in kept]
 
 
@@ -173,6 +174,13 @@ def _advice(finding: Finding, ops: Mapping[str, Op]) -> Hashable:
         return object()
     words = re.sub(rf"\b{re.escape(op.name)}\b", "", finding.fix or "").split()
     return call_of(op), tuple(word for word in words if not any(map(str.isdigit, word))), tuple(edit.kind for edit in finding.edits)
+
+
+def _are_of_one_call(findings: Sequence[Finding], ops: Mapping[str, Op]) -> bool:
+    """Return whether one call surely made the ops of these findings, or there are too many for a row each."""
+    op = ops.get(findings[0].op or "")
+    is_again = len(findings) > 1 and op is not None and is_made_again(op, tuple(ops.values()))
+    return is_again or len(findings) >= LEAST_ALIKE
 
 
 def _as_one(findings: Sequence[Finding], case: Case) -> Finding:

@@ -19,9 +19,9 @@ from cs_input_analyzer.model.evidence import (
 from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, StationKind
 from cs_input_analyzer.tfdata.edits.kinds import argument_set
 from cs_input_analyzer.tfdata.folding import costliest
-from cs_input_analyzer.tfdata.lineage import upstream
+from cs_input_analyzer.tfdata.lineage import at_or_behind, upstream
 from cs_input_analyzer.tfdata.op_kinds import BATCHES, OPENS, TRANSFORMS
-from cs_input_analyzer.tfdata.op_traits import is_costly, opens_files, width_of
+from cs_input_analyzer.tfdata.op_traits import is_costly, is_elementwise, opens_files, width_of
 from cs_input_analyzer.tfdata.samples import batching_op, full_batches
 from cs_input_analyzer.tfdata.source.code import count_calls
 from cs_input_analyzer.tfdata.threads import python_ops
@@ -42,7 +42,8 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     sample counts, pad the last batch to full size and mask it. Do the same if a pass has fewer samples than a batch. If
     the batch size itself is a tensor, as in `group_by_window`, only a constant number helps. If a library's function
     batches, let it give single samples, and batch them yourself. A batch inside the function of an `interleave` drops the
-    rest of each file: batch after the `interleave` to drop one rest in a pass.
+    rest of each file: batch after the `interleave` to drop one rest in a pass. In `group_by_window` it drops the rest of
+    each window.
 
     For your information if the data repeat without end before the batch: all batches are full, and only the static
     shape is unknown.
@@ -67,6 +68,11 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
             why = f"the last batch of {each} may be smaller"
             fix = f"batch after {holder.name} with drop_remainder=True: where it is now, that drops the rest of {each}"
             after = None
+        elif holder is not None and holder.kind == "GroupByWindow":
+            why, fix = (
+                "the last batch of each window may be smaller",
+                "batch with drop_remainder=True: it drops the rest of each window",
+            )
     is_full = isinstance(size, int) and op.name in full_batches(case.pipeline.ops)
     if is_full:
         why, fix = f"all have {size}, and the shape does not say so", "batch with drop_remainder=True; it drops nothing here"
@@ -113,7 +119,15 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         and (op.name in inner or last in upstream(op, case.pipeline.ops))
     ]
     # The last op that may change the shape: a shape promised by Python before it does not hold after it.
-    shaping = [op for op in case.pipeline.ops if op.kind in TRANSFORMS or op in python or op in short or _pads_as_needed(op)]
+    padded = at_or_behind(case.pipeline.ops, _pads_as_needed)
+    shaping = [
+        op
+        for op in case.pipeline.ops
+        if op in python
+        or op in short
+        or _pads_as_needed(op)
+        or (op.kind in TRANSFORMS and not (op.name in padded and _keeps_shape(op)))
+    ]
     made_by = (shaping or case.pipeline.ops)[-1:]
     message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
     fix = "tf.ensure_shape(x, [...]) in the map if the size is fixed, else pad, crop or resize to one size"
@@ -127,6 +141,11 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         fix = "declare the output of the Python function: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
+
+
+def _keeps_shape(op: Op) -> bool:
+    """Return whether a map leaves the shape of its elements as it is: it works number by number, or calls nothing."""
+    return not op.function_ops or is_elementwise(op)
 
 
 def _pads_as_needed(op: Op) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cs_input_analyzer.model.amounts import files_wanted
 from cs_input_analyzer.model.evidence import COSTLY_RATIO, READING, bottleneck, finding, node_local_folder, share_of, workers_of
 from cs_input_analyzer.records import Case, Finding, Scalar, StationKind
 from cs_input_analyzer.tfdata.op_traits import first_of
@@ -134,7 +135,6 @@ def compression_tradeoff(case: Case) -> Iterator[Finding]:
 HUGE_BYTES = 256 * 2**20
 MANY = 1000
 SMALL_BYTES = 2**20
-GOOD_BYTES = 128 * 2**20
 
 
 def file_count_extreme(case: Case) -> Iterator[Finding]:
@@ -164,6 +164,6 @@ def file_count_extreme(case: Case) -> Iterator[Finding]:
     message = f"{format_count(files.count)} files of {format_bytes(mean)} each"
     if not is_tiny:
         message = f"one file holds all {format_bytes(files.bytes)}: one thread reads it, and workers cannot divide it"
-    fix = f"write the data into {max(-(-files.bytes // GOOD_BYTES), 4 * (workers or 1))} files or so"
+    fix = f"write the data into {files_wanted(files, workers)} files or so"
     evidence = {"files": files.count, "mean_bytes": mean, "workers": workers}
     yield finding(reader, message, fix, evidence, is_warning=is_bad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cs_input_analyzer.model.amounts import FILES_PER_WORKER, files_wanted
 from cs_input_analyzer.model.evidence import finding, share_of, workers_of
 from cs_input_analyzer.records import Case, Finding, Op, Scalar, Severity
 from cs_input_analyzer.tfdata.lineage import AUTO, AUTO_SHARD, DATA, FILE, deals_out_files, reads_names_only, upstream
@@ -12,8 +13,6 @@ from cs_input_analyzer.tfdata.op_kinds import BATCHING, SHUFFLES, TRANSFORMS
 from cs_input_analyzer.tfdata.op_traits import first_of, number_of
 from cs_input_analyzer.tfdata.source.code import argument_of, count_calls, with_argument
 from cs_input_analyzer.tfdata.threads import reader_ops
-
-FILES_PER_WORKER = 4
 
 
 def fewer_files_than_workers(case: Case) -> Iterator[Finding]:
@@ -53,7 +52,8 @@ def no_shard(case: Case) -> Iterator[Finding]:
     same time.
 
     Fix: `files = files.shard(num_workers, index)` with the numbers of the running launch (from `TF_CONFIG` or a
-    `tf.distribute` input context), directly after the list of file names and before anything reads them.
+    `tf.distribute` input context), directly after the list of file names and before anything reads them. Write more files
+    first if there are fewer than workers: a single file cannot be divided.
 
     A warning, because it may be intended (every worker shuffles all of the data). An error if the code does shard, but
     not by the launch: it took one shard of one although several workers were announced, or Python code that divides the
@@ -128,6 +128,8 @@ def _unsharded(case: Case, severity: Severity, message: str, announced: int, wor
     files, context = case.pipeline.files, case.pipeline.input_context
     where = "input_context" if context == "given" else "TF_CONFIG"
     fix = f"shard the list of file names by the number and index of the workers in {where}, before anything reads them"
+    if files is not None and files.count < workers:
+        fix = f"write the data into {files_wanted(files, workers)} files or so, and {fix}"
     if files is None:
         fix = f"give each worker its own part of the samples, by the number and index of the workers in {where}"
     if context == "left":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from cs_input_analyzer.model.amounts import elements_of_worker, files_are_samples, samples_of_worker
@@ -38,7 +38,8 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
     all its elements are decoded before training starts, and again after every pass.
 
     Fix: `shuffle` before the `map` that decodes. It mixes as well as before: with a seed, the same order comes out. Or
-    use a smaller buffer.
+    use a smaller buffer. If a `zip` stands between the two: `zip` the encoded elements, shuffle the pairs, and decode
+    them then. That is advice only, because your function then gets pairs.
 
     Silent if the buffer holds encoded records, if elements grow to less than twice their size, and below 16 MiB.
     """
@@ -47,21 +48,32 @@ def shuffle_of_decoded(case: Case) -> Iterator[Finding]:
         count = shuffle.parameters.get("buffer_size")
         if shuffle.kind not in SHUFFLES or not isinstance(count, int) or samples_reaching(shuffle, ops) != 1:
             continue
-        maps = list(takewhile(is_map, chain_before(shuffle, ops)))  # the last one first
-        decoder = next((op for op in maps if calls(op, "decodes") or _growth(op, case) >= GROWTH_RATIO), None)
+        before = chain_before(shuffle, ops)  # the nearest first
+        maps = list(takewhile(is_map, before))
+        zipped = [one for joint in before[len(maps) :][:1] if joint.kind == "Zip" for one in _maps_of_inputs(joint, ops)]
+        decoder = next((op for op in (*maps, *zipped) if calls(op, "decodes") or _growth(op, case) >= GROWTH_RATIO), None)
         if decoder is None:
             continue
-        each, there = element_bytes(maps[0], case), elements_of_worker(case, maps[0])
+        each, there = element_bytes(before[0], case), elements_of_worker(case, before[0])
         kept = round(min(count, there or count))
         held = kept * each if each is not None else None
         if held is not None and held < SMALL_BYTES:
             continue
         message = f"{shuffle.name} keeps {kept:,} decoded elements" + (f", {format_bytes(held)}" if held is not None else "")
         fix = f"shuffle before {decoder.name}, while the elements are still encoded"
+        if decoder in zipped:
+            fix = f"zip and shuffle before {decoder.name}, while the elements are still encoded"
         evidence = {"buffer_size": count, "bytes_per_element": each, "buffer_bytes": held, "decoded_by": decoder.name}
-        edits = tuple(Edit(kind="swap", op=shuffle.name) for _ in maps[: maps.index(decoder) + 1])
+        passed = maps[: maps.index(decoder) + 1] if decoder in maps else ()
+        edits = tuple(Edit(kind="swap", op=shuffle.name) for _ in passed)
         is_heavy = held is not None and held > MEMORY_RATIO * bytes_per_task(case)
         yield finding(shuffle, message, fix, evidence, is_warning=is_heavy, edits=edits)
+
+
+def _maps_of_inputs(joint: Op, ops: Sequence[Op]) -> list[Op]:
+    """Return the maps that each input of an op passed last, the nearest first."""
+    inputs = [op for op in ops if op.name in joint.inputs]
+    return [one for op in inputs for one in takewhile(is_map, (op, *chain_before(op, ops)))]
 
 
 def _growth(op: Op, case: Case) -> float:

@@ -213,11 +213,8 @@ def _reader_inside(op: Op, ops: Sequence[Op]) -> Op | None:
 
 def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
     """Return the reader's call that made this flat_map or interleave, if it is the only one of its statement."""
-    reader = _reader_inside(op, ops)
-    if reader is None or count_calls(op.code, f"{reader.kind}Dataset") != 1:
-        return None
-    alike = [other for other in ops if other.code == op.code and is_made_by_reader(other, ops)]
-    return f"{reader.kind}Dataset" if len(alike) == 1 else None
+    calls, alike = _calls_and_ops(op, ops)
+    return _method(op, ops) if is_made_by_reader(op, ops) and calls == len(alike) == 1 else None
 
 
 def call_number(op: Op, ops: Sequence[Op]) -> int | None:
@@ -228,14 +225,29 @@ def call_number(op: Op, ops: Sequence[Op]) -> int | None:
     """
     if is_made_by_reader(op, ops):
         return -1
-    method = method_of(op.kind)
-    calls = count_calls(op.code, method)
-    alike = [
-        other for other in ops if other.code == op.code and method_of(other.kind) == method and not is_made_by_reader(other, ops)
-    ]
+    calls, alike = _calls_and_ops(op, ops)
     if calls == 1:  # the same words on two lines are two statements
         return None if sum(other.source == op.source for other in alike) == 1 else -1
     return [other.name for other in alike].index(op.name) if calls == len(alike) else -1
+
+
+def is_made_again(op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether the calls of its statement surely made more than one op each, as in a loop or in a function called twice."""
+    calls, alike = _calls_and_ops(op, ops)
+    return 0 < calls < len(alike)
+
+
+def _calls_and_ops(op: Op, ops: Sequence[Op]) -> tuple[int, list[Op]]:
+    """Return the number of calls in an op's statement that may have made it, and the ops that these made."""
+    method, opens = _method(op, ops), op.kind in OPENS  # what a reader makes holds an op that is called like it
+    same = [other for other in ops if other.code == op.code and (other.kind in OPENS) == opens]
+    return count_calls(op.code, method), [other for other in same if _method(other, ops) == method]
+
+
+def _method(op: Op, ops: Sequence[Op]) -> str:
+    """Return the method, or the class of a reader, that makes such an op."""
+    reader = _reader_inside(op, ops)
+    return method_of(op.kind) if reader is None else f"{reader.kind}Dataset"
 
 
 # Parameters that bound the calls of an op at a time.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ from tests.rules.lines import (
     found,
     judged,
     mapped,
+    only,
     op,
     options,
     placed,
@@ -84,6 +86,11 @@ def launch(*counts: int | None) -> Measurement:
 
 def unsharded(*launches: Measurement, is_sharded: bool = False, **known: Any) -> Case:
     return planned(NAMES, *READ, BATCH, is_sharded=is_sharded, measurements=launches, **known)
+
+
+def alike(count: int) -> Case:
+    """So many files, of which two workers read all."""
+    return unsharded(launch(count), launch(count, count), files=count)
 
 
 def without_files(*digests: str | None, **known: Any) -> Case:
@@ -181,6 +188,10 @@ ROWS: Rows = {
             unsharded(launch(1024, 1024), input_context="given"),
         ),
         (says(message="left at its default", fix="measure with --input-context"), unsharded(launch(1024), input_context="left")),
+        # Fewer files than workers cannot be divided; the number is that of file-count-extreme.
+        (says("warning", fix=("write the data into 64 files or so, and shard the list", "TF_CONFIG")), alike(1)),
+        (says("warning", fix="write the data into 64 files"), alike(15)),
+        (says("warning", fix="shard the list", lacks=["write"]), alike(16)),
         # A shard that is not of the launch.
         ("warning", planned(NAMES, shard(4), *READ, BATCH, measurements=(launch(1024),))),
         (says("error", op="shard"), planned(NAMES, shard(1), *READ, BATCH, measurements=(launch(1024, 1024),))),
@@ -244,3 +255,11 @@ def test_files_are_too_few_exactly_below_the_workers(files: int, workers: int) -
     findings = found("fewer-files-than-workers", divided(make_files(count=files), workers))
     assert bool(findings) is (files < workers)
     assert all(finding.evidence["files_wanted"] >= workers for finding in findings)
+
+
+@pytest.mark.parametrize("size", [20 * MIB, 10 * GIB])
+def test_all_findings_about_a_single_file_ask_for_one_number_of_files(size: int) -> None:
+    case = sized(1, size, plan=make_plan(input_workers=8), measurements=(launch(1, 1),), bottleneck="readers")
+    wanted = f"write the data into {max(32, size // (128 * MIB))} files or so"
+    for rule in ("no-shard", "file-count-extreme"):
+        assert (only(rule, case).fix or "").startswith(wanted), rule

@@ -125,6 +125,10 @@ def padded(*shapes: Any) -> Build:
     return lambda files: Dataset.range(50).map(lambda one: tf.range(one)).padded_batch(4, *shapes, drop_remainder=True)
 
 
+def then(build: Build, function: Callable[[Any], Any]) -> Build:
+    return lambda files: build(files).map(function)
+
+
 def planned(case: Case) -> Case:
     """For four workers, as many as were measured."""
     launch = make_measurement("1x4x2", workers=tuple(make_worker(index=number, first_batch_digest=None) for number in range(4)))
@@ -225,6 +229,12 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
     ("unknown-shapes", padded(), each, says(op="padded_batch", fix="padded_shapes")),
     ("unknown-shapes", padded([None]), each, says(op="padded_batch", fix="padded_shapes")),
     ("unknown-shapes", padded([60]), each, ""),
+    # A map that works number by number has no part in it; one that cuts or adds numbers has.
+    ("unknown-shapes", then(padded(), lambda one: tf.cast(one, tf.float32) * 2.0), each, says(op="padded_batch")),
+    ("unknown-shapes", then(padded(), lambda one: {"ids": one}), each, says(op="padded_batch")),
+    ("unknown-shapes", then(padded(), lambda one: one[:, : one[0, 0]]), each, says(op="map_2", fix="ensure_shape")),
+    ("unknown-shapes", then(padded(), lambda one: tf.ensure_shape(one, [4, 60])), each, ""),
+    ("unknown-shapes", then(padded([60]), lambda one: tf.cast(one, tf.float32) * 2.0), each, ""),
     ("unknown-shapes", ragged, each, says(op="batch", fix="padded_batch")),
     # A batch inside an interleave ends with each file.
     (
@@ -234,6 +244,13 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
         says(message="of each file", fix=IN_FILE, after=None),
     ),
     ("drop-remainder-missing", lambda files: tf.data.TFRecordDataset(files.records).batch(4), each, says(lacks=["each file"])),
+    # In group_by_window it ends with each window.
+    (
+        "drop-remainder-missing",
+        grouped(lambda key, window: window.batch(8), window_size=8),
+        each,
+        says(message="of each window", fix="rest of each window", lacks=["pass"]),
+    ),
     # One finding for a shard of records by a wrong number.
     (
         "no-shard",
@@ -265,6 +282,21 @@ ODD: list[tuple[str, Build, Callable[[Case], Case], Expected]] = [
         lambda case: measured(case, cost("map_and_batch", 0.3)),
         says(fix="in place of num_parallel_batches"),
     ),
+    # Pictures and their numbers are zipped, and then shuffled.
+    (
+        "shuffle-of-decoded",
+        lambda files: Dataset.zip((files.pictures.map(decoded), Dataset.range(8))).shuffle(2000).batch(4),
+        each,
+        says(fix="zip and shuffle before map, ", edits=()),
+    ),
+    (
+        "shuffle-of-decoded",
+        lambda files: (
+            Dataset.zip((files.pictures, Dataset.range(8))).shuffle(2000).map(lambda name, n: (decoded(name), n)).batch(4)
+        ),
+        each,
+        "",
+    ),
 ]
 
 
@@ -273,14 +305,62 @@ def test_what_is_said_of_an_odd_pipeline(rule: str, build: Build, known: Any, ex
     check(rule, known(case_of(build, files)), expected)
 
 
+def resampled(files: Files) -> Any:
+    """One statement with a map and a filter of the user around `rejection_resample`, which calls `map` and `filter` as well."""
+    return (
+        Dataset.range(400)
+        .rejection_resample(lambda n: tf.cast(n % 4, tf.int32), [0.25, 0.25, 0.25, 0.25], seed=1)
+        .map(lambda _, n: n + tf.random.uniform([], maxval=9, dtype=tf.int64))
+        .filter(lambda n: n % 5 > 1)
+        .batch(16)
+    )
+
+
+def test_maps_and_filters_that_a_method_of_tensorflow_calls_are_not_the_users(files: Files) -> None:
+    case = case_of(resampled, files)
+    called = [op for op in case.pipeline.ops if op.kind in ("Map", "Filter")]
+    own = [op for op in called if op.library_source is None]
+    assert [op.kind for op in own] == ["Map", "Filter"]
+    assert all("dataset_ops.py" in op.library_source and op.code is None for op in called if op not in own)
+    kept = {op.name: 0.4 if op in called and op.kind == "Filter" else 1.0 for op in case.pipeline.ops}
+    rows = [cost(name, 0.2, elements_per_sample=count) for name, count in kept.items()]
+    for rule, ops in (("serial-map", own[:1]), ("map-before-batch", []), ("late-filter", own[1:])):
+        findings = found(rule, measured(case, *rows))
+        assert [finding.op for finding in findings] == [op.name for op in ops], rule
+
+
+def test_maps_that_the_user_calls_in_any_way_are_the_users(files: Files) -> None:
+    def build(files: Files) -> Any:
+        old = tf.compat.v1.data.Dataset.range(9).map(lambda n: n * 2).map_with_legacy_function(lambda n: n * 2)
+        applied = old.apply(lambda data: data.map(lambda n: n * 2).filter(lambda n: n > 1))
+        return applied.interleave(lambda n: Dataset.range(n).map(lambda n: n * 2), num_parallel_calls=2)
+
+    called = [op for op in case_of(build, files).pipeline.ops if op.kind in ("Map", "ParallelMap", "Filter")]
+    assert len(called) == 5
+    assert all(op.library_source is None and op.code for op in called)
+
+
 def test_of_two_readers_each_has_its_own_files(files: Files) -> None:
     def reader(paths: list[str]) -> Any:
         return Dataset.from_tensor_slices(paths).flat_map(tf.data.TFRecordDataset)
 
-    for first, counts in ((1, [3]), (2, [2, 2])):
+    for first, ops in ((1, ("flat_map_3",)), (2, ("flat_map", "flat_map_3"))):
         parts = files.records[:first], files.records[first:]
-        case = case_of(lambda files, parts=parts: Dataset.zip(tuple(map(reader, parts))).batch(4), files)
-        assert [finding.evidence["files"] for finding in found("flat-map-over-files", case)] == counts
+        finding = only("flat-map-over-files", case_of(lambda files, parts=parts: Dataset.zip(tuple(map(reader, parts))), files))
+        assert (finding.evidence["files"], tuple(edit.op for edit in finding.edits)) == (4 - first, ops)
+
+
+def test_one_call_that_makes_several_readers_is_one_finding_and_two_calls_are_two(files: Files) -> None:
+    def looped(files: Files) -> Any:
+        return Dataset.zip(tuple(tf.data.TFRecordDataset(files.records) for _ in range(5)))
+
+    def written(files: Files) -> Any:
+        return Dataset.zip((tf.data.TFRecordDataset(files.records), tf.data.TFRecordDataset(files.records)))
+
+    finding = only("sequential-reads", case_of(looped, files))
+    assert finding.message == "flat_map reads one file at a time (and 4 more of this call)"
+    assert len(finding.edits) == 5
+    assert len(found("sequential-reads", case_of(written, files))) == 2
 
 
 def test_a_cache_is_never_put_on_a_function_that_transforms_datasets(files: Files) -> None:

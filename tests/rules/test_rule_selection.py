@@ -163,9 +163,9 @@ def test_the_list_has_one_line_for_each_rule(capsys: pytest.CaptureFixture[str])
         assert [part.strip() for part in line.split("  ") if part] == [rule.code, rule.name, rule.topic, rule.first_line]
 
 
-def _looped(monkeypatch: pytest.MonkeyPatch, count: int, **fields: Any) -> list[Any]:
-    """What is shown of a rule that finds something at each op which a loop makes."""
-    ops = tuple(make_op("map", name=f"map_{n}", source="/data/x.py:7", code="data = data.map(f)") for n in range(count))
+def _looped(monkeypatch: pytest.MonkeyPatch, count: int, code: str = "data = data.map(f)", **fields: Any) -> list[Any]:
+    """What is shown of a rule that finds something at each op that a statement makes."""
+    ops = tuple(make_op("map", name=f"map_{n}", source="/data/x.py:7", code=code) for n in range(count))
 
     def find(case: Case) -> Any:
         for n, op in enumerate(case.pipeline.ops):
@@ -177,11 +177,23 @@ def _looped(monkeypatch: pytest.MonkeyPatch, count: int, **fields: Any) -> list[
     return list(rules.sift(make_case(pipeline=make_graph(ops=ops), profile=None)).findings)
 
 
-def test_findings_alike_of_one_call_are_one_with_all_edits(monkeypatch: pytest.MonkeyPatch) -> None:
-    (finding,) = _looped(monkeypatch, 150, message="it is slow")
-    assert (finding.op, finding.severity, len(finding.edits)) == ("map_3", "warning", 150)
-    assert finding.message == "it is slow (and 149 more of this call)"
+@pytest.mark.parametrize("count", [5, 150])
+def test_findings_alike_of_one_call_are_one_with_all_edits(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    (finding,) = _looped(monkeypatch, count, message="it is slow")
+    assert (finding.op, finding.severity, len(finding.edits)) == ("map_3", "warning", count)
+    assert finding.message == f"it is slow (and {count - 1} more of this call)"
 
 
-def test_few_findings_of_one_call_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(_looped(monkeypatch, 7)) == 7
+@pytest.mark.parametrize("code", ["data = zip((a.map(f), b.map(f), c.map(f)))", "data = joined(data)"])
+def test_few_findings_of_several_or_unknown_calls_stay_as_they_are(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(_looped(monkeypatch, 3, code)) == 3
+
+
+def test_a_function_called_twice_gives_one_finding_for_each_of_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two calls have a line each, in one statement."""
+    code = "return (\n    data.map(f)\n    .map(g)\n)"
+    ops = tuple(make_op("map", name=f"map_{n}", source=f"/data/x.py:{7 + n % 2}", code=code) for n in range(4))
+    rule = Rule("CSI103", "a-rule", lambda case: (make_finding("", op=op.name) for op in case.pipeline.ops))
+    monkeypatch.setattr(rules, "RULES", (rule,))
+    shown = rules.sift(make_case(pipeline=make_graph(ops=ops), profile=None)).findings
+    assert [finding.op for finding in shown] == ["map_0", "map_1"]

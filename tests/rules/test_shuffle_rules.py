@@ -54,9 +54,9 @@ def launches(*sizes: float) -> dict[str, Any]:
     return {"worker": None, "measurements": tuple(one for size in sizes for one in alone(bytes_read_per_sample=size))}
 
 
-def zipped(length: int) -> Case:
-    """Pictures and their masks, of two lists, before a shuffle of this length."""
-    case = case_of(PAIRS, WHOLE_FILE, shuffle(length), batch(), **TWO_EACH)
+def zipped(length: int, *between: Op) -> Case:
+    """Pictures and their masks, of two lists, before these ops and a shuffle of this length."""
+    case = case_of(PAIRS, WHOLE_FILE, *between, shuffle(length), batch(), **TWO_EACH)
     names, read, *later = case.pipeline.ops
     masks = (replace(names, name="masks"), replace(read, name="read_masks", inputs=("masks",)))
     both = op("Zip", "zip")
@@ -84,6 +84,12 @@ ROWS: Rows = {
         ("", batched(mapped(CAST), shuffle(1000))),
         ("", batched(mapped(JPEG), shuffle(10))),
         ("", batched(mapped(JPEG), cache(), shuffle(1000))),
+        # Behind a zip it is told, and the user's to move.
+        (says(edits=(), fix="zip and shuffle before map, while", evidence=PICTURE_BYTES), zipped(1000)),
+        (says(edits=(), fix="zip and shuffle before map, while"), zipped(1000, mapped(RANDOM))),
+        (says(edits=edits(("swap", "shuffle"))), zipped(1000, mapped(JPEG))),
+        ("", zipped(1000, cache())),
+        ("", zipped(10)),
         # The buffer holds no more than there is: here files, each a sample.
         (
             says(message="keeps 1,024 decoded", evidence={"buffer_bytes": 1024 * 100e3}),

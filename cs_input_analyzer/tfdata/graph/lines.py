@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cs_input_analyzer.tfdata.graph.nodes import named_inputs, node_name
-from cs_input_analyzer.tfdata.op_kinds import is_dataset_op
+from cs_input_analyzer.tfdata.op_kinds import MAPS, is_dataset_op, kinds_with, method_of
 from cs_input_analyzer.tfdata.source.statements import is_installed
 
 # The name under which a dataset, or its op, keeps its serial number.
@@ -25,6 +25,7 @@ _TAG = re.compile(r"#csia(\d+)$")
 _STDLIB = sysconfig.get_path("stdlib") + os.sep
 _GENERATED = "__autograph_generated"
 _TENSORFLOW = ("cs_input_analyzer", "tensorflow")
+_OF_TF_DATA = os.path.join("tensorflow", "python", "data", "")
 _LIBRARIES = (*_TENSORFLOW, "keras", "tf_keras", "tensorflow_datasets")
 
 
@@ -32,11 +33,19 @@ class Source(NamedTuple):
     """Hold the place where a dataset was built, as `path:line`.
 
     The first is the innermost line of the user's own code, or empty. The second is the line of an installed package between it and
-    TensorFlow, or None if the user called TensorFlow.
+    TensorFlow, or None if the user called TensorFlow. The third is the public function of tf.data that was called, or empty, and
+    the fourth its line that went on.
     """
 
     line: str
     library: str | None
+    function: str = ""
+    function_line: str = ""
+
+    def library_of(self, kind: str) -> str | None:
+        """Return the line of the library that built an op of this kind: a package, or tf.data if another method was called."""
+        is_own = not self.function or self.function.startswith(method_of(kind)) or kind not in MAPS | kinds_with("filter")
+        return self.library or (None if is_own else self.function_line)
 
 
 @dataclass(slots=True)
@@ -98,17 +107,19 @@ def where_built() -> Source:
     """
     from tensorflow.python.util import tf_stack
 
-    library = None
+    library, function, function_line = None, "", ""
     try:
         stack = list(tf_stack.extract_stack())
     except RuntimeError:  # TensorFlow reads no stack with a path that is not UTF-8
         return Source("", None)
     for frame in reversed(stack):
-        if is_library(frame.filename, _TENSORFLOW) or frame.filename.startswith(_STDLIB):
-            continue
         line = f"{frame.filename}:{frame.lineno}"
+        if is_library(frame.filename, _TENSORFLOW) or frame.filename.startswith(_STDLIB):
+            if _OF_TF_DATA in frame.filename and frame.name not in ("apply", "_apply_fn"):
+                function, function_line = ("", "") if frame.name.startswith("_") else (frame.name, line)
+            continue
         if not is_installed(frame.filename):
-            return Source(line, library)
+            return Source(line, library, function, function_line)
         library = library or line
     return Source(library or "", None)  # an input function that is installed itself
 
@@ -153,7 +164,7 @@ def numbers_at_top(graph_def: Any, dataset: Any, lines: Mapping[int, Source]) ->
         if node is None or name in found or number is None or number not in lines:
             continue
         tagged = number_in_metadata(node)
-        if tagged is not None and tagged in lines and lines[tagged] != lines[number]:
+        if tagged is not None and tagged in lines and lines[tagged][:2] != lines[number][:2]:
             continue
         found[name] = number
         inputs = [tensor for argument, tensors in named_inputs(node).items() if "dataset" in argument for tensor in tensors]

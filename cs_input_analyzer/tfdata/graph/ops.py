@@ -142,7 +142,7 @@ class Reader:
             number = self.numbers.get(node.name)
         built = self.lines.get(number) if number is not None else None
         source = (built.line or None) if built else None
-        library = built.library if built else None
+        library = built.library_of(kind_of(node.op)) if built else None
         code, ignored = code_at(source)
         self.ops.append(
             Op(
