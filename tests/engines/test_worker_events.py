@@ -159,9 +159,9 @@ def without_model(cached: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @pytest.mark.parametrize(
     ("build", "is_filling"),
     [
-        (slow_first_pass(101), False),
-        (slow_first_pass(101, is_repeated=False), False),
-        (slow_first_pass(101, is_known=False, is_repeated=False), False),
+        (slow_first_pass(21), False),
+        (slow_first_pass(21, is_repeated=False), False),
+        (slow_first_pass(21, is_known=False, is_repeated=False), False),
         (slow_first_pass(100_000), True),
         (slow_first_pass(100_000, is_known=False, is_repeated=False), True),
         (slow_first_pass(100_000, is_known=False), None),  # nobody knows how long a pass is

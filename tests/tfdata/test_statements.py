@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,20 @@ def test_the_innermost_statement_is_found_with_its_comments(at: str, first: str,
 @pytest.mark.parametrize("line", [0, -1, 3, 10_000])
 def test_where_there_is_no_statement_there_is_none(line: int) -> None:
     assert find_statement(FILE, line) is None
+
+
+def test_a_file_that_another_thread_disturbs_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11 raises SystemError if the garbage collector lets another thread parse in the middle."""
+    parse, failures = ast.parse, [SystemError("AST constructor recursion depth mismatch")]
+
+    def disturbed(text: str) -> ast.Module:
+        if failures:
+            raise failures.pop()
+        return parse(text)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert find_statement("x = 1\ny = 2  # of this test alone\n", 2) is not None
+    assert not failures
 
 
 @pytest.mark.parametrize("text", ["", "def f(:\n  x", "\0", "x = 1\n\x0c\ny = (\n"])

@@ -67,9 +67,17 @@ def find_statement(text: str, line: int) -> Statement | None:
 def statements(text: str) -> tuple[ast.stmt, ...]:
     """Return all statements, each after those that hold it."""
     try:
-        return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
+        return tuple(node for node in ast.walk(_parsed(text)) if isinstance(node, ast.stmt))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a file that changed since it was imported
         return ()
+
+
+def _parsed(text: str) -> ast.Module:
+    """Return the syntax tree of a Python file. Try again if another thread parses, too, as Python 3.11 does for a traceback."""
+    try:
+        return ast.parse(text)
+    except SystemError:
+        return ast.parse(text)
 
 
 def is_installed(filename: str) -> bool:
