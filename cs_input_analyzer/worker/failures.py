@@ -99,7 +99,9 @@ def lacking_numbers(ops: Sequence[Op]) -> tuple[str, ...]:
 
     if model_reader() is not None:
         return ()
-    costs = f"costs of ops need TensorFlow 2.17; this is {tf.__version__}"
+    costs = (
+        f"exact costs of ops need TensorFlow 2.17; this is {tf.__version__}. Costs shown are from parts of the pipeline run alone"
+    )
     read = f"bytes read per sample need TensorFlow 2.17 if a window fills fewer than {LEAST_BUFFERS} read buffers"
     return (costs, read) if has_counted_reads(ops) else (costs,)
 
