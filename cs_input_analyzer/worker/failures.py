@@ -177,8 +177,13 @@ def place_of(error: BaseException, dataset: Any, ops: Sequence[Op]) -> str:
     own = [(f"{path}:{line}", name) for path, line, name, _ in _FRAME.findall(message) if is_users_own(path)]
     for source, name in own[-1:]:
         places.setdefault(source, name)
-    named = [f"{name} in {os.path.basename(source)}" if source else name for source, name in places.items()]
+    named = [named_place(name, source) for source, name in places.items()]
     return f"{', '.join(named)}: " if named else ""
+
+
+def named_place(name: str, source: str | None) -> str:
+    """Return `map_2 in data.py:12`; the name alone if its line is not known."""
+    return f"{name} in {os.path.basename(source)}" if source else name
 
 
 def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str:
