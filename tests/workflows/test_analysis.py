@@ -304,9 +304,14 @@ REQUEST, READING = "Error executing an HTTP request:", "\n\t when reading metada
         (("load", "TargetError", "wants x", ""), TargetError, "wants x"),
         (("import", "SystemExit", "0", ""), TargetError, "__main__"),
         (("import", "ImportError", "no foo", '  File "/a/data.py", line 3, in <module>'), TargetError, "/a/data.py:3"),
-        (("build", "InvalidArgumentError", "No files matched pattern: x", ""), UsageError, "no file matches"),
-        (("first_batch", "NotFoundError", "/x; No such file or directory", ""), UsageError, "no file matches"),
-        (("build", "FileNotFoundError", "[Errno 2] No such file or directory: 'x'", ""), UsageError, "no file matches"),
+        (("build", "InvalidArgumentError", "No files matched pattern: x*", ""), UsageError, "no file matches: x* (relative"),
+        (("build", "InvalidArgumentError", "No files matched pattern: x", ""), UsageError, "there is no file x (relative"),
+        (("first_batch", "NotFoundError", "/x; No such file or directory", ""), UsageError, "there is no file /x"),
+        (
+            ("build", "FileNotFoundError", "[Errno 2] No such file or directory: 'x'", ""),
+            UsageError,
+            "there is no file x (relative",
+        ),
         (
             ("first_batch", "Empty", "the dataset gave no element: filter in data.py:4 got elements and gave none", ""),
             InputFunctionError,

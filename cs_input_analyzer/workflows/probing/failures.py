@@ -34,6 +34,11 @@ _NOT_READ = re.compile(
     r"HTTP response code 40[13]|Anonymous caller|does not have storage\.|PERMISSION_DENIED|UNAUTHENTICATED|libcurl code \d+[^\n]*"
 )
 _STORED = re.compile(r"gs://[^\s'\"]+")
+# As TensorFlow writes it of a pattern and of a path, and as Python does.
+_PATH = re.compile(
+    r"No files matched pattern: (?P<first>[^'\n]+)|\A(?P<path>[^;\n]+); No such file or directory"
+    r"|\[Errno 2\] No such file or directory: '(?P<last>[^'\n]+)'"
+)
 _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 
 
@@ -68,10 +73,7 @@ def failure_of(
     if failure.kind in ("NotFoundError", "FileNotFoundError", "InvalidArgumentError") and any(
         t in failure.message for t in _NO_FILE
     ):
-        pattern = re.search(r"No files matched pattern: ([^'\n]+)", failure.message)
-        what = pattern.group(1) if pattern else failure.message.splitlines()[0]
-        relative = "" if what.startswith("/") else " (relative paths are taken from the current folder)"
-        return UsageError(f"{failure.where}no file matches: {what}{relative}")
+        return UsageError(f"{failure.where}{_no_file(failure.message)}")
     if (about_store := _of_store(failure.message)) is not None:
         return UsageError(about_store)
     if failure.kind == "Empty":
@@ -101,6 +103,14 @@ def failure_of(
     return InputFunctionError(
         f"the input function failed: {failure.where}{with_type(failure.kind, failure.message)}{advice}", failure.details
     )
+
+
+def _no_file(message: str) -> str:
+    """Return a sentence about the path that is not there, or the pattern that matches nothing."""
+    named = _PATH.search(message)
+    path = (named["first"] or named["path"] or named["last"]) if named else message.splitlines()[0]
+    relative = "" if path.startswith("/") else " (relative paths are taken from the current folder)"
+    return f"{'no file matches:' if re.search(r'[*?[]', path) or not named else 'there is no file'} {path}{relative}"
 
 
 def _endless_filter(pipeline: PipelineGraph | None) -> str:
