@@ -172,10 +172,15 @@ def _part(console: Console, part: Part, most: int | None) -> None:
 
 
 def _shortened(text: str, width: int, most: int | None) -> str:
-    """Return as much of a text as `most` lines of that width hold."""
+    """Return as much of a text as `most` lines of that width hold. Its paths are cut first."""
     if most is None:
         return text
-    return "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
+    lines: list[str] = []
+    for shown in (one_line(text), _PATH.sub(r"…\1", one_line(text))):
+        lines = textwrap.wrap(shown, max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False)
+        if not lines or not lines[-1].endswith(" …"):
+            break
+    return "\n".join(lines)
 
 
 def _card(console: Console, card: Card, most: int | None) -> None:

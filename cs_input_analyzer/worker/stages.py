@@ -318,7 +318,7 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
         journal.event("failed", stage="first_batch", kind="Empty", message=_why_empty(built), details="")
         return None
     except BaseException as error:
-        report_failure(journal, "first_batch", error, place_of(error, built.dataset, built.pipeline.ops))
+        report_failure(journal, "first_batch", error, place_of(error, built.dataset, built.pipeline.ops, built.files))
         return None
     first_batch_s = time.monotonic() - began_s
     try:

@@ -193,9 +193,9 @@ def test_a_rate_without_its_launch_line_has_one_to_copy_and_one_without_a_plan_n
 
 
 def test_of_a_worker_that_failed_a_full_screen_keeps_the_reason() -> None:
-    reason = "after 74 batches: TFRecordDataset in data.py:39: corrupted record at 34812"
-    lost = make_worker(status="data_error", message=reason)
+    reason = "TFRecordDataset in data.py:39, {}/shards/part-2.tfrecord: corrupted record"
+    lost = make_worker(status="data_error", message=f"after 74 batches: {reason.format('/a/long/path/of/folders')} at 34812")
     document = run_document(fed(measurements=(make_measurement(workers=(lost,)),)))
     full = Section(anchor="a", title="", parts=(Text(text="word " * 90),) * 20, level="both")
     shown = to_console(replace(document, first=(full,)))
-    assert reason in " ".join(shown.split())
+    assert reason.format("…") in " ".join(shown.split())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.tfdata.graph import read_graph, recorded_sources
+from cs_input_analyzer.worker import failures
 from cs_input_analyzer.worker.failures import element_error, place_of, user_traceback
 from cs_input_analyzer.worker.sampling import SamplingLoop
 from tests.tf_versions import needs_named_iterators
@@ -191,3 +192,21 @@ def test_the_traceback_of_a_python_function_stays(tmp_path: Path) -> None:
     error = _errors(dataset)[0]
     assert "in raising" in user_traceback(error)
     assert user_traceback(error).endswith("\nValueError: no such thing\n")
+
+
+@pytest.mark.parametrize("how", ["TFRecordDataset(names)", "Dataset.from_tensor_slices(names).interleave(tf.data.TFRecordDataset)"])
+def test_the_damaged_file_of_several_is_named(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "DAMAGED_FILE_S", 60.0)
+    names = [str(tmp_path / f"{number}.tfrecord") for number in range(3)]
+    for name in names:
+        with tf.io.TFRecordWriter(name) as writer:
+            writer.write(b"whole")
+            writer.write(b"damaged" if name == names[1] else b"another")
+    data = Path(names[1]).read_bytes()
+    Path(names[1]).write_bytes(data.replace(b"damaged", b"changed"))
+    dataset, ops, _ = _built(tmp_path, f"names = {names}\nnumbers = tf.data.{how}")
+    files = [(name, len(data)) for name in names]
+    for error in _errors(dataset):
+        assert place_of(error, dataset, ops, files) == f"TFRecordDataset in data.py:22, {names[1]}: "
+    Path(names[0]).write_bytes(Path(names[1]).read_bytes())
+    assert place_of(error, dataset, ops, files) == "TFRecordDataset in data.py:22: "  # which of the two failed is not known
