@@ -146,6 +146,12 @@ def test_a_message_begins_with_the_cause_and_not_with_the_op() -> None:
         assert _message(lambda dataset=dataset: list(dataset)).startswith("a bad number")
 
 
+def test_a_batch_of_examples_without_names_says_none() -> None:
+    examples = tf.data.Dataset.from_tensors([tf.train.Example().SerializeToString()])
+    parsed = examples.map(lambda one: tf.io.parse_example(one, {"label": tf.io.FixedLenFeature([], tf.int64)}))
+    assert _message(lambda: list(parsed)).startswith("Feature: label")
+
+
 @pytest.mark.parametrize("text", ["passed to b'x' with iterator: gone", "no such file: /data/x: y", "Iterator::Root: ended"])
 def test_a_message_of_another_form_stays(text: str) -> None:
     assert plain_message(ValueError(text)) == text
