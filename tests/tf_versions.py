@@ -11,6 +11,9 @@ VERSION = tuple(int(part) for part in (tensorflow_version() or "0.0").split(".")
 HAS_ESTIMATORS = VERSION < (2, 16)
 HAS_COSTS = VERSION >= (2, 17)
 needs_costs = pytest.mark.skipif(not HAS_COSTS, reason="costs of ops need TensorFlow 2.17")
+needs_named_iterators = pytest.mark.skipif(
+    VERSION < (2, 17), reason="TensorFlow names the iterator of a failed function from 2.17 on"
+)
 needs_lost_estimators = pytest.mark.skipif(HAS_ESTIMATORS, reason="this TensorFlow has Estimators of its own")
 
 # Ops of functions that older versions do not have, by name or by the beginning of it.

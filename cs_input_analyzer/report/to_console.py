@@ -43,6 +43,8 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 LINES_OF_A_CHANGE = 4
 # Lines that one text may take in a short report; fewer are tried where the report would be longer than a screen.
 LINES_OF_A_TEXT = (3, 2, 1)
+# A notice gets at least these: its reason is at its end.
+LINES_OF_A_NOTICE = 2
 
 # Of a long path in a sentence, the last folder and the file are enough.
 _PATH = re.compile(r"(?:/[^/\s,;)]+){2,}(/[^/\s,;)]+/[^/\s,;)]+)")
@@ -84,7 +86,7 @@ def _printed(document: Document, width: int | None, color: bool, most: int | Non
         style = HEADLINE_STYLES.get(document.mark, "bold")
         line_on(console, _shortened(document.headline, console.width, most), style=style)
     for notice in document.notices:
-        line_on(console, _shortened(notice, console.width, most), style="bold yellow")
+        line_on(console, _shortened(notice, console.width, most and max(most, LINES_OF_A_NOTICE)), style="bold yellow")
     for number, section in enumerate(document.shown(full=is_full)):
         if section.label and not is_full and console.width >= SMALLEST_WIDTH + MARGIN:
             _beside_label(console, section, most or 1)
@@ -170,10 +172,15 @@ def _part(console: Console, part: Part, most: int | None) -> None:
 
 
 def _shortened(text: str, width: int, most: int | None) -> str:
-    """Return as much of a text as `most` lines of that width hold."""
+    """Return as much of a text as `most` lines of that width hold. Its paths are cut first."""
     if most is None:
         return text
-    return "\n".join(textwrap.wrap(one_line(text), max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False))
+    lines: list[str] = []
+    for shown in (one_line(text), _PATH.sub(r"…\1", one_line(text))):
+        lines = textwrap.wrap(shown, max(width, 8), max_lines=most, placeholder=" …", break_on_hyphens=False)
+        if not lines or not lines[-1].endswith(" …"):
+            break
+    return "\n".join(lines)
 
 
 def _card(console: Console, card: Card, most: int | None) -> None:

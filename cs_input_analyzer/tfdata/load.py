@@ -165,7 +165,7 @@ def _built(found: object, call: Call, uses: list[ContextUse]) -> Any:
             result = next((part for part in result if isinstance(part, tf.data.Dataset)), None) or _refuse(result)
         elif isinstance(result, Mapping) and call.mode in result:
             result = result[call.mode]
-        elif callable(result) and not isinstance(result, tf.Tensor):
+        elif callable(result) and not isinstance(result, tf.Tensor) and (result is found or not isinstance(result, type)):
             arguments = bind_arguments(result, call)
             taken = [name for name in CONTEXT_NAMES if name in arguments.signature.parameters]
             uses += ["given" if name in arguments.arguments else "left" for name in taken]
@@ -261,20 +261,26 @@ def _argument_for(parameter: inspect.Parameter, call: Call) -> object:
 
 
 def _refuse(result: object) -> Any:
+    import numpy as np
     import tensorflow as tf
 
+    parts = result if isinstance(result, tuple | list) else [result]
     what = f"returned {type(result).__name__}"
     advice = "it must return a tf.data.Dataset (or a tuple whose first Dataset is meant)"
     if result is None:
         what, advice = "returned nothing", "does it lack a `return`?"
-    elif isinstance(result, tf.Tensor) or (
-        isinstance(result, tuple | list) and any(isinstance(part, tf.Tensor) for part in result)
-    ):
+    elif isinstance(result, type):
+        what, advice = f"returned the class {result.__name__}", "it must return a tf.data.Dataset, not a class"
+    elif any(isinstance(part, tf.Tensor) for part in parts):
         advice = "return the Dataset itself, not the tensors of an iterator's get_next()"
     elif "Distributed" in type(result).__name__:
         advice = "return the Dataset before it is distributed over a strategy"
     elif "Iterator" in type(result).__name__:
         advice = "return the Dataset, not an iterator over it"
+    elif inspect.isgenerator(result):
+        advice = "it must return a tf.data.Dataset: tf.data.Dataset.from_generator makes one of a function that yields"
+    elif isinstance(result, list) or any(isinstance(part, np.ndarray) for part in parts):
+        advice = "it must return a tf.data.Dataset: tf.data.Dataset.from_tensor_slices makes one of lists and arrays"
     raise TargetError(f"the input function {what}; {advice}")
 
 

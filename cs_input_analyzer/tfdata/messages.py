@@ -7,12 +7,14 @@ import re
 # A message may hold a whole tensor.
 MESSAGE_LIMIT = 4000
 _TRACEBACK = "\nTraceback (most recent call last):"
-# Node names before and after a message, the op and iterator before it, and the traceback of a Python function within it.
+# Node names before and after a message, the op and iterator before it, the traceback of a Python function within it, and a name
+# that a batch of Examples does not have.
 _TENSORFLOWS_NOISE = (
     re.compile(r"Error in user-defined function passed to [^\n]{0,300}? transformation with iterator: \S+: "),
     re.compile(re.escape(_TRACEBACK) + ".*", re.DOTALL),
     re.compile(r"(?<!\s)\s*\[\[\{\{node .*", re.DOTALL),
     re.compile(r"\{\{\w+ [^}]*\}\}\s*"),
+    re.compile(r"\bName: <unknown>, "),
     re.compile(r"(?<!\s)\s*\[Op:\w+\].*", re.DOTALL),
 )
 

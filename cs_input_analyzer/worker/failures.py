@@ -15,7 +15,7 @@ from typing import Any
 
 from cs_input_analyzer.records import Op
 from cs_input_analyzer.tfdata.failed_op import failed_op
-from cs_input_analyzer.tfdata.graph import is_library, is_users_own
+from cs_input_analyzer.tfdata.graph import files_by_reader, graph_def_of, is_library, is_users_own
 from cs_input_analyzer.tfdata.messages import MESSAGE_LIMIT, named_message, plain_message, type_of
 from cs_input_analyzer.worker import isolation
 from cs_input_analyzer.worker.bytes_read import LEAST_BUFFERS, has_counted_reads
@@ -34,6 +34,8 @@ _REFUSED_PATH = re.compile(
 _OURS = str(Path(__file__).parents[1]) + os.sep
 # The longest time to look for a changed file.
 CHANGED_FILES_S = 1.0
+# The longest time to look for a damaged file, and the records between two looks at the clock.
+DAMAGED_FILE_S, RECORDS_AT_ONCE = 2.0, 1000
 
 # TensorFlow puts this before the message of an error inside a tf.function, and the sampling loop is one.
 _LOOP_FRAMES = re.compile(
@@ -99,7 +101,9 @@ def lacking_numbers(ops: Sequence[Op]) -> tuple[str, ...]:
 
     if model_reader() is not None:
         return ()
-    costs = f"costs of ops need TensorFlow 2.17; this is {tf.__version__}"
+    costs = (
+        f"exact costs of ops need TensorFlow 2.17; this is {tf.__version__}. Costs shown are from parts of the pipeline run alone"
+    )
     read = f"bytes read per sample need TensorFlow 2.17 if a window fills fewer than {LEAST_BUFFERS} read buffers"
     return (costs, read) if has_counted_reads(ops) else (costs,)
 
@@ -164,10 +168,10 @@ def _first_version_advice(error: BaseException) -> str:
     )
 
 
-def place_of(error: BaseException, dataset: Any, ops: Sequence[Op]) -> str:
+def place_of(error: BaseException, dataset: Any, ops: Sequence[Op], files: Sequence[tuple[str, int]] = ()) -> str:
     """Return `map_2 in data.py:12: ` for the op that raised the error, and `parse in data.py:7` for the Python line in it.
 
-    Leave out the op if it is not sure.
+    Leave out the op if it is not sure. Name the damaged one of `files` (path, size) behind a reader of records.
     """
     message = _LOOP_FRAMES.sub("", str(getattr(error, "message", None) or error))
     op = failed_op(message, dataset, ops)
@@ -175,8 +179,16 @@ def place_of(error: BaseException, dataset: Any, ops: Sequence[Op]) -> str:
     own = [(f"{path}:{line}", name) for path, line, name, _ in _FRAME.findall(message) if is_users_own(path)]
     for source, name in own[-1:]:
         places.setdefault(source, name)
-    named = [f"{name} in {os.path.basename(source)}" if source else name for source, name in places.items()]
+    named = [named_place(name, source) for source, name in places.items()]
+    if op is not None and files and (damage := _DAMAGE.search(message)):
+        held = files_by_reader(graph_def_of(dataset), dict(files)).get(op.name, ())
+        named += _damaged_file([path for path, size in held if size > int(damage[1])], damage[0])
     return f"{', '.join(named)}: " if named else ""
+
+
+def named_place(name: str, source: str | None) -> str:
+    """Return `map_2 in data.py:12`; the name alone if its line is not known."""
+    return f"{name} in {os.path.basename(source)}" if source else name
 
 
 def element_error(error: BaseException, files: Sequence[tuple[str, int]]) -> str:
@@ -210,6 +222,27 @@ def _frames_in(text: str) -> list[str]:
         for path, line, name, code in _FRAME.findall(text)
         if not is_library(path)
     ]
+
+
+_DAMAGE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
+
+
+def _damaged_file(paths: Sequence[str], damage: str) -> list[str]:
+    """Return the only one of these record files in which TensorFlow finds this damage; nothing if several have it, or none."""
+    import tensorflow as tf
+
+    deadline_s, found = time.monotonic() + DAMAGED_FILE_S, list[str]()
+    for path in paths:
+        try:
+            for _ in tf.data.TFRecordDataset(path).map(tf.strings.length).batch(RECORDS_AT_ONCE):
+                if time.monotonic() > deadline_s:
+                    return found
+        except tf.errors.OpError as error:
+            said = _DAMAGE.search(str(error))
+            found += [path] if said and said[0] == damage else []
+        if len(found) > 1:
+            return []
+    return found
 
 
 def _changed_file(files: Sequence[tuple[str, int]]) -> str:

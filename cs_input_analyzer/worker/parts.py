@@ -33,6 +33,9 @@ TAKEN, TAKEN_BYTES = 64, 64 << 20
 # The readers run alone for this time.
 SOURCE_S = 1.0
 
+# The op that gives no element is looked for at most this long.
+EMPTY_S = 3.0
+
 # The most elements before an `ignore_errors` that are read, and the longest time for it.
 IGNORED_LOOK, IGNORED_S, IGNORED_PATIENCE_S = 10_000, 1.0, 1.0
 
@@ -72,6 +75,31 @@ def _told(run: Callable[[_Tell], None], until_s: float) -> Iterator[dict[str, An
         if one is None:
             return
         yield one
+
+
+def emptied_by(dataset: Any, ops: Sequence[Op]) -> Op | None:
+    """Return the op of an empty pipeline that gets elements and gives none. Return None if no op at its top is found so.
+
+    A generator may have given its elements before, to the whole pipeline.
+    """
+    generators = {op.within for op in ops if op.kind == "Generator"}
+
+    def look(tell: _Tell) -> None:
+        for op in ops:
+            if op.within is None:
+                try:
+                    tell({"op": op, "is_empty": next(iter(prefix_of(dataset, op.name)), None) is None})
+                except Exception:  # a part that cannot run alone says nothing
+                    break
+        tell(None)
+
+    giving = set[str]()
+    for one in _told(look, time.monotonic() + EMPTY_S):
+        op: Op = one["op"]
+        if one["is_empty"]:
+            return op if op.inputs and giving.issuperset(op.inputs) and op.name not in generators else None
+        giving.add(op.name)
+    return None
 
 
 def count_ignored(journal: JournalWriter, dataset: Any, ops: Sequence[Op]) -> None:

@@ -63,7 +63,7 @@ class _Sampler:
         chunk = self.loop(self.side.iterator, until_s=None, fewest=max(1, FEWEST_BATCHES - self.side.batches))
         self.side.take(chunk)
         if chunk.error is not None:
-            where = place_of(chunk.error, self.given.dataset, self.given.ops)
+            where = place_of(chunk.error, self.given.dataset, self.given.ops, self.given.files)
             message, kind = element_error(chunk.error, self.given.files), type_of(chunk.error)
             self.side.note("data_error", kind=kind, where=where, message=message, batches=self.side.batches)
             return "error"

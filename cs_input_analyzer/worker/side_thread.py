@@ -256,7 +256,7 @@ class SideThread:
             self._keep(poll)
         self._see_cache()
         taken_s = time.thread_time() - began_s
-        self.polls += 1
+        self.polls += poll is not None
         self.polls_s += taken_s
         furthest_s = READING_S if self.is_filling else FURTHEST_POLL_S
         wanted_s = max(CLOSEST_POLL_S, poll_s / 2) if has_lost else min(furthest_s, FURTHER_FACTOR * poll_s)

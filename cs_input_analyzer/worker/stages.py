@@ -29,7 +29,7 @@ from cs_input_analyzer.tfdata.lineage import picks_names
 from cs_input_analyzer.tfdata.python_chance import seeded
 from cs_input_analyzer.tfdata.samples import check_demand, is_open, samples_per_element_of
 from cs_input_analyzer.worker import capture, isolation
-from cs_input_analyzer.worker.failures import lacking_numbers, place_of, report_failure
+from cs_input_analyzer.worker.failures import lacking_numbers, named_place, place_of, report_failure
 from cs_input_analyzer.worker.journal import HUNG, JournalWriter, Order, read_journal
 from cs_input_analyzer.worker.process import end_forked_child
 from cs_input_analyzer.worker.redirect import redirected_writes
@@ -315,10 +315,10 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
         iterator = iter(built.dataset)
         first = next(iterator)
     except StopIteration:
-        journal.event("failed", stage="first_batch", kind="Empty", message="the dataset gave no element", details="")
+        journal.event("failed", stage="first_batch", kind="Empty", message=_why_empty(built), details="")
         return None
     except BaseException as error:
-        report_failure(journal, "first_batch", error, place_of(error, built.dataset, built.pipeline.ops))
+        report_failure(journal, "first_batch", error, place_of(error, built.dataset, built.pipeline.ops, built.files))
         return None
     first_batch_s = time.monotonic() - began_s
     try:
@@ -330,3 +330,14 @@ def _first_batch(journal: JournalWriter, built: _Built) -> tuple[Any, SamplesPer
     counted = asdict(samples) if samples != built.samples else None
     journal.event("first_batch", first_batch_s=first_batch_s, counted=counted, **seen)
     return iterator, samples
+
+
+def _why_empty(built: _Built) -> str:
+    """Return a sentence about a dataset without an element, with the op that dropped all if one is found."""
+    from cs_input_analyzer.worker.parts import emptied_by
+
+    op = emptied_by(built.dataset, built.pipeline.ops)
+    if op is None:
+        return "the dataset gave no element: its file list or generator is empty, a filter drops everything, or a shard has no file"
+    short = ": fewer than a batch, and drop_remainder drops them" if op.parameters.get("drop_remainder") is True else ""
+    return f"the dataset gave no element: {named_place(op.name, op.source)} got elements and gave none{short}"

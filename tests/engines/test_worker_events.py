@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.records import SamplesPerElement, WorkerResult
+from cs_input_analyzer.worker import meter
 from cs_input_analyzer.worker.journal import Journal, JournalWriter, read_journal
 from cs_input_analyzer.worker.summary import Ending, worker_result
 from tests.tf_versions import needs_costs
@@ -137,6 +138,11 @@ def test_a_window_is_of_the_full_cache(want_costs: bool, tmp_path: Path) -> None
         assert "map" not in journal.last("costs")["seen"]
     else:
         assert len(events(journal, "memory")) == 1
+
+
+def test_no_snapshot_is_counted_where_tensorflow_gives_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "model_reader", lambda: None)
+    assert sampled(tmp_path, repeated).last("costs")["polls"]["count"] == 0
 
 
 def test_a_first_pass_that_does_not_end_is_told(tmp_path: Path) -> None:

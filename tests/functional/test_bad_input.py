@@ -45,7 +45,7 @@ def slow_to_build(outcome: Outcome) -> None:
 
 
 def corrupt_half_way(outcome: Outcome) -> None:
-    data_error(outcome, r"after 149 batches: TFRecordDataset in \S+\.py:\d+: corrupted record at \d+.*")
+    data_error(outcome, r"after 149 batches: TFRecordDataset in \S+\.py:\d+, \S+\.tfrecord: corrupted record at \d+.*")
 
 
 def interrupted_with_numbers(outcome: Outcome) -> None:

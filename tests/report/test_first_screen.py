@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import make_analysis, make_consumption, make_estimate, make_finding, make_layout, make_plan, make_station
+from builders import (
+    make_analysis,
+    make_consumption,
+    make_estimate,
+    make_finding,
+    make_layout,
+    make_measurement,
+    make_plan,
+    make_station,
+    make_worker,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from scenes import SCENES, fed, scene
@@ -15,7 +25,7 @@ from scenes import SCENES, fed, scene
 from cs_input_analyzer.cli import cli
 from cs_input_analyzer.records import Options
 from cs_input_analyzer.report import render
-from cs_input_analyzer.report.document import Bars, Copyable
+from cs_input_analyzer.report.document import Bars, Copyable, Section, Text
 from cs_input_analyzer.report.first_screen import (
     NOT_TUNED,
     WRONG_TRAINING,
@@ -26,6 +36,8 @@ from cs_input_analyzer.report.first_screen import (
     next_command,
     why,
 )
+from cs_input_analyzer.report.run_document import run_document
+from cs_input_analyzer.report.to_console import to_console
 from cs_input_analyzer.rules import RULES
 
 NOT_WRONG = sorted({rule.code for rule in RULES} - {*WRONG_TRAINING})
@@ -178,3 +190,12 @@ def test_a_rate_without_its_launch_line_has_one_to_copy_and_one_without_a_plan_n
 
     assert len(copied(fed())) == 1
     assert copied(make_analysis(recommendation=None, no_plan="no worker delivered")) == []
+
+
+def test_of_a_worker_that_failed_a_full_screen_keeps_the_reason() -> None:
+    reason = "TFRecordDataset in data.py:39, {}/shards/part-2.tfrecord: corrupted record"
+    lost = make_worker(status="data_error", message=f"after 74 batches: {reason.format('/a/long/path/of/folders')} at 34812")
+    document = run_document(fed(measurements=(make_measurement(workers=(lost,)),)))
+    full = Section(anchor="a", title="", parts=(Text(text="word " * 90),) * 20, level="both")
+    shown = to_console(replace(document, first=(full,)))
+    assert reason.format("…") in " ".join(shown.split())

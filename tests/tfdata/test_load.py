@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -114,6 +115,25 @@ def test_what_became_of_the_context_is_told() -> None:
     for nothing in (lambda params: reading(None), lambda ctx="cpu": reading(None), reading(None)):
         with pytest.raises(TargetError, match=r"--input-context: nothing here takes one; .* named input_context, context, ctx or"):
             build_dataset(nothing, WANTING)
+
+
+@pytest.mark.tf
+@pytest.mark.parametrize(
+    ("returns", "says"),
+    [
+        (lambda: Mode, "returned the class Mode; it must return a tf.data.Dataset, not a class"),
+        (lambda: pytest.importorskip("tensorflow").data.Dataset, "returned the class DatasetV2; .*, not a class"),
+        (lambda: (n for n in range(3)), "returned generator; .*from_generator makes one"),
+        (lambda: [1, 2], "returned list; .*from_tensor_slices makes one"),
+        (lambda: np.zeros(3), "returned ndarray; .*from_tensor_slices makes one"),
+        (lambda: (np.zeros(3), np.zeros(3)), "returned tuple; .*from_tensor_slices makes one"),
+        (lambda: 3, r"returned int; it must return a tf.data.Dataset \("),
+    ],
+)
+def test_a_result_that_is_no_dataset_is_refused_with_advice(returns: Any, says: str) -> None:
+    pytest.importorskip("tensorflow")
+    with pytest.raises(TargetError, match=says):
+        build_dataset(returns, call())
 
 
 def test_unknown_arguments_are_refused_by_name() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from cs_input_analyzer.tfdata.graph import read_graph, recorded_sources
+from cs_input_analyzer.worker import failures
 from cs_input_analyzer.worker.failures import element_error, place_of, user_traceback
 from cs_input_analyzer.worker.sampling import SamplingLoop
+from tests.tf_versions import needs_named_iterators
 
 pytestmark = pytest.mark.tf
 
@@ -77,6 +79,8 @@ _NAMED = {
     "python": ("numbers = numbers.map(plus).map(python)", "map_2", "map(python)"),
     "merged maps": ("numbers = numbers.map(bad)\nnumbers = fused(numbers.map(plus), map_fusion=True)", "map", "map(bad)"),
 }
+# Several ops have a node of the name that older versions give alone.
+_NAMED_BY_ITERATORS = ("first of two", "second of two", "around a shuffle", "before an interleave", "zipped", "mixed", "cached")
 # Which of two functions with such a node failed cannot be told.
 _UNNAMED = {
     "fused with a batch": "numbers = numbers.map(fine)\nnumbers = fused(numbers.map(bad).batch(2), map_and_batch_fusion=True)",
@@ -142,7 +146,9 @@ def _errors(dataset: Any) -> list[Any]:
     return [raised.value, SamplingLoop()(iter(dataset), 20).error]
 
 
-@pytest.mark.parametrize("case", _NAMED)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=needs_named_iterators if case in _NAMED_BY_ITERATORS else ()) for case in _NAMED]
+)
 def test_the_op_that_failed_is_named_with_its_line(case: str, tmp_path: Path) -> None:
     lines, name, call = _NAMED[case]
     dataset, ops, file = _built(tmp_path, lines)
@@ -186,3 +192,21 @@ def test_the_traceback_of_a_python_function_stays(tmp_path: Path) -> None:
     error = _errors(dataset)[0]
     assert "in raising" in user_traceback(error)
     assert user_traceback(error).endswith("\nValueError: no such thing\n")
+
+
+@pytest.mark.parametrize("how", ["TFRecordDataset(names)", "Dataset.from_tensor_slices(names).interleave(tf.data.TFRecordDataset)"])
+def test_the_damaged_file_of_several_is_named(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "DAMAGED_FILE_S", 60.0)
+    names = [str(tmp_path / f"{number}.tfrecord") for number in range(3)]
+    for name in names:
+        with tf.io.TFRecordWriter(name) as writer:
+            writer.write(b"whole")
+            writer.write(b"damaged" if name == names[1] else b"another")
+    data = Path(names[1]).read_bytes()
+    Path(names[1]).write_bytes(data.replace(b"damaged", b"changed"))
+    dataset, ops, _ = _built(tmp_path, f"names = {names}\nnumbers = tf.data.{how}")
+    files = [(name, len(data)) for name in names]
+    for error in _errors(dataset):
+        assert place_of(error, dataset, ops, files) == f"TFRecordDataset in data.py:22, {names[1]}: "
+    Path(names[0]).write_bytes(Path(names[1]).read_bytes())
+    assert place_of(error, dataset, ops, files) == "TFRecordDataset in data.py:22: "  # which of the two failed is not known

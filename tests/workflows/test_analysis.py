@@ -304,10 +304,19 @@ REQUEST, READING = "Error executing an HTTP request:", "\n\t when reading metada
         (("load", "TargetError", "wants x", ""), TargetError, "wants x"),
         (("import", "SystemExit", "0", ""), TargetError, "__main__"),
         (("import", "ImportError", "no foo", '  File "/a/data.py", line 3, in <module>'), TargetError, "/a/data.py:3"),
-        (("build", "InvalidArgumentError", "No files matched pattern: x", ""), UsageError, "no file matches"),
-        (("first_batch", "NotFoundError", "/x; No such file or directory", ""), UsageError, "no file matches"),
-        (("build", "FileNotFoundError", "[Errno 2] No such file or directory: 'x'", ""), UsageError, "no file matches"),
-        (("first_batch", "Empty", "", ""), InputFunctionError, "no element"),
+        (("build", "InvalidArgumentError", "No files matched pattern: x*", ""), UsageError, "no file matches: x* (relative"),
+        (("build", "InvalidArgumentError", "No files matched pattern: x", ""), UsageError, "there is no file x (relative"),
+        (("first_batch", "NotFoundError", "/x; No such file or directory", ""), UsageError, "there is no file /x"),
+        (
+            ("build", "FileNotFoundError", "[Errno 2] No such file or directory: 'x'", ""),
+            UsageError,
+            "there is no file x (relative",
+        ),
+        (
+            ("first_batch", "Empty", "the dataset gave no element: filter in data.py:4 got elements and gave none", ""),
+            InputFunctionError,
+            "no element: filter in",
+        ),
         (("sampling", "TooFew", "", ""), InputFunctionError, "too few elements"),
         (("build", "SystemExit", "3", ""), InputFunctionError, "sys.exit"),
         (("hang", "deadline", "ended by us while waiting to sample", ""), InputFunctionError, "--max-seconds is 60, a larger"),
@@ -334,6 +343,13 @@ def test_every_failure_becomes_the_right_error(failure: tuple[str, str, str, str
     found = failure_of(WorkerFailure(stage=stage, kind=kind, message=message, details=details), Options())
     assert type(found) is error
     assert words in str(found)
+
+
+def test_a_first_batch_that_never_came_names_the_filters_before_an_endless_repeat() -> None:
+    late = WorkerFailure(stage="hang", kind="deadline", message="ended by us while waiting for the first batch", details="")
+    for chain, is_told in (("range > filter > repeat > batch", True), ("range > repeat > batch", False), ("filter > batch", False)):
+        told = str(failure_of(late, Options(), pipeline=make_graph(chain, is_infinite="repeat" in chain)))
+        assert told.endswith("If no element passes filter in input_fn.py:21, the endless repeat never gives a batch") is is_told
 
 
 def test_a_failure_tells_the_place_before_the_error_once() -> None:

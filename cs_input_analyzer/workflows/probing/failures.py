@@ -13,10 +13,12 @@ from cs_input_analyzer.errors import (
     TargetError,
     UsageError,
 )
-from cs_input_analyzer.records import Options
+from cs_input_analyzer.model.evidence import is_endless
+from cs_input_analyzer.records import Options, PipelineGraph
 from cs_input_analyzer.tfdata.messages import with_type
+from cs_input_analyzer.tfdata.op_kinds import kinds_with
 from cs_input_analyzer.worker.capture import missing_advice
-from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION
+from cs_input_analyzer.worker.failures import FAULT, REFUSED, VERSION, named_place
 from cs_input_analyzer.worker.isolation import NOT_ISOLATED
 from cs_input_analyzer.worker.summary import IMPORTING
 
@@ -32,11 +34,23 @@ _NOT_READ = re.compile(
     r"HTTP response code 40[13]|Anonymous caller|does not have storage\.|PERMISSION_DENIED|UNAUTHENTICATED|libcurl code \d+[^\n]*"
 )
 _STORED = re.compile(r"gs://[^\s'\"]+")
+# As TensorFlow writes it of a pattern and of a path, and as Python does.
+_PATH = re.compile(
+    r"No files matched pattern: (?P<first>[^'\n]+)|\A(?P<path>[^;\n]+); No such file or directory"
+    r"|\[Errno 2\] No such file or directory: '(?P<last>[^'\n]+)'"
+)
 _NO_FILE = ("No files matched", "No such file or directory", "does not exist")
 
 
-def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = False) -> AnalyzerError:
-    """Return the error for the user when no worker gave a single rate; `is_script`: of a script, which makes its params itself."""
+def failure_of(
+    failure: WorkerFailure, options: Options, *, is_script: bool = False, pipeline: PipelineGraph | None = None
+) -> AnalyzerError:
+    """Return the error for the user when no worker gave a single rate.
+
+    Args:
+        is_script: of a script, which makes its params itself.
+        pipeline: None if it was not built.
+    """
     if failure.stage == "load":
         return TargetError(failure.message)
     if failure.stage == NOT_ISOLATED:
@@ -59,16 +73,11 @@ def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = Fa
     if failure.kind in ("NotFoundError", "FileNotFoundError", "InvalidArgumentError") and any(
         t in failure.message for t in _NO_FILE
     ):
-        pattern = re.search(r"No files matched pattern: ([^'\n]+)", failure.message)
-        what = pattern.group(1) if pattern else failure.message.splitlines()[0]
-        relative = "" if what.startswith("/") else " (relative paths are taken from the current folder)"
-        return UsageError(f"{failure.where}no file matches: {what}{relative}")
+        return UsageError(f"{failure.where}{_no_file(failure.message)}")
     if (about_store := _of_store(failure.message)) is not None:
         return UsageError(about_store)
     if failure.kind == "Empty":
-        return InputFunctionError(
-            "the dataset gave no element: its file list is empty, a filter drops everything, or a shard has no file"
-        )
+        return InputFunctionError(failure.message)
     if failure.kind == "TooFew":
         return InputFunctionError(
             "the dataset ended after too few elements for a rate, and does not begin anew: it needs more data"
@@ -82,7 +91,8 @@ def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = Fa
         message = f"a worker was {failure.message}; {name} is {seconds:g}, a larger one waits longer"
         if IMPORTING in failure.message:
             return LaunchError(f"{message}\n{failure.details}".rstrip())
-        return InputFunctionError(f"the input function hung, or needs more time: {message}", failure.details)
+        told = f"the input function hung, or needs more time: {message}{_endless_filter(pipeline)}"
+        return InputFunctionError(told, failure.details)
     if failure.stage == "exit":
         if failure.kind == IMPORTING:
             return LaunchError(f"a worker did not come up: {failure.message}\n{failure.details}".rstrip())
@@ -93,6 +103,22 @@ def failure_of(failure: WorkerFailure, options: Options, *, is_script: bool = Fa
     return InputFunctionError(
         f"the input function failed: {failure.where}{with_type(failure.kind, failure.message)}{advice}", failure.details
     )
+
+
+def _no_file(message: str) -> str:
+    """Return a sentence about the path that is not there, or the pattern that matches nothing."""
+    named = _PATH.search(message)
+    path = (named["first"] or named["path"] or named["last"]) if named else message.splitlines()[0]
+    relative = "" if path.startswith("/") else " (relative paths are taken from the current folder)"
+    return f"{'no file matches:' if re.search(r'[*?[]', path) or not named else 'there is no file'} {path}{relative}"
+
+
+def _endless_filter(pipeline: PipelineGraph | None) -> str:
+    """Return a remark on the filters of an endless pipeline, whose first batch never came; empty without one."""
+    if pipeline is None or not is_endless(pipeline):
+        return ""
+    filters = [named_place(op.name, op.source) for op in pipeline.ops if op.kind in kinds_with("filter")]
+    return f". If no element passes {' or '.join(filters)}, the endless repeat never gives a batch" if filters else ""
 
 
 def _where(details: str) -> str:

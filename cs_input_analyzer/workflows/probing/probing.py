@@ -343,7 +343,8 @@ class Probing:
         self.results.keep(launched)
         self._learn(launched)
         if launched.failure is not None and not launched.is_interrupted and not self.results.has_rate:
-            raise failure_of(launched.failure, self._options, is_script=is_script(self._target))
+            scripted = is_script(self._target)
+            raise failure_of(launched.failure, self._options, is_script=scripted, pipeline=launched.pipeline)
         if launched.is_interrupted:
             raise KeyboardInterrupt
         return launched
