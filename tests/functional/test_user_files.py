@@ -235,7 +235,8 @@ def test_the_user_may_say_so_and_our_samples_need_no_word(tmp_path: Path) -> Non
     assert found.returncode == 0, found.stderr
     assert (tmp_path / "index").read_text() == "real"
     assert json.loads((tmp_path / "run.json").read_text())["pipeline"]["user_files"] == "own files"
-    demo = ran([*without_namespaces(), *line, "demo", "--sample", "fc_mnist", "--quiet", "--max-seconds", "8"], tmp_path, HOME=str(tmp_path))
+    sample = ("demo", "--sample", "fc_mnist", "--quiet", "--max-seconds", "8")
+    demo = ran([*without_namespaces(), *line, *sample], tmp_path, HOME=str(tmp_path))
     assert demo.returncode == 0, demo.stderr
 
 
