@@ -181,7 +181,7 @@ def ceilings(
     rates = [one.samples_per_s.estimate for launch in measurements for one in launch.measured_workers if one.samples_per_s]
     least = max([worker.samples_per_s, *rates])
     limits = []
-    for one in _causes_first(kept_ceilings(worker, measurement, storage)):
+    for one in _causes_first(kept_ceilings(worker, measurement, storage, has_more_cpus=True)):
         if one.kind not in LASTING or math.isinf(one.growth_ratio):
             continue
         measured = max(one.samples_per_s, least)

@@ -124,11 +124,16 @@ def _own_cpu_s(row: OpCost) -> float:
     return whole_s if row.wait_s_per_sample is None else whole_s - (row.told_apart_cpu_s_per_sample or 0.0)
 
 
-def kept_ceilings(worker: Worker, measurement: Measurement, storage: Storage | None) -> list[Ceiling]:
-    """Return the ceilings of the worker itself that its rate does not refute."""
+def kept_ceilings(
+    worker: Worker, measurement: Measurement, storage: Storage | None, *, has_more_cpus: bool = False
+) -> list[Ceiling]:
+    """Return the ceilings of the worker itself that its rate does not refute.
+
+    `has_more_cpus`: also those that only a worker of more CPUs than this one can reach.
+    """
     # Bottleneck law with m = CPUs, D = CPU time of the whole process for one sample.
     cpu = Ceiling(kind="CPU", samples_per_s=worker.cpus / worker.cpu_s_per_sample, servers=worker.cpus)
-    found = [cpu, *_serial(worker), *_fixed(worker), *_python(worker)]
+    found = [cpu, *_serial(worker), *_fixed(worker, has_more_cpus), *_python(worker)]
     if storage is not None:
         found += [*_readers(worker, storage), *_storage(worker, storage, measurement)]
     most = [(one, one.samples_per_s * REFUTED_RATIOS.get(one.kind, CEILING_ERROR_RATIO)) for one in found]
@@ -154,21 +159,24 @@ def _serial(worker: Worker) -> Iterator[Ceiling]:
             )
 
 
-def _fixed(worker: Worker) -> Iterator[Ceiling]:
+def _fixed(worker: Worker, has_more_cpus: bool) -> Iterator[Ceiling]:
     """Yield the ceilings of ops with a fixed number of calls.
 
-    By Little's law N = X · R with N = k calls at a time: X <= k / R. R is thread time, waiting included.
+    By Little's law N = X · R with N = k calls at a time: X <= k / R. R is thread time, waiting included. Calls that fill the CPUs
+    wait for one another, so R is only their CPU time, and a worker of these CPUs does not get that far.
     """
     for op in worker.ops:
         calls = _written_width(op) if op.kind in THREADED else None
         members = (*inside(op, worker.ops), op)
         thread_s, cpu_s = _sum(worker.thread_s, members), _sum(worker.cpu_s, members)
-        if calls is None or thread_s <= 0:
+        if calls is None:
             continue
-        if calls < worker.cpus or thread_s - cpu_s > WAITING_RATIO * thread_s:
+        has_idle_cpus = calls < worker.cpus or thread_s - cpu_s > WAITING_RATIO * thread_s
+        busy_s = thread_s if has_idle_cpus else cpu_s
+        if busy_s > 0 and (has_idle_cpus or has_more_cpus):
             yield Ceiling(
                 kind="fixed parallelism",
-                samples_per_s=calls / thread_s,
+                samples_per_s=calls / busy_s,
                 op=op,
                 members=members,
                 costliest=costliest(members, worker.thread_s),

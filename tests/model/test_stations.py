@@ -342,6 +342,14 @@ def test_only_what_more_cpus_cannot_lift_is_a_ceiling_beyond_them() -> None:
     assert lasting(CHAIN, {"map_2": (1e-4, 0.0)}, idle_rate=1500.0, **SLOW) == {"storage latency read": 1075}
 
 
+@pytest.mark.parametrize("calls", [2, 8])
+def test_calls_that_fill_the_cpus_are_a_ceiling_only_for_a_worker_of_more(calls: int) -> None:
+    """A written `num_parallel_calls=2` makes two calls at a time also where a task has 64 CPUs."""
+    ops, computes = fixed(calls), {"map_2": (1.9e-3, 0.0)}
+    assert FIXED not in kinds(found(ops, computes))
+    assert lasting(ops, computes) == {"fixed parallelism map_2": calls / 1.9e-3}
+
+
 @pytest.mark.parametrize(
     ("by_cpus", "cycle", "growth"),
     [

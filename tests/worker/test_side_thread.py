@@ -108,6 +108,7 @@ def test_a_generator_that_holds_pythons_lock_is_measured(tmp_path: Path) -> None
     assert journal.last("costs") is not None
 
 
+@needs_costs
 def test_snapshots_of_a_thousand_short_iterators_a_second_are_bounded(tmp_path: Path) -> None:
     def build(dataset: Any) -> Any:
         return dataset.range(10**9).flat_map(lambda start: dataset.range(start, start + 2).map(lambda x: x + 1))
