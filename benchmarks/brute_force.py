@@ -10,12 +10,8 @@ The launches of the grid are also held-out ones for `benchmarks.prediction_error
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import math
+import os
 import random
 import time
 from collections import defaultdict

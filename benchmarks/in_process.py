@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,14 +19,12 @@ def fresh(module: str, *arguments: str, cpus: str | None = None) -> Any:
     """Run a module in a fresh process, on `cpus` or those of this process, and return what it told.
 
     Raises:
-        RuntimeError: it failed; with its last words.
+        RuntimeError: it failed; with its exit code and its last words.
     """
     pinned = () if cpus is None else ("taskset", "-c", cpus)
-    quiet = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [*pinned, sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **quiet})
+    done = subprocess.run([*pinned, sys.executable, "-m", module, *arguments], capture_output=True, text=True)
     if done.returncode != 0:
-        raise RuntimeError(done.stderr[-3000:])
+        raise RuntimeError(f"exit {done.returncode}\n{done.stderr[-3000:]}")
     return told(done.stdout)[-1]
 
 

@@ -7,12 +7,8 @@ evicted before each window, a slow file system, and several workers of one launc
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import contextlib
+import os
 import random
 import sys
 import tempfile

@@ -9,10 +9,6 @@ bound.
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
 import tempfile
 import time
 from collections.abc import Callable

@@ -18,7 +18,6 @@ from typing import Any
 from benchmarks.in_process import fresh, sampled, tell, worker_of
 from benchmarks.paired import arguments, middle, save, show
 
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 BATCH = 32
 PLACES = ("in the interleave", "serial map", "parallel map", "map of batches", "map_and_batch")
 # Where the work of an op is over before a reading between two batches could see it.

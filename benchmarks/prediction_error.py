@@ -12,13 +12,9 @@ All measurements are kept in the JSON file: `--replay` asks today's model about 
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import json
 import lzma
+import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass

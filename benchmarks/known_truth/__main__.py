@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 from dataclasses import asdict
 from typing import Any
 

@@ -38,8 +38,7 @@ class Place:
     data: Path
 
     def environment(self) -> dict[str, str]:
-        downloads = {"TFDS_DATA_DIR": str(self.data), "KERAS_HOME": str(self.data)}
-        return {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", **downloads}
+        return {**os.environ, "TFDS_DATA_DIR": str(self.data), "KERAS_HOME": str(self.data)}
 
 
 def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
