@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from cs_input_analyzer.records import PipelineGraph, SamplesPerElement, WorkerResult
 
 MARK = "RESULT "
+Bare = Callable[[int], tuple[float, float]]
 
 
 def fresh(module: str, *arguments: str, cpus: str | None = None) -> Any:
@@ -49,8 +50,8 @@ def built(make: Callable[..., Any] | str, params: Mapping[str, Any]) -> tuple[An
     return dataset, graph.read_graph(dataset, log, target=make if isinstance(make, str) else make.__name__)
 
 
-def bare_loop(iterator: Any) -> Any:
-    """Return a graph function that takes a number of elements and does nothing else."""
+def bare_loop(iterator: Any) -> Bare:
+    """Return a loop in the graph that takes a number of elements and does nothing else; it returns wall and CPU seconds of each."""
     import tensorflow as tf
 
     @tf.function
@@ -62,7 +63,25 @@ def bare_loop(iterator: Any) -> Any:
 
         return tf.while_loop(lambda index: index < batches, body, [tf.constant(0)], parallel_iterations=1)
 
-    return loop
+    def timed(batches: int) -> tuple[float, float]:
+        began_s, began_cpu_s = time.perf_counter(), time.process_time()
+        loop(tf.constant(batches))
+        return (time.perf_counter() - began_s) / batches, (time.process_time() - began_cpu_s) / batches
+
+    return timed
+
+
+def in_turns(ours: Callable[[], Any], bare: Bare, batches: int, pairs: int) -> tuple[list[Any], list[tuple[float, float]]]:
+    """Return the halves of each pair: ours, and the bare loop over `batches`.
+
+    The order is turned every time. Before each half the loop drains what the buffers gathered meanwhile.
+    """
+    halves: tuple[list[Any], list[tuple[float, float]]] = ([], [])
+    for pair in range(pairs):
+        for half in (0, 1) if pair % 2 else (1, 0):
+            bare(max(2, batches // 3))
+            halves[half].append(bare(batches) if half else ours())
+    return halves
 
 
 def sampled(folder: Path, dataset: Any, iterator: Any, ops: Any, counted: SamplesPerElement, seconds: float) -> Any:
@@ -83,13 +102,3 @@ def worker_of(journal: Any) -> WorkerResult:
     from cs_input_analyzer.worker.summary import Ending, worker_result
 
     return worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
-
-
-def reported(dataset: Any, iterator: Any, ops: Any, counted: SamplesPerElement, seconds: float) -> tuple[float, float]:
-    """Return the samples/s and the CPU seconds of a sample that the analyzer reports for a window of `seconds`."""
-    with tempfile.TemporaryDirectory() as folder:
-        journal, _ = sampled(Path(folder), dataset, iterator, ops, counted, seconds)
-    worker = worker_of(journal)
-    assert worker.samples_per_s is not None, worker.message
-    assert worker.cpu_s_per_sample is not None, worker.message
-    return worker.samples_per_s.estimate, worker.cpu_s_per_sample

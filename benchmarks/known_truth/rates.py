@@ -1,7 +1,7 @@
 """The rate that our worker reports of a pipeline, against a bare loop in the TensorFlow graph: a fresh process for both.
 
-Both read the same running iterator, alternately, in pairs whose order is turned every time. So they meet the same thread pools, the
-same choices of AUTOTUNE and the same neighbours on the host. Before each half the bare loop drains what the buffers gathered.
+Both read the same running iterator in turns. So they meet the same thread pools, the same choices of AUTOTUNE and the same
+neighbours on the host.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from benchmarks.in_process import bare_loop, built, fresh, reported, tell
+from benchmarks.in_process import bare_loop, built, fresh, in_turns, sampled, tell, worker_of
 from cs_input_analyzer.records import SamplesPerElement
 
 
@@ -33,30 +34,26 @@ def rates_of(target: str, params: Mapping[str, Any], pairs: int, seconds: float)
 
 
 def _measure(target: str, params: Mapping[str, Any], pairs: int, seconds: float) -> Rates:
-    import tensorflow as tf
-
     dataset, pipeline = built(target, params)
     samples = pipeline.batch_size
     assert samples is not None
     counted = SamplesPerElement(value=samples, source="made so")
     iterator = iter(dataset)
     loop = bare_loop(iterator)
-    loop(tf.constant(2))
+    loop(2)
+
+    def reported(window_s: float) -> float:
+        """Return the samples/s that the analyzer reports for a window."""
+        with tempfile.TemporaryDirectory() as folder:
+            journal, _ = sampled(Path(folder), dataset, iterator, pipeline.ops, counted, window_s)
+        worker = worker_of(journal)
+        assert worker.samples_per_s is not None, worker.message
+        return worker.samples_per_s.estimate
+
     # Lets AUTOTUNE settle, and tells how many batches fill a half.
-    rate, _ = reported(dataset, iterator, pipeline.ops, counted, 2 * seconds)
-    batches = max(2, int(seconds * rate / samples))
-    ours: list[float] = []
-    bare: list[float] = []
-    for pair in range(pairs):
-        for is_ours in (False, True) if pair % 2 else (True, False):
-            loop(tf.constant(max(2, batches // 4)))
-            if is_ours:
-                ours.append(reported(dataset, iterator, pipeline.ops, counted, seconds)[0])
-            else:
-                began_s = time.perf_counter()
-                loop(tf.constant(batches))
-                bare.append(batches * samples / (time.perf_counter() - began_s))
-    return Rates(reported=tuple(ours), bare=tuple(bare))
+    batches = max(2, int(seconds * reported(2 * seconds) / samples))
+    ours, bare = in_turns(lambda: reported(seconds), loop, batches, pairs)
+    return Rates(reported=tuple(ours), bare=tuple(samples / wall_s for wall_s, _ in bare))
 
 
 if __name__ == "__main__":
