@@ -34,23 +34,11 @@ def _records(paths: Iterable[Path], each: int, make: Callable[[int], bytes]) -> 
                 number += 1
 
 
-def _feature(values: Any) -> Any:
-    import tensorflow as tf
-
-    values = values if isinstance(values, list) else [values]
-    if isinstance(values[0], bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-    if isinstance(values[0], float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
-
 def _example(**values: Any) -> bytes:
     """Return a record with features whose names have `_` for a slash of the format: `image__encoded`."""
-    import tensorflow as tf
+    from sample_pipelines.tfrecords import serialized
 
-    features = {name.replace("__", "/"): _feature(value) for name, value in values.items()}
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()  # type: ignore[no-any-return]
+    return serialized(**{name.replace("__", "/"): value for name, value in values.items()})
 
 
 def _image(draw: random.Random, width: int, height: int) -> Any:
@@ -92,7 +80,7 @@ def _electra(folder: Path, draw: random.Random) -> None:
 
 def _mnasnet(folder: Path, draw: random.Random) -> None:
     def picture(number: int) -> bytes:
-        return _example(image__encoded=_jpeg(draw, 320, 240), image__class__label=1 + number % 1000)
+        return _example(image__encoded=_jpeg(draw, 320, 240), image__class__label=[1 + number % 1000])
 
     _records((folder / f"train-{index:05d}-of-00004" for index in range(4)), 48, picture)
 
@@ -202,6 +190,8 @@ def _yolov3(folder: Path, draw: random.Random) -> None:
 def _simulate(folder: Path, draw: random.Random) -> None:
     import tensorflow as tf
 
+    from sample_pipelines.tfrecords import feature
+
     length, particles, dimensions = 40, 120, 2
     (folder / "metadata.json").write_text(json.dumps({"sequence_length": length, "dim": dimensions}))
     numbers = np.random.default_rng(0)
@@ -209,9 +199,9 @@ def _simulate(folder: Path, draw: random.Random) -> None:
     def trajectory(number: int) -> bytes:
         steps = numbers.normal(size=(length + 1, particles, dimensions)).astype(np.float32)
         kinds = np.full(particles, 5, np.int64)
-        frames = tf.train.FeatureList(feature=[_feature(step.tobytes()) for step in steps])
+        frames = tf.train.FeatureList(feature=[feature(step.tobytes()) for step in steps])
         made = tf.train.SequenceExample(
-            context=tf.train.Features(feature={"key": _feature(number), "particle_type": _feature(kinds.tobytes())}),
+            context=tf.train.Features(feature={"key": feature([number]), "particle_type": feature(kinds.tobytes())}),
             feature_lists=tf.train.FeatureLists(feature_list={"position": frames}),
         )
         return made.SerializeToString()  # type: ignore[no-any-return]
@@ -257,7 +247,7 @@ def _higgs(folder: Path, draw: random.Random) -> None:
     for index in range(4):
         with tf.io.TFRecordWriter(str(folder / f"train-{index:02d}.tfrecord"), "GZIP") as writer:
             for number in range(5120):
-                writer.write(_example(label=number % 2, **{f"f{place}": draw.gauss(0, 1) for place in range(28)}))
+                writer.write(_example(label=[number % 2], **{f"f{place}": [draw.gauss(0, 1)] for place in range(28)}))
 
 
 def _windows(folder: Path, draw: random.Random) -> None:
@@ -317,8 +307,8 @@ def _cholec(folder: Path, draw: random.Random) -> None:
         pictures.append(packed.getvalue())
 
     def frame(number: int) -> bytes:
-        labels = {"video_id": b"video", "instruments": [0] * 7, "phase": number % 7}
-        return _example(frame=pictures[number % 6], frame_id=number % 3 + 1, total_frames=3, **labels)
+        labels = {"video_id": b"video", "instruments": [0] * 7, "phase": [number % 7]}
+        return _example(frame=pictures[number % 6], frame_id=[number % 3 + 1], total_frames=[3], **labels)
 
     _records((folder / "videos" / f"video{index:02d}.tfrecord" for index in range(80)), 3, frame)
 
