@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-
-import platformdirs
-import yaml
 
 import cs_input_analyzer as csia
 import sample_pipelines
@@ -52,15 +46,19 @@ def run_findings(only: str, budget_s: float) -> dict[str, Any]:
 def run_speed(only: str, budget_s: float, rounds: int, seconds: float) -> dict[str, Any]:
     result: dict[str, Any] = {}
     rows = []
-    for name, target, mistake in _timed(only):
-        if mistake is not None and mistake.slow and slowfs.missing() is not None:
+    every: tuple[Mistake | sample_pipelines.Sample, ...] = (*MISTAKES, *sample_pipelines.SAMPLES)
+    for pipeline in every:
+        name, mistake = pipeline.name, pipeline if isinstance(pipeline, Mistake) else None
+        if only not in name:
+            continue
+        if mistake and mistake.slow and slowfs.missing() is not None:
             rows.append((name, f"not run: {slowfs.missing()}", "-", "-", "-", "-", "-"))
             continue
-        with params_of(mistake) if mistake else _sample_params(name) as params:
-            analysis = csia.analyze(target, params, max_seconds=budget_s, cpus=CPUS)
+        with params_of(mistake or name) as params:
+            analysis = csia.analyze(pipeline.target, params, max_seconds=budget_s, cpus=CPUS)
             edits = analysis.fixes.edits if analysis.fixes else ()
-            speeds = speeds_of(target, params, edits, rounds=rounds, seconds=seconds)
-        result[name] = _judged(analysis, speeds, mistake)
+            speeds = speeds_of(pipeline.target, params, edits, rounds=rounds, seconds=seconds)
+        result[name] = _judged(analysis, speeds, is_tenfold_possible=mistake is not None and mistake.tenfold)
         rows.append(_row(name, result[name]))
         print(*rows[-1], sep=" | ", flush=True)
     columns = ("pipeline", "fixes", "tuned / original", "tuned / AUTOTUNE", "of the bound", "never slower", "target met")
@@ -68,29 +66,11 @@ def run_speed(only: str, budget_s: float, rounds: int, seconds: float) -> dict[s
     return result
 
 
-def _timed(only: str) -> Iterator[tuple[str, str, Mistake | None]]:
-    for mistake in MISTAKES:
-        if only in mistake.name:
-            yield mistake.name, mistake.target, mistake
-    for sample in sample_pipelines.SAMPLES:
-        if only in sample.name:
-            yield sample.name, sample.target, None
-
-
-@contextmanager
-def _sample_params(name: str) -> Iterator[dict[str, Any]]:
-    with TemporaryDirectory(prefix="tuning_", dir=platformdirs.user_cache_dir("cs_input_analyzer", ensure_exists=True)) as folder:
-        yield yaml.safe_load(sample_pipelines.write_sample(name, Path(folder), scale=findings.SCALE).read_text())
-
-
-def _judged(analysis: Analysis, speeds: Speeds, mistake: Mistake | None) -> dict[str, Any]:
+def _judged(analysis: Analysis, speeds: Speeds, *, is_tenfold_possible: bool) -> dict[str, Any]:
     over_original = ratio_bounds(speeds.tuned, speeds.original)
     over_autotune = ratio_bounds(speeds.tuned, speeds.autotune)
     # Utilization law: the busiest resource over what there is of it. Elements are handed over by one thread, whatever the CPUs.
     shares = {"CPUs": middle(speeds.tuned_cpus), "one thread": middle(speeds.tuned_thread)}
-    bandwidth = mistake.slow.get("bytes_per_s") if mistake else None
-    if bandwidth:
-        shares["storage"] = middle(speeds.tuned_bytes_per_s) / bandwidth
     busiest = max(shares, key=lambda name: shares[name])
     return {
         "fixes": analysis.fixes.codes if analysis.fixes else (),
@@ -101,7 +81,7 @@ def _judged(analysis: Analysis, speeds: Speeds, mistake: Mistake | None) -> dict
         "bound": busiest,
         "bound_ratio": shares[busiest],
         "is_never_slower": over_original["high"] >= 1 and over_autotune["high"] >= 1,
-        "is_tenfold": over_original["ratio"] >= TENFOLD if mistake and mistake.tenfold else None,
+        "is_tenfold": over_original["ratio"] >= TENFOLD if is_tenfold_possible else None,
         "samples_per_s": {name: middle(getattr(speeds, name)) for name in ("original", "tuned", "autotune")},
         "budget": asdict(analysis.budget),
     }

@@ -21,8 +21,7 @@ VARIANTS = ("original", "tuned", "autotune")
 class Speeds:
     """Round by round: samples per second of each variant. Of the tuned one also how much of the host it used, from 0 to 1.
 
-    `tuned_cpus`: of all CPUs, waits for one included, as others may hold them; `tuned_thread`: of its busiest thread, likewise;
-    `tuned_bytes_per_s`: read.
+    `tuned_cpus`: of all CPUs, waits for one included, as others may hold them; `tuned_thread`: of its busiest thread, likewise.
     """
 
     original: tuple[float, ...]
@@ -30,7 +29,6 @@ class Speeds:
     autotune: tuple[float, ...]
     tuned_cpus: tuple[float, ...]
     tuned_thread: tuple[float, ...]
-    tuned_bytes_per_s: tuple[float, ...]
 
 
 def speeds_of(target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float) -> Speeds:
@@ -82,25 +80,19 @@ def _measure(order: dict[str, Any]) -> Speeds:
     batch = pipeline.batch_size or 1
     loop = SamplingLoop()
     iterators = {name: iter(variant) for name, variant in variants.items()}
-    seen: dict[str, list[float]] = {
-        **{name: [] for name in VARIANTS},
-        "tuned_cpus": [],
-        "tuned_thread": [],
-        "tuned_bytes_per_s": [],
-    }
+    seen: dict[str, list[float]] = {name: [] for name in (*VARIANTS, "tuned_cpus", "tuned_thread")}
     for name in VARIANTS:  # caches fill, AUTOTUNE settles
         _window(loop, iterators[name], order["seconds"] * 2)
     for _ in range(order["rounds"]):
         for name in random.sample(VARIANTS, len(VARIANTS)):
             _window(loop, iterators[name], order["seconds"] / 4)  # what the buffers gathered meanwhile
-            before_s, read_bytes = _wanted_s(), _bytes_read()
+            before_s = _wanted_s()
             batches, took_s = _window(loop, iterators[name], order["seconds"])
             seen[name].append(batches * batch / took_s)
             if name == "tuned":
                 shares = [(wanted_s - before_s.get(thread, 0.0)) / took_s for thread, wanted_s in _wanted_s().items()]
                 seen["tuned_cpus"].append(min(1.0, sum(shares) / len(os.sched_getaffinity(0))))
                 seen["tuned_thread"].append(min(1.0, max(shares)))
-                seen["tuned_bytes_per_s"].append((_bytes_read() - read_bytes) / took_s)
     return Speeds(**{name: tuple(values) for name, values in seen.items()})
 
 
@@ -127,11 +119,6 @@ def _wanted_s() -> dict[str, float]:
             continue
         found[thread] = (int(run_ns) + int(wait_ns)) * 1e-9
     return found
-
-
-def _bytes_read() -> int:
-    with open("/proc/self/io", encoding="ascii") as counters:
-        return int(next(line for line in counters if line.startswith("rchar")).split()[1])
 
 
 if __name__ == "__main__":
