@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,27 +19,37 @@ MARK = "RESULT "
 Bare = Callable[[int], tuple[float, float]]
 
 
-def fresh(module: str, *arguments: str, cpus: str | None = None) -> Any:
-    """Run a module in a fresh process, on `cpus` or those of this process, and return what it told.
+class FreshError(RuntimeError):
+    """A fresh process failed; the message is its end and its last words."""
+
+
+def fresh(
+    function: Callable[..., Any],
+    *arguments: Any,
+    cpus: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    patience_s: float | None = None,
+) -> Any:
+    """Call a function of a module in a fresh process, and return its result. Arguments and result are carried as JSON.
+
+    Args:
+        cpus: the process has these; None for those of this one.
 
     Raises:
-        RuntimeError: it failed; with its exit code and its last words.
+        FreshError: there is no result, or not within `patience_s`.
     """
     pinned = () if cpus is None else ("taskset", "-c", cpus)
-    done = subprocess.run([*pinned, sys.executable, "-m", module, *arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"exit {done.returncode}\n{done.stderr[-3000:]}")
-    return told(done.stdout)[-1]
-
-
-def tell(answer: object) -> None:
-    """Print an answer for the process that started this one."""
-    print(MARK + json.dumps(answer), flush=True)
-
-
-def told(output: str) -> list[Any]:
-    """Return the answers in what a process printed."""
-    return [json.loads(line.removeprefix(MARK)) for line in output.splitlines() if line.startswith(MARK)]
+    module = sys.modules[function.__module__].__spec__
+    assert module is not None  # its name is not `__main__`, also where it is the command that runs
+    command = [*pinned, sys.executable, "-m", __name__, f"{module.name}:{function.__name__}", json.dumps(arguments)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=patience_s)
+    except subprocess.TimeoutExpired as error:
+        raise FreshError(f"not done after {error.timeout:.0f} s") from error
+    told = [line.removeprefix(MARK) for line in done.stdout.splitlines() if line.startswith(MARK)]
+    if done.returncode != 0 or not told:
+        raise FreshError(f"exit {done.returncode}\n{done.stderr[-3000:]}")
+    return json.loads(told[-1])
 
 
 def built(make: Callable[..., Any] | str, params: Mapping[str, Any]) -> tuple[Any, PipelineGraph]:
@@ -102,3 +115,14 @@ def worker_of(journal: Any) -> WorkerResult:
     from cs_input_analyzer.worker.summary import Ending, worker_result
 
     return worker_result(journal, Ending(returncode=0, killed_for=None, output_tail=""), index=0, node="here")
+
+
+if __name__ == "__main__":
+    name, _, function = sys.argv[1].partition(":")
+    code = 1
+    try:
+        print(MARK + json.dumps(getattr(importlib.import_module(name), function)(*json.loads(sys.argv[2]))), flush=True)
+        code = 0
+    except Exception:
+        traceback.print_exc()
+    os._exit(code)  # interpreters with Python functions in running pipelines are known to hang at shutdown

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.in_process import fresh, sampled, tell, worker_of
+from benchmarks.in_process import fresh, sampled, worker_of
 from benchmarks.paired import arguments, middle, save, show
 
 BATCH = 32
@@ -149,16 +149,10 @@ def main() -> None:
         rounds=(int, 3, "pairs at each place"),
         seconds=(float, 2.0, "window"),
         places=(str, ";".join((*PLACES, *HIDDEN)), "places"),
-        here=(int, 0, "1: run on this process's CPUs and print JSON; used by the benchmark itself"),
     )
-    if options.here:
-        tell(run_here(options.us, options.rounds, options.seconds, options.places.split(";")))
-        return
     rows, result = [], {}
     for cpus in ("0", "0,1")[: min(2, len(os.sched_getaffinity(0)))]:
-        asked = {"us": options.us, "rounds": options.rounds, "seconds": options.seconds, "places": options.places, "here": 1}
-        words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
-        found = fresh("benchmarks.planted_costs", *words, cpus=cpus)
+        found = fresh(run_here, options.us, options.rounds, options.seconds, options.places.split(";"), cpus=cpus)
         for place, row in found.items():
             error = row["moved_us"] / row["truth_us"] - 1
             verdict = "yes" if abs(error) <= 0.1 and row["largest_other_op_ratio"] <= 0.05 else "no"

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from benchmarks.in_process import fresh, tell
+from benchmarks.in_process import FreshError, fresh
 from benchmarks.paired import arguments, middle, save, show
 from cs_input_analyzer.worker.meter import model_of
 
@@ -154,6 +154,8 @@ CASES: dict[str, Callable[[Poller, int], None]] = {
 
 def run_case(name: str, iterators: int, per_s: float) -> dict[str, Any]:
     """Run one case in this process, and return its row."""
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(HANGS_S, exit=True)
     model_of(iter(small()))  # the first poll of a process makes the op's kernel
     count = iterators // BY_PYTHON_RATIO if name in MADE_BY_PYTHON else iterators
     with Poller(per_s) as poller:
@@ -168,8 +170,8 @@ def measured(names: Sequence[str], iterators: int, per_s: float) -> dict[str, di
     found = {}
     for name in names:
         try:
-            found[name] = fresh("benchmarks.poll_stress", "--iterators", str(iterators), "--rate", str(per_s), "--case", name)
-        except RuntimeError as error:
+            found[name] = fresh(run_case, name, iterators, per_s)
+        except FreshError as error:
             found[name] = {"problem": str(error)}
     return found
 
@@ -187,18 +189,12 @@ def cells(name: str, row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Run all cases, or in a child the given one."""
+    """Run all cases."""
     options = arguments(
         __doc__,
         iterators=(int, 10_000, "made and ended inside one pass; a quarter where Python makes them"),
         rate=(float, 50.0, "polls a second"),
-        case=(str, "", "the one case to run in this process"),
     )
-    if options.case:
-        faulthandler.enable()
-        faulthandler.dump_traceback_later(HANGS_S, exit=True)
-        tell(run_case(options.case, options.iterators, options.rate))
-        return 0
     rows = measured(tuple(CASES), options.iterators, options.rate)
     columns = ("case", "iterators", "polls", "poll ms (median / max)", "failures")
     show(f"Polls from a side thread, {options.rate:g} a second", columns, [cells(name, row) for name, row in rows.items()])

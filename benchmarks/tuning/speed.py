@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.in_process import built, fresh, tell
+from benchmarks.in_process import built, fresh
 from cs_input_analyzer.records import Edit, PipelineGraph
 
 VARIANTS = ("original", "tuned", "autotune")
@@ -33,8 +31,7 @@ class Speeds:
 
 def speeds_of(target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float) -> Speeds:
     """Run a fresh process on the CPUs of this one."""
-    order = {"target": target, "params": params, "edits": [asdict(edit) for edit in edits], "rounds": rounds, "seconds": seconds}
-    found = fresh("benchmarks.tuning.speed", json.dumps(order))
+    found = fresh(measured, target, params, [asdict(edit) for edit in edits], rounds, seconds)
     return Speeds(**{name: tuple(values) for name, values in found.items()})
 
 
@@ -66,12 +63,15 @@ def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
     return apply(dataset, kept) if kept else dataset
 
 
-def _measure(order: dict[str, Any]) -> Speeds:
+def measured(
+    target: str, params: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], rounds: int, seconds: float
+) -> dict[str, list[float]]:
+    """Return the values of each field of `Speeds`, measured in this process."""
     from cs_input_analyzer.tfdata.edits import apply
     from cs_input_analyzer.worker.sampling import SamplingLoop
 
-    dataset, pipeline = built(order["target"], order["params"])
-    edits = [Edit(**edit) for edit in order["edits"]]
+    dataset, pipeline = built(target, params)
+    edits = [Edit(**edit) for edit in chosen]
     variants = {
         "original": dataset,
         "tuned": apply(dataset, edits) if edits else dataset,
@@ -82,18 +82,18 @@ def _measure(order: dict[str, Any]) -> Speeds:
     iterators = {name: iter(variant) for name, variant in variants.items()}
     seen: dict[str, list[float]] = {name: [] for name in (*VARIANTS, "tuned_cpus", "tuned_thread")}
     for name in VARIANTS:  # caches fill, AUTOTUNE settles
-        _window(loop, iterators[name], order["seconds"] * 2)
-    for _ in range(order["rounds"]):
+        _window(loop, iterators[name], seconds * 2)
+    for _ in range(rounds):
         for name in random.sample(VARIANTS, len(VARIANTS)):
-            _window(loop, iterators[name], order["seconds"] / 4)  # what the buffers gathered meanwhile
+            _window(loop, iterators[name], seconds / 4)  # what the buffers gathered meanwhile
             before_s = _wanted_s()
-            batches, took_s = _window(loop, iterators[name], order["seconds"])
+            batches, took_s = _window(loop, iterators[name], seconds)
             seen[name].append(batches * batch / took_s)
             if name == "tuned":
                 shares = [(wanted_s - before_s.get(thread, 0.0)) / took_s for thread, wanted_s in _wanted_s().items()]
                 seen["tuned_cpus"].append(min(1.0, sum(shares) / len(os.sched_getaffinity(0))))
                 seen["tuned_thread"].append(min(1.0, max(shares)))
-    return Speeds(**{name: tuple(values) for name, values in seen.items()})
+    return seen
 
 
 def _window(loop: Any, iterator: Any, seconds: float) -> tuple[int, float]:
@@ -119,8 +119,3 @@ def _wanted_s() -> dict[str, float]:
             continue
         found[thread] = (int(run_ns) + int(wait_ns)) * 1e-9
     return found
-
-
-if __name__ == "__main__":
-    tell(asdict(_measure(json.loads(sys.argv[1]))))
-    os._exit(0)  # interpreters with Python functions in running pipelines are known to hang at shutdown

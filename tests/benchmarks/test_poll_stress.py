@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import time
 from typing import Any
 
 import pytest
 
-from benchmarks import in_process, poll_stress
+from benchmarks import poll_stress
 
 pytestmark = pytest.mark.tf
 
@@ -20,12 +23,22 @@ def test_a_failed_poll_a_case_without_polls_and_a_crash_are_not_good(row: dict[s
     assert len(poll_stress.cells("passes", row)) == len(poll_stress.cells("passes", GOOD))
 
 
-@pytest.mark.parametrize(("body", "told"), [("import os; os.abort()", "exit -6"), ("import time; time.sleep(600)", "exit 1")])
-def test_a_case_that_crashes_or_hangs_is_a_row(body: str, told: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "stands_in.py").write_text(f"import faulthandler; faulthandler.dump_traceback_later(0.5, exit=True); {body}")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(poll_stress, "fresh", lambda module, *arguments: in_process.fresh("stands_in"))
-    assert poll_stress.cells("passes", poll_stress.measured(["passes"], 1, 1.0)["passes"])[-1] == told
+def dies(*_: Any) -> None:
+    os.abort()
+
+
+def hangs(*_: Any) -> None:
+    faulthandler.dump_traceback_later(0.5, exit=True)
+    time.sleep(600)
+
+
+@pytest.mark.parametrize(("case", "told"), [(dies, "exit -6"), (hangs, "Timeout")])
+def test_a_case_that_crashes_or_hangs_is_a_row(case: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poll_stress, "run_case", case)
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__), prepend=os.pathsep)
+    row = poll_stress.measured(["passes"], 1, 1.0)["passes"]
+    assert told in row["problem"]
+    assert poll_stress.cells("passes", row)[-1].startswith("exit")
 
 
 @pytest.mark.long
