@@ -11,7 +11,6 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from benchmarks.in_process import fresh
@@ -20,19 +19,12 @@ from benchmarks.paired import arguments, save, show
 TARGET_S_PER_GB = 10.0
 BATCH = 1024
 GAP_S = 25.3
-BEGAN = datetime(2024, 3, 1)
-
-
-def stamped(line: int, text: str) -> str:
-    at = BEGAN + timedelta(seconds=GAP_S * line)
-    return f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d} INFO:   {text}\n"
 
 
 def step_line(step: int) -> str:
-    rate = BATCH * 100 / GAP_S
-    return stamped(
-        step, f"| Train Device=CSX, Step={100 * step}, Loss=7.37500, Rate={rate:.2f} samples/sec, GlobalRate={rate:.2f} samples/sec"
-    )
+    from benchmarks.run_logs import rate_line  # not where memory is measured
+
+    return rate_line(GAP_S * step, 100 * step, BATCH * 100 / GAP_S, BATCH * 100 / GAP_S)
 
 
 def chatter() -> Iterator[str]:
