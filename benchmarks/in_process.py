@@ -97,14 +97,15 @@ def in_turns(ours: Callable[[], Any], bare: Bare, batches: int, pairs: int) -> t
     return halves
 
 
-def sampled(folder: Path, dataset: Any, iterator: Any, ops: Any, counted: SamplesPerElement, seconds: float) -> Any:
+def sampled(folder: Path, dataset: Any, iterator: Any, ops: Any, samples: int, seconds: float) -> Any:
     """Sample a running iterator for so long, as a worker does that writes into `folder`; return the journal and its writer."""
     from cs_input_analyzer.worker.journal import JournalWriter, read_journal
     from cs_input_analyzer.worker.sampler import sample
     from cs_input_analyzer.worker.side_thread import Sampling
 
     writer = JournalWriter(folder)
-    writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=counted.value or 1)
+    writer.event("first_batch", first_batch_s=0.0, bytes=1, samples=samples)
+    counted = SamplesPerElement(value=samples, source="made so")
     window = {"min_window_s": seconds, "max_window_s": seconds}
     sample(writer, Sampling(dataset=dataset, iterator=iterator, ops=ops, samples=counted, **window))
     return read_journal(folder), writer

@@ -19,7 +19,6 @@ import yaml
 
 from benchmarks.in_process import bare_loop, built, in_turns, sampled
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from cs_input_analyzer.records import SamplesPerElement
 from sample_pipelines import find, write_sample
 
 TARGETS = {"wall time": 3.0, "CPU time": 1.0}
@@ -74,8 +73,7 @@ def pipeline_of(name: str, folder: str) -> tuple[Any, Any]:
 def measured(dataset: Any, iterator: Any, ops: Any, seconds: float, batches: int | None = None) -> tuple[float, float]:
     """Return wall and CPU seconds per batch while the worker's own sampling runs: of its last `batches`, or three quarters."""
     with tempfile.TemporaryDirectory() as folder:
-        counted = SamplesPerElement(value=1, source="made so")
-        journal, _ = sampled(Path(folder), dataset, iterator, ops, counted, seconds)
+        journal, _ = sampled(Path(folder), dataset, iterator, ops, 1, seconds)
     stamps = journal.stamps_s[-1 - min(batches or len(journal.stamps_s) * 3 // 4, len(journal.stamps_s) - 1) :]
     times, cpu_s = zip(*((at_s, counters.cpu_s) for at_s, counters in journal.readings()), strict=True)
     spent_s = float(np.diff(np.interp([stamps[0], stamps[-1]], times, cpu_s))[0])

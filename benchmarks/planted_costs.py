@@ -74,7 +74,6 @@ def hidden(place: str, planted: Callable[..., Any]) -> Any:
 def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:
     """CPU µs per sample by row; the planted op's row is called `planted`, the rest of the process's CPU `runtime`."""
     from benchmarks.busy_op import busy
-    from cs_input_analyzer.records import SamplesPerElement
     from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.journal import read_journal
     from cs_input_analyzer.worker.parts import look_again
@@ -87,8 +86,7 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
     iterator = iter(dataset)
     next(iterator)
     with tempfile.TemporaryDirectory() as folder:
-        counted = SamplesPerElement(value=BATCH, source="made so")
-        journal, writer = sampled(Path(folder), dataset, iterator, read.ops, counted, seconds)
+        journal, writer = sampled(Path(folder), dataset, iterator, read.ops, BATCH, seconds)
         profile = profile_of(journal, read)
         look_again(writer, dataset, read.ops, profile, LOOK_S)
         profile = profile_of(read_journal(Path(folder)), read)

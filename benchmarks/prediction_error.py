@@ -71,9 +71,12 @@ class Trial:
 TRIALS = tuple[Trial, ...]
 
 
+def host(cpus: int) -> Cluster:
+    return Cluster(nodes=1, cpus_per_node=cpus, memory_bytes_per_node=1 << 50, threads_per_core=1, source="this host")
+
+
 def predicted(model: CapacityModel, layout: str, cpus: int) -> Prediction:
-    here = Cluster(nodes=1, cpus_per_node=cpus, memory_bytes_per_node=1 << 50, threads_per_core=1, source="this host")
-    return capacity.predict(model, here, Layout.parse(layout), single_task_nodes=0, feed="first-come", has_chief=False)
+    return capacity.predict(model, host(cpus), Layout.parse(layout), single_task_nodes=0, feed="first-come", has_chief=False)
 
 
 def originally(measurements: Sequence[Measurement], layout: str, cpus: int) -> float | None:

@@ -1,4 +1,4 @@
-"""The planted cases, the files they read, and the findings of `analyze` about them."""
+"""The planted cases, the files they read, and whether an analysis names them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-import cs_input_analyzer as csia
 from benchmarks import slowfs
 from cs_input_analyzer.records import Analysis, StationKind
 
@@ -82,11 +81,6 @@ def files_of(case: Case) -> Iterator[dict[str, Any]]:
         write_files(Path(folder), chain(first, repeat(light)), (case.records,) * case.files)
         place = mounts.enter_context(slowfs.mounted(folder, **case.slow)) if case.slow else folder
         yield {"files": f"{place}/*.tfrecord"}
-
-
-def analyzed(case: Case, params: Mapping[str, Any], max_seconds: float) -> Analysis:
-    """Return the product's own analysis of the case, on two CPUs of this host."""
-    return csia.analyze(case.target, params, max_seconds=max_seconds, cpus=CPUS)
 
 
 def is_named_first(case: Case, analysis: Analysis) -> bool:

@@ -19,8 +19,7 @@ from scipy import stats
 from benchmarks.simulated_nodes import __doc__ as description
 from benchmarks.simulated_nodes import events, laws
 from benchmarks.simulated_nodes.launcher import SimulatedLauncher
-from benchmarks.simulated_nodes.rates import Rates
-from benchmarks.simulated_nodes.truth import Truth, read_truth
+from benchmarks.simulated_nodes.truth import Rates, Truth, read_truth
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Analysis, Cluster, Estimate, Host, LaunchPlan, Layout, Options

@@ -10,7 +10,7 @@ from typing import Any
 import cs_input_analyzer as csia
 import sample_pipelines
 from benchmarks import slowfs, tuning
-from benchmarks.paired import arguments, middle, ratio_bounds, save, show
+from benchmarks.paired import arguments, middle, ratio_bounds, ratio_text, save, show
 from benchmarks.tuning import findings
 from benchmarks.tuning.pipelines import MISTAKES, Mistake, params_of
 from benchmarks.tuning.speed import Speeds, speeds_of
@@ -92,16 +92,12 @@ def _row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         name,
         ", ".join(found["fixes"]) or "none",
-        _interval(found["tuned_over_original"]),
-        _interval(found["tuned_over_autotune"]),
+        ratio_text(found["tuned_over_original"], 2),
+        ratio_text(found["tuned_over_autotune"], 2),
         f"{found['bound_ratio'] * 100:.0f} % of {found['bound']}",
         "yes" if found["is_never_slower"] else "NO",
         "yes" if met else "NO",
     )
-
-
-def _interval(bounds: Mapping[str, float]) -> str:
-    return f"{bounds['ratio']:.2f} ({bounds['low']:.2f} to {bounds['high']:.2f})"
 
 
 def _figure(value: float | int | None) -> str:
