@@ -127,8 +127,7 @@ def main() -> None:
     by_hand: dict[str, dict[str, Any]] = json.loads(JUDGED.read_text(encoding="utf-8"))
     every: dict[str, Judgement] = {}
     # Not in the temporary folder: that is a finding of its own.
-    home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
-    home.mkdir(parents=True, exist_ok=True)
+    home = platformdirs.user_cache_dir("cs_input_analyzer", ensure_exists=True)
     runs = Path(chosen.runs) if chosen.runs else None
     for listed in LISTED:
         if asked and listed.name not in asked:

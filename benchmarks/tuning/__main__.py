@@ -13,7 +13,7 @@ from benchmarks import slowfs, tuning
 from benchmarks.paired import arguments, middle, ratio_bounds, ratio_text, save, show
 from benchmarks.tuning import findings
 from benchmarks.tuning.pipelines import MISTAKES, Mistake, params_of
-from benchmarks.tuning.speed import Speeds, speeds_of
+from benchmarks.tuning.speed import VARIANTS, speeds_of
 from cs_input_analyzer.records import Analysis
 
 CPUS = 2
@@ -66,11 +66,11 @@ def run_speed(only: str, budget_s: float, rounds: int, seconds: float) -> dict[s
     return result
 
 
-def _judged(analysis: Analysis, speeds: Speeds, *, is_tenfold_possible: bool) -> dict[str, Any]:
-    over_original = ratio_bounds(speeds.tuned, speeds.original)
-    over_autotune = ratio_bounds(speeds.tuned, speeds.autotune)
+def _judged(analysis: Analysis, speeds: dict[str, list[float]], *, is_tenfold_possible: bool) -> dict[str, Any]:
+    over_original = ratio_bounds(speeds["tuned"], speeds["original"])
+    over_autotune = ratio_bounds(speeds["tuned"], speeds["autotune"])
     # Utilization law: the busiest resource over what there is of it. Elements are handed over by one thread, whatever the CPUs.
-    shares = {"CPUs": middle(speeds.tuned_cpus), "one thread": middle(speeds.tuned_thread)}
+    shares = {"CPUs": middle(speeds["tuned_cpus"]), "one thread": middle(speeds["tuned_thread"])}
     busiest = max(shares, key=lambda name: shares[name])
     return {
         "fixes": analysis.fixes.codes if analysis.fixes else (),
@@ -82,7 +82,7 @@ def _judged(analysis: Analysis, speeds: Speeds, *, is_tenfold_possible: bool) ->
         "bound_ratio": shares[busiest],
         "is_never_slower": over_original["high"] >= 1 and over_autotune["high"] >= 1,
         "is_tenfold": over_original["ratio"] >= TENFOLD if is_tenfold_possible else None,
-        "samples_per_s": {name: middle(getattr(speeds, name)) for name in ("original", "tuned", "autotune")},
+        "samples_per_s": {name: middle(speeds[name]) for name in VARIANTS},
         "budget": asdict(analysis.budget),
     }
 

@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from benchmarks.in_process import built, fresh
@@ -15,24 +15,12 @@ from cs_input_analyzer.records import Edit, PipelineGraph
 VARIANTS = ("original", "tuned", "autotune")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speeds:
-    """Round by round: samples per second of each variant. Of the tuned one also how much of the host it used, from 0 to 1.
-
-    `tuned_cpus`: of all CPUs, waits for one included, as others may hold them; `tuned_thread`: of its busiest thread, likewise.
-    """
-
-    original: tuple[float, ...]
-    tuned: tuple[float, ...]
-    autotune: tuple[float, ...]
-    tuned_cpus: tuple[float, ...]
-    tuned_thread: tuple[float, ...]
-
-
-def speeds_of(target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float) -> Speeds:
-    """Run a fresh process on the CPUs of this one."""
-    found = fresh(measured, target, params, [asdict(edit) for edit in edits], rounds, seconds)
-    return Speeds(**{name: tuple(values) for name, values in found.items()})
+def speeds_of(
+    target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float
+) -> dict[str, list[float]]:
+    """Return what `measured` does, in a fresh process on the CPUs of this one."""
+    found: dict[str, list[float]] = fresh(measured, target, params, [asdict(edit) for edit in edits], rounds, seconds)
+    return found
 
 
 def autotune_everywhere(pipeline: PipelineGraph) -> tuple[Edit, ...]:
@@ -66,7 +54,10 @@ def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
 def measured(
     target: str, params: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], rounds: int, seconds: float
 ) -> dict[str, list[float]]:
-    """Return the values of each field of `Speeds`, measured in this process."""
+    """Return, round by round, samples/s of each variant, and how much of the host the tuned one used, from 0 to 1.
+
+    `tuned_cpus`: of all CPUs, waits for one included, as others may hold them; `tuned_thread`: of its busiest thread, likewise.
+    """
     from cs_input_analyzer.tfdata.edits import apply
     from cs_input_analyzer.worker.sampling import SamplingLoop
 
