@@ -10,12 +10,8 @@ The launches of the grid are also held-out ones for `benchmarks.prediction_error
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import math
+import os
 import random
 import time
 from collections import defaultdict
@@ -27,12 +23,12 @@ import msgspec
 import numpy as np
 
 from benchmarks.launching import CPUS, WINDOW_S, QuotaLauncher, can_set_quotas, enough_s, launched, pipelines
-from benchmarks.paired import arguments, ratio_bounds, save, show
-from benchmarks.prediction_error import Trial
+from benchmarks.paired import arguments, ratio_bounds, ratio_text, save, show
+from benchmarks.prediction_error import Trial, host, predicted
 from cs_input_analyzer.engines import LaunchResult
 from cs_input_analyzer.engines.local import LocalWorkers
 from cs_input_analyzer.model import capacity
-from cs_input_analyzer.records import Cluster, Layout, Measurement, PipelineGraph
+from cs_input_analyzer.records import Layout, Measurement, PipelineGraph
 from cs_input_analyzer.workflows.probing.probing import MOST_NEXT_PROBES
 
 NODE_CPUS = 16
@@ -58,19 +54,10 @@ def grid() -> list[str]:
     return [f"1x{tasks}x{cpus}" for cpus in sizes for tasks in sizes if tasks * cpus <= NODE_CPUS]
 
 
-def node() -> Cluster:
-    return Cluster(nodes=1, cpus_per_node=NODE_CPUS, memory_bytes_per_node=1 << 50, threads_per_core=1, source="this host")
-
-
 def picked(pipeline: PipelineGraph, probes: list[Measurement]) -> str:
     """Return the layout with the highest predicted rate of the node; of equals, within a percent, the one with the fewest CPUs."""
     model = capacity.fit(pipeline, probes, NODE_CPUS)
-
-    def rate(layout: str) -> float:
-        said = capacity.predict(model, node(), Layout.parse(layout), single_task_nodes=0, feed="first-come", has_chief=False)
-        return said.samples_per_s.estimate
-
-    rates = {layout: rate(layout) for layout in grid()}
+    rates = {layout: predicted(model, layout, NODE_CPUS).samples_per_s.estimate for layout in grid()}
     good = [layout for layout in rates if rates[layout] >= 0.99 * max(rates.values())]
     return min(good, key=lambda layout: (Layout.parse(layout).cpus_per_node, Layout.parse(layout).tasks))
 
@@ -89,7 +76,8 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
 
     try:
         window_s = enough_s(timed("import", "1x1x1"))  # the first launch imports TensorFlow, which both methods need once
-        lone, full = capacity.lone_probes(node(), NODE_CPUS), capacity.full_probes(node(), NODE_CPUS, NODE_CPUS)
+        node = host(NODE_CPUS)
+        lone, full = capacity.lone_probes(node, NODE_CPUS), capacity.full_probes(node, NODE_CPUS, NODE_CPUS)
         probe_layouts = [str(layout) for layout in (*lone, *full)]
         order = [("probe", layout) for layout in probe_layouts] + [("grid", layout) for layout in grid()]
         draw.shuffle(order)
@@ -109,7 +97,7 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
                 held_out.append(found.measurement)
         assert pipeline is not None
         for _ in range(MOST_NEXT_PROBES):  # as an analysis does: what may be faster, for all that the model knows
-            rival = capacity.next_probe(capacity.fit(pipeline, probes, NODE_CPUS), node(), NODE_CPUS, NODE_CPUS)
+            rival = capacity.next_probe(capacity.fit(pipeline, probes, NODE_CPUS), node, NODE_CPUS, NODE_CPUS)
             if rival is None:
                 break
             probe_layouts.append(str(rival))
@@ -168,8 +156,7 @@ def main() -> None:
         found = run(name, target, params, options.again, draw)
         trials.append(found.pop("trial"))
         results.append(found)
-        ratios = [found["pick_over_best"], found["old_over_best"]]
-        shown = [f"{ratio['ratio']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" for ratio in ratios]
+        shown = [ratio_text(found[of], 3) for of in ("pick_over_best", "old_over_best")]
         choices = (found["best"], found["pick"], shown[0], found["old"], shown[1])
         table.append((name, str(found["feasible"]), *choices, f"{found['time_ratio'] * 100:.0f} %"))
         save(options.json, {"results": results, "trials": msgspec.to_builtins(trials)})

@@ -11,28 +11,20 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 
-from benchmarks.in_process import fresh, tell
+from benchmarks.in_process import fresh
 from benchmarks.paired import arguments, save, show
 
 TARGET_S_PER_GB = 10.0
 BATCH = 1024
 GAP_S = 25.3
-BEGAN = datetime(2024, 3, 1)
-
-
-def stamped(line: int, text: str) -> str:
-    at = BEGAN + timedelta(seconds=GAP_S * line)
-    return f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d} INFO:   {text}\n"
 
 
 def step_line(step: int) -> str:
-    rate = BATCH * 100 / GAP_S
-    return stamped(
-        step, f"| Train Device=CSX, Step={100 * step}, Loss=7.37500, Rate={rate:.2f} samples/sec, GlobalRate={rate:.2f} samples/sec"
-    )
+    from benchmarks.run_logs import rate_line  # not where memory is measured
+
+    return rate_line(GAP_S * step, 100 * step, BATCH * 100 / GAP_S, BATCH * 100 / GAP_S)
 
 
 def chatter() -> Iterator[str]:
@@ -74,35 +66,32 @@ def write(path: Path, lines: Iterator[str], size: int) -> int:
     return written
 
 
-def read_here(path: Path) -> None:
-    """Tell the seconds and the peak memory of one reading in this process."""
+def read_here(path: str) -> dict[str, float]:
+    """Return the seconds and the peak memory of one reading in this process."""
     from cs_input_analyzer.runs.inspection import inspect_run
 
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
-    found = inspect_run(path)
+    found = inspect_run(Path(path))
     seconds, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
     steady = found.rates.steady_samples_per_s
     rate = steady.estimate if steady is not None else 0.0
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     error = abs(rate * GAP_S / (BATCH * 100) - 1)
-    tell({"seconds": seconds, "cpu_s": cpu_s, "peak_bytes": peak_bytes, "rate_error_ratio": error})
+    return {"seconds": seconds, "cpu_s": cpu_s, "peak_bytes": peak_bytes, "rate_error_ratio": error}
 
 
 def main() -> None:
-    options = arguments(__doc__, megabytes=(int, 1000, "size of each log"), read=(str, "", "read this log and print what it took"))
-    if options.read:
-        read_here(Path(options.read))
-        return
+    options = arguments(__doc__, megabytes=(int, 1000, "size of each log"))
     rows, result = [], {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.log"
         write(path, steps(), 1)
-        floor = fresh("benchmarks.inspect_run", "--read", str(path))["peak_bytes"]
+        floor = fresh(read_here, str(path))["peak_bytes"]
         for name, lines in LOGS.items():
             write(path, lines(), options.megabytes * 100_000)
-            tenth = fresh("benchmarks.inspect_run", "--read", str(path))
+            tenth = fresh(read_here, str(path))
             size = write(path, lines(), options.megabytes * 1_000_000)
-            whole = fresh("benchmarks.inspect_run", "--read", str(path))
+            whole = fresh(read_here, str(path))
             per_gb = whole["seconds"] / size * 1e9
             result[name] = {"bytes": size, "whole": whole, "tenth": tenth, "seconds_per_gb": per_gb}
             rows.append(

@@ -7,27 +7,21 @@ evicted before each window, a slow file system, and several workers of one launc
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import contextlib
+import os
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from benchmarks import slowfs
 from benchmarks.launching import launched
-from benchmarks.paired import arguments, ratio_bounds, save, show
+from benchmarks.paired import arguments, middle, ratio_bounds, ratio_text, save, show
 from cs_input_analyzer.engines.local import LocalLauncher
 from cs_input_analyzer.engines.starting import WorkerKind
 
-TARGETS = {"rate": 0.98, "start": 0.3}
+SLOW = {"bytes_per_s": 100e6, "open_latency_s": 0.002, "read_latency_s": 0.002}
 FILES, FILE_BYTES = 4000, 4096
 SHARDS, RECORDS = 16, 2000
 CASES = (
@@ -65,64 +59,44 @@ def index(params: dict[str, Any]) -> Any:
 
 
 def write(folder: Path) -> None:
-    import tensorflow as tf
+    from sample_pipelines.tfrecords import write_files
 
     draw = random.Random(1)
-    for name in ("small", "records"):
-        (folder / name).mkdir()
+    (folder / "small").mkdir()
     for number in range(FILES):
         (folder / "small" / f"{number:05}").write_bytes(draw.randbytes(FILE_BYTES))
-    for number in range(SHARDS):
-        with tf.io.TFRecordWriter(str(folder / "records" / f"{number:02}")) as writer:
-            for _ in range(RECORDS):
-                writer.write(draw.randbytes(FILE_BYTES))
-
-
-@contextlib.contextmanager
-def slowly(folder: Path) -> Iterator[Path | None]:
-    """Yield the folder on a slow file system; None if this machine has none."""
-    if (why := slowfs.missing()) is not None:
-        print(f"no slow file system: {why}")
-        yield None
-        return
-    with slowfs.mounted(folder, bytes_per_s=100e6, open_latency_s=0.002, read_latency_s=0.002) as slow:
-        yield slow
+    write_files(folder / "records", (draw.randbytes(FILE_BYTES) for _ in range(SHARDS * RECORDS)), (RECORDS,) * SHARDS)
 
 
 def main() -> None:
     options = arguments(__doc__, pairs=(int, 10, "of each case"), seed=(int, 1, "of the order"), only=(str, "", "part of a name"))
     draw, rows, result = random.Random(options.seed), [], dict[str, object]()
     cpus = len(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory(dir=Path.home()) as name:
-        folder = Path(name)
+    with contextlib.ExitStack() as held:
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(dir=Path.home())))
         write(folder)
-        with slowly(folder) as slow:
-            launchers = {isolates: LocalLauncher(cpus, kind=WorkerKind(isolates=isolates)) for isolates in (False, True)}
-            try:
-                for case, function, cache, layout, is_slow in CASES:
-                    data = slow if is_slow else folder
-                    if data is None or options.only not in case:
-                        continue
-                    params = {"data": str(data), "index": str(folder / "index.txt")}
-                    seen: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
-                    for _ in range(options.pairs):
-                        for isolates in draw.sample((False, True), 2):
-                            run = launched(launchers[isolates], f"{__file__}:{function}", params, layout, cache=cache)
-                            assert run.measurement.samples_per_s is not None, run.failure
-                            assert run.pipeline is not None
-                            assert run.pipeline.user_files == ("private copies" if isolates else "own files")
-                            seen[isolates].append((run.measurement.samples_per_s.estimate, run.starting_s))
-                            assert isolates or function != "index" or (folder / "index.txt").exists()
-                    bounds = ratio_bounds(*([rate for rate, _ in seen[isolates]] for isolates in (True, False)))
-                    later_s = [median(start for _, start in seen[isolates]) for isolates in (True, False)]
-                    result[case] = {**bounds, "start_s": later_s[0] - later_s[1]}
-                    interval = f"{bounds['low']:.3f} to {bounds['high']:.3f}"
-                    rows.append((case, f"{bounds['ratio']:.3f}", interval, f"{later_s[0] - later_s[1]:+.2f}"))
-                    print(*rows[-1], sep="; ", file=sys.stderr, flush=True)
-            finally:
-                for launcher in launchers.values():
-                    launcher.close()
-    show("Workers on private copies over workers on the files", ("case", "rate", "90 % interval", "start, s"), rows)
+        slow = None if slowfs.missing() else held.enter_context(slowfs.mounted(folder, **SLOW))
+        kinds = {isolates: LocalLauncher(cpus, kind=WorkerKind(isolates=isolates)) for isolates in (False, True)}
+        launchers = {isolates: held.enter_context(contextlib.closing(kind)) for isolates, kind in kinds.items()}
+        for case, function, cache, layout, is_slow in CASES:
+            data = slow if is_slow else folder
+            if data is None or options.only not in case:
+                continue
+            params = {"data": str(data), "index": str(folder / "index.txt")}
+            seen: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+            for _ in range(options.pairs):
+                for isolates in draw.sample((False, True), 2):
+                    run = launched(launchers[isolates], f"{__file__}:{function}", params, layout, cache=cache)
+                    assert run.measurement.samples_per_s is not None, run.failure
+                    assert run.pipeline is not None
+                    assert run.pipeline.user_files == ("private copies" if isolates else "own files")
+                    seen[isolates].append((run.measurement.samples_per_s.estimate, run.starting_s))
+            bounds = ratio_bounds(*([rate for rate, _ in seen[isolates]] for isolates in (True, False)))
+            private_s, own_s = (middle([start for _, start in seen[isolates]]) for isolates in (True, False))
+            result[case] = {**bounds, "start_s": private_s - own_s}
+            rows.append((case, ratio_text(bounds, 3), f"{private_s - own_s:+.2f}"))
+            print(*rows[-1], sep="; ", file=sys.stderr, flush=True)
+    show("Workers on private copies over workers on the files", ("case", "rate, 90 % interval", "start, s"), rows)
     save(options.json, result)
 
 

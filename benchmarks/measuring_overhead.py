@@ -1,21 +1,15 @@
 """The slowdown of a pipeline by measuring with everything on, against a bare loop.
 
-Both loops read the same running iterator, alternately, in an order that is turned every time. Before each
-half, batches are drained that the buffers gathered in the pause. Both halves count the same number of batches: whole passes if
-a pass is short. A window of a fixed time would end in a long gap more often than a window of fixed batches. The slowdown is the
-ratio of seconds per batch, of the clock and of the CPU (which a neighbour on the host disturbs less), with its one-sided upper 90 %
-bound.
+Both loops read the same running iterator in turns. Both halves count the same number of batches: whole passes if a pass is short.
+A window of a fixed time would end in a long gap more often than a window of fixed batches. The slowdown is the ratio of seconds per
+batch, of the clock and of the CPU (which a neighbour on the host disturbs less), with its one-sided upper 90 % bound.
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +17,13 @@ import numpy as np
 import tensorflow as tf
 import yaml
 
-from benchmarks.in_process import bare_loop, built, sampled
+from benchmarks.in_process import bare_loop, built, in_turns, sampled
 from benchmarks.paired import arguments, ratio_bounds, save, show
-from cs_input_analyzer.records import SamplesPerElement
 from sample_pipelines import find, write_sample
 
 TARGETS = {"wall time": 3.0, "CPU time": 1.0}
-# Batches of a half, with those that are drained before it, over those that count.
-DRAINED_RATIO = 1.4
+# How much longer than its batches should take a measured half is, of which the last ones count.
+LONGER_RATIO = 1.4
 
 
 def generator() -> Any:
@@ -80,19 +73,11 @@ def pipeline_of(name: str, folder: str) -> tuple[Any, Any]:
 def measured(dataset: Any, iterator: Any, ops: Any, seconds: float, batches: int | None = None) -> tuple[float, float]:
     """Return wall and CPU seconds per batch while the worker's own sampling runs: of its last `batches`, or three quarters."""
     with tempfile.TemporaryDirectory() as folder:
-        counted = SamplesPerElement(value=1, source="made so")
-        journal, _ = sampled(Path(folder), dataset, iterator, ops, counted, seconds)
+        journal, _ = sampled(Path(folder), dataset, iterator, ops, 1, seconds)
     stamps = journal.stamps_s[-1 - min(batches or len(journal.stamps_s) * 3 // 4, len(journal.stamps_s) - 1) :]
     times, cpu_s = zip(*((at_s, counters.cpu_s) for at_s, counters in journal.readings()), strict=True)
     spent_s = float(np.diff(np.interp([stamps[0], stamps[-1]], times, cpu_s))[0])
     return float(stamps[-1] - stamps[0]) / (len(stamps) - 1), spent_s / (len(stamps) - 1)
-
-
-def bare(loop: Any, batches: int) -> tuple[float, float]:
-    """Return the same of the bare loop."""
-    began_s, began_cpu_s = time.perf_counter(), time.process_time()
-    loop(tf.constant(batches))
-    return (time.perf_counter() - began_s) / batches, (time.process_time() - began_cpu_s) / batches
 
 
 def main() -> None:
@@ -108,21 +93,14 @@ def main() -> None:
             dataset, ops = pipeline_of(name, folder)
             iterator = iter(dataset)
             loop = bare_loop(iterator)
-            loop(tf.constant(20))
+            loop(20)
             per_batch_s, _ = measured(dataset, iterator, ops, 2.0)  # warm-up, and how many batches fill a half
             of_pass = PASSES.get(name, 1)
             batches = max(2, of_pass * -(-int(options.seconds / per_batch_s) // of_pass))
-            pairs: list[list[tuple[float, float]]] = [[], []]
-            for pair in range(options.pairs):
-                for half in (0, 1) if pair % 2 else (1, 0):
-                    if half:
-                        seconds = DRAINED_RATIO * batches * per_batch_s
-                        pairs[half].append(measured(dataset, iterator, ops, seconds, batches))
-                    else:
-                        loop(tf.constant(max(2, int((DRAINED_RATIO - 1) * batches))))
-                        pairs[half].append(bare(loop, batches))
+            window_s = LONGER_RATIO * batches * per_batch_s
+            ours, bare = in_turns(partial(measured, dataset, iterator, ops, window_s, batches), loop, batches, options.pairs)
         for number, (unit, target) in enumerate(TARGETS.items()):
-            bounds = ratio_bounds([seen[number] for seen in pairs[1]], [seen[number] for seen in pairs[0]])
+            bounds = ratio_bounds([seen[number] for seen in ours], [seen[number] for seen in bare])
             percent = {key: (bounds[key] - 1) * 100 for key in ("ratio", "low", "high", "upper_bound")}
             is_met, is_missed = percent["upper_bound"] <= target, percent["low"] > target
             verdict = f"≤ {target:g} %" if is_met else f"> {target:g} %" if is_missed else f"inconclusive about {target:g} %"

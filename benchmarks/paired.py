@@ -7,7 +7,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -41,6 +41,12 @@ def ratio_bounds(above: Sequence[float], below: Sequence[float]) -> dict[str, fl
         "upper_bound": math.exp(mean + one_sided),
         "pairs": len(logs),
     }
+
+
+def ratio_text(bounds: Mapping[str, float], digits: int) -> str:
+    """Return the ratio with its interval."""
+    ratio, low, high = (f"{bounds[name]:.{digits}f}" for name in ("ratio", "low", "high"))
+    return f"{ratio} ({low} to {high})"
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -15,10 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.in_process import fresh, sampled, tell, worker_of
+from benchmarks.in_process import fresh, sampled, worker_of
 from benchmarks.paired import arguments, middle, save, show
 
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 BATCH = 32
 PLACES = ("in the interleave", "serial map", "parallel map", "map of batches", "map_and_batch")
 # Where the work of an op is over before a reading between two batches could see it.
@@ -75,7 +74,6 @@ def hidden(place: str, planted: Callable[..., Any]) -> Any:
 def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dict[str, float]:
     """CPU µs per sample by row; the planted op's row is called `planted`, the rest of the process's CPU `runtime`."""
     from benchmarks.busy_op import busy
-    from cs_input_analyzer.records import SamplesPerElement
     from cs_input_analyzer.tfdata import graph
     from cs_input_analyzer.worker.journal import read_journal
     from cs_input_analyzer.worker.parts import look_again
@@ -88,8 +86,7 @@ def profiled(files: list[str], place: str, cpu_us: float, seconds: float) -> dic
     iterator = iter(dataset)
     next(iterator)
     with tempfile.TemporaryDirectory() as folder:
-        counted = SamplesPerElement(value=BATCH, source="made so")
-        journal, writer = sampled(Path(folder), dataset, iterator, read.ops, counted, seconds)
+        journal, writer = sampled(Path(folder), dataset, iterator, read.ops, BATCH, seconds)
         profile = profile_of(journal, read)
         look_again(writer, dataset, read.ops, profile, LOOK_S)
         profile = profile_of(read_journal(Path(folder)), read)
@@ -150,16 +147,10 @@ def main() -> None:
         rounds=(int, 3, "pairs at each place"),
         seconds=(float, 2.0, "window"),
         places=(str, ";".join((*PLACES, *HIDDEN)), "places"),
-        here=(int, 0, "1: run on this process's CPUs and print JSON; used by the benchmark itself"),
     )
-    if options.here:
-        tell(run_here(options.us, options.rounds, options.seconds, options.places.split(";")))
-        return
     rows, result = [], {}
     for cpus in ("0", "0,1")[: min(2, len(os.sched_getaffinity(0)))]:
-        asked = {"us": options.us, "rounds": options.rounds, "seconds": options.seconds, "places": options.places, "here": 1}
-        words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
-        found = fresh("benchmarks.planted_costs", *words, cpus=cpus)
+        found = fresh(run_here, options.us, options.rounds, options.seconds, options.places.split(";"), cpus=cpus)
         for place, row in found.items():
             error = row["moved_us"] / row["truth_us"] - 1
             verdict = "yes" if abs(error) <= 0.1 and row["largest_other_op_ratio"] <= 0.05 else "no"

@@ -12,13 +12,9 @@ All measurements are kept in the JSON file: `--replay` asks today's model about 
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import json
 import lzma
+import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -75,9 +71,12 @@ class Trial:
 TRIALS = tuple[Trial, ...]
 
 
+def host(cpus: int) -> Cluster:
+    return Cluster(nodes=1, cpus_per_node=cpus, memory_bytes_per_node=1 << 50, threads_per_core=1, source="this host")
+
+
 def predicted(model: CapacityModel, layout: str, cpus: int) -> Prediction:
-    here = Cluster(nodes=1, cpus_per_node=cpus, memory_bytes_per_node=1 << 50, threads_per_core=1, source="this host")
-    return capacity.predict(model, here, Layout.parse(layout), single_task_nodes=0, feed="first-come", has_chief=False)
+    return capacity.predict(model, host(cpus), Layout.parse(layout), single_task_nodes=0, feed="first-come", has_chief=False)
 
 
 def originally(measurements: Sequence[Measurement], layout: str, cpus: int) -> float | None:
@@ -126,37 +125,25 @@ def tried(
     draw: random.Random,
 ) -> Trial:
     """Probes and held-out launches in one random order, to meet the same moods of the host; only probes are fitted."""
-    order = [(layout, True) for layout in _in_any_order(probes, draw)] + [
-        (layout, False) for layout in _in_any_order(held_out, draw)
-    ]
+    order = [(layout, some is probes) for some in (probes, held_out) for layout, times in some.items() for _ in range(times)]
     draw.shuffle(order)
-    probed: list[Measurement] = []
-    unseen: list[Measurement] = []
+    seen: dict[bool, list[Measurement]] = {True: [], False: []}
     pipeline: PipelineGraph | None = None
     try:
         window_s = enough_s(launched(launcher, target, params, "1x1x1"))  # the smallest is the slowest
         for layout, is_probe in order:
             run = launched(launcher, target, params, layout, window_s=window_s)
             pipeline = pipeline or run.pipeline
-            if is_probe:
-                probed.append(run.measurement)
-            else:
-                unseen.append(run.measurement)
+            seen[is_probe].append(run.measurement)
     finally:
         launcher.close()
     assert pipeline is not None
-    trial = Trial(name=name, cpus=cpus, pipeline=pipeline, probes=tuple(probed), held_out=tuple(unseen))
+    trial = Trial(name=name, cpus=cpus, pipeline=pipeline, probes=tuple(seen[True]), held_out=tuple(seen[False]))
     for row in rows_of(trial):
         print(
             f"{name:36} {row.layout} predicted {row.predicted:12,.1f} measured {row.measured:12,.1f} {row.error:+.1%}", flush=True
         )
     return trial
-
-
-def _in_any_order(layouts: dict[str, int], draw: random.Random) -> list[str]:
-    order = [layout for layout, times in layouts.items() for _ in range(times)]
-    draw.shuffle(order)
-    return order
 
 
 # --- what the rows say --------------------------------------------------------------------------------------------------------
@@ -186,7 +173,9 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
+def judged(trials: Sequence[Trial]) -> dict[str, Any]:
+    """Print the tables of some trials, and return their numbers."""
+    rows = [row for trial in trials for row in rows_of(trial)]
     parts: dict[str, Callable[[Row], bool]] = {
         "probed layouts, fresh launches": lambda row: row.is_probed,
         "not probed, inside the range": lambda row: not row.is_probed and row.extrapolation <= 1,
@@ -217,44 +206,38 @@ def print_summary(rows: Sequence[Row]) -> dict[str, Any]:
             errors = np.abs([row.error for row in mine])
             by_pipeline.append((name, str(len(mine)), f"{np.median(errors) * 100:.1f} %", f"{errors.max() * 100:.1f} %"))
     show("By pipeline, within 2 times", ("pipeline", "pairs", "median", "largest"), by_pipeline)
-    return {"summary": result}
+    return {"summary": result, "rows": [asdict(row) for row in rows]}
 
 
 def main() -> None:
     options = arguments(
         __doc__,
         only=(str, "", "names of pipelines, with commas between; empty: all"),
-        quota=(int, 1, "0 leaves out the quarter CPUs"),
         seed=(int, 1, "of the order"),
-        native=(int, 1, "0 leaves out the host's own CPUs"),
         replay=(str, "", "JSON files of earlier runs, with commas between: nothing is measured, the model is asked again"),
     )
     if options.replay:
         opened = {name: lzma.open if name.endswith(".xz") else open for name in options.replay.split(",")}
         files = [json.loads(open_it(name, "rt").read()) for name, open_it in opened.items()]
         trials = [trial for file in files for trial in msgspec.convert(file["trials"], TRIALS)]
-        rows = [row for trial in trials for row in rows_of(trial)]
-        save(options.json, {**print_summary(rows), "rows": [asdict(row) for row in rows]})
+        save(options.json, judged(trials))
         return
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
     draw, failed = random.Random(options.seed), []
     trials: list[Trial] = []
     for name, target, params in pipelines(options.only):
         try:
-            if options.native:
-                trials.append(tried(name, LocalLauncher(CPUS), target, params, NATIVE_PROBES, NATIVE, CPUS, draw))
-            if options.quota and can_set_quotas():
+            trials.append(tried(name, LocalLauncher(CPUS), target, params, NATIVE_PROBES, NATIVE, CPUS, draw))
+            if can_set_quotas():
                 quarter = f"{name}, quarter CPUs"
                 trials.append(tried(quarter, QuotaLauncher(CPUS), target, params, QUOTA_PROBES, QUOTA, QUOTA_CPUS, draw))
         except csia.AnalyzerError as error:  # one that fails is named, and the others count
             failed.append(f"{name}: {error}")
         save(options.json, {"trials": msgspec.to_builtins(trials), "failed": failed})
-    rows = [row for trial in trials for row in rows_of(trial)]
-    found = print_summary(rows)
+    found = judged(trials)
     if failed:
         print("failed:", *failed, sep="\n  ")
-    raw = msgspec.to_builtins(trials)
-    save(options.json, {**found, "rows": [asdict(row) for row in rows], "trials": raw, "failed": failed})
+    save(options.json, {**found, "trials": msgspec.to_builtins(trials), "failed": failed})
 
 
 if __name__ == "__main__":

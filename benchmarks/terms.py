@@ -10,78 +10,62 @@ mean square of errors between probes. The limits of the bottleneck law always st
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from benchmarks import published_scaling, quiet_hours
-from benchmarks.paired import arguments, show
+from benchmarks.paired import arguments, save, show
 from benchmarks.simulated_nodes import __main__ as simulated
-from cs_input_analyzer.model.capacity import assumptions, fitting, idle, prediction, probes, rates, worker
-from cs_input_analyzer.workflows.probing.results import Results
+from cs_input_analyzer.model import capacity
+from cs_input_analyzer.model.capacity import assumptions, fitting, idle, prediction, probes, rates, scaling, worker
+from cs_input_analyzer.workflows.probing.probing import Probing
 
-Patch = Callable[[], contextlib.AbstractContextManager[Any]]
+# Of each patch: the object, the name in it, the value without the term.
+Patches = tuple[tuple[Any, str, Any], ...]
 
-
-def without(of: Any, name: str, instead: Any) -> Patch:
-    return lambda: mock.patch.object(of, name, instead)
-
-
-def assumed(**changed: float) -> Patch:
-    """Return a patch of the assumed numbers, wherever they were imported."""
-
-    @contextlib.contextmanager
-    def patched() -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            for name, value in changed.items():
-                before = getattr(assumptions.ASSUMED, name)
-                object.__setattr__(assumptions.ASSUMED, name, value)
-                stack.callback(object.__setattr__, assumptions.ASSUMED, name, before)
-            yield
-
-    return patched
+WITH_ASSUMED = (import_module("cs_input_analyzer.model.recommend.surer"), worker, idle, rates, scaling)
 
 
-def _both(*patches: Patch) -> Patch:
-    @contextlib.contextmanager
-    def patched() -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            for patch in patches:
-                stack.enter_context(patch())
-            yield
+def assumed(**changed: float) -> Patches:
+    """Return the patches of assumed numbers, wherever they were imported."""
+    return tuple((module, "ASSUMED", replace(assumptions.ASSUMED, **changed)) for module in WITH_ASSUMED)
 
-    return patched
+
+def without_call(name: str, instead: Any) -> Patches:
+    """Return the patches of a function that the package of the model gives on to the workflows."""
+    return (probes, name, instead), (capacity, name, instead)
 
 
 def _line(size: float, grown: float, larger: float) -> float:
     return float(np.log(grown) * np.log(larger) / np.log(size))
 
 
-TERMS: dict[str, Patch] = {
-    "nothing": contextlib.nullcontext,
-    "the share of other programs": _both(
-        without(idle, "kept_ratio", lambda worker, layout: 1.0), without(assumptions, "OTHERS_SHARE", 0.0)
+TERMS: dict[str, Patches] = {
+    "nothing": (),
+    "the share of other programs": (
+        (idle, "kept_ratio", lambda worker, layout: 1.0),
+        (assumptions, "OTHERS_SHARE", 0.0),
     ),
-    "the error of that share": without(assumptions, "OTHERS_SHARE", 0.0),
-    "Amdahl's law between probes": without(rates, "_amdahl", _line),
+    "the error of that share": ((assumptions, "OTHERS_SHARE", 0.0),),
+    "Amdahl's law between probes": ((rates, "_amdahl", _line),),
     "error of shapes": assumed(shape=0.0),
     "launch spread": assumed(launch=0.0),
     "process spread": assumed(process=0.0),
     "host spread": assumed(host=0.0, virtual_host=0.0),
-    "spreads that are seen": without(rates, "_pooled", lambda squares, degrees, number: number),
-    "spread of nodes": without(rates, "_node_spread", lambda launches, process, number: 0.0),
-    "slowest of nodes": without(prediction, "slowest_ratio", lambda model, nodes, workers: np.ones(np.shape(workers))),
-    "launches that fill the node": without(probes, "full_probes", lambda cluster, cpus, most: ()),
-    "next probes": without(probes, "next_probe", lambda model, cluster, cpus, most: None),
-    "the plan measured again": without(Results, "has_measured", lambda self, plan: True),
-    "ratio of shards": without(fitting, "_shard_ratio", lambda *arguments: fitting.SAME),
-    "ceilings of a worker": without(worker, "worker_ceilings", lambda *arguments: ()),
+    "spreads that are seen": ((rates, "_pooled", lambda squares, degrees, number: number),),
+    "spread of nodes": ((rates, "_node_spread", lambda launches, process, number: 0.0),),
+    "slowest of nodes": ((prediction, "slowest_ratio", lambda model, nodes, workers: np.ones(np.shape(workers))),),
+    "launches that fill the node": without_call("full_probes", lambda cluster, cpus, most: ()),
+    "next probes": without_call("next_probe", lambda model, cluster, cpus, most: None),
+    "the plan measured again": ((Probing, "has_measured", lambda self, plan, cluster: True),),
+    "ratio of shards": ((fitting, "_shard_ratio", lambda *arguments: fitting.SAME),),
+    "ceilings of a worker": ((worker, "worker_ceilings", lambda *arguments: ()),),
 }
 
 
@@ -92,22 +76,15 @@ def main() -> None:
         found = dict(zip(chosen, pool.map(without_term, chosen, [options.seeds] * len(chosen)), strict=True))
     rows = [(name, *(f"{value:.3f}" for value in row.values())) for name, row in found.items()]
     show("Without …", ("", *next(iter(found.values()))), rows)
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
+    save(options.json, found)
 
 
 def without_term(name: str, seeds: int) -> dict[str, float]:
     """Return the numbers of all gates without a term."""
-    with TERMS[name](), _names_of(name):
+    with contextlib.ExitStack() as patches:
+        for patch in TERMS[name]:
+            patches.enter_context(mock.patch.object(*patch))
         return measured(seeds)
-
-
-def _names_of(name: str) -> contextlib.AbstractContextManager[Any]:
-    """Return a patch of the names that the package of the model gives on to the workflows."""
-    from cs_input_analyzer.model import capacity
-
-    given_on = {"launches that fill the node": "full_probes", "next probes": "next_probe"}.get(name)
-    return mock.patch.object(capacity, given_on, getattr(probes, given_on)) if given_on else contextlib.nullcontext()
 
 
 def measured(seeds: int) -> dict[str, float]:

@@ -1,10 +1,8 @@
 """How long a user waits for a first line, for the verdict with its plan, and for the end; from the start of the process.
 
-The pipelines are `demo`, the samples, and two slow ones as users write them: pictures in serial maps, and a map in Python. The
-data are written before, and read into the page cache. A run counts if other programs used at most `--others` of the CPUs. At most
-`--tries` runs are started. The first line has a rate, the costliest op and its source line. Where no fix is tried, the plan comes
-at the end.
-The JSON file also holds where the time of the launches went.
+The pipelines are `demo` and the samples. The data are written before, and read into the page cache. A run counts if other programs
+used at most `--others` of the CPUs. At most `--tries` runs are started. The first line has a rate, the costliest op and its source
+line. Where no fix is tried, the plan comes at the end. The JSON file also holds where the time of the launches went.
 """
 
 from __future__ import annotations
@@ -15,12 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
-import tensorflow as tf
+from typing import NamedTuple
 
 from benchmarks.paired import arguments, middle, save, show
 from sample_pipelines import SAMPLES, find, write_sample
@@ -29,34 +23,7 @@ PARTS = ("import_s", "transient_s", "probes_s", "storage_s", "fixes_s", "total_s
 MOMENTS = ("first_line_s", "plan_s", "whole_s")
 FIRST_LINE = re.compile(r": [\d.,]+ samples/s measured in \S+, [\d.]+ % of the CPU in .*\(.+:\d+")
 PLAN = ": plan: "
-SLOW = {"pictures": "serial_pictures", "python": "python_map"}
 CLUSTER = ("--demand", "7k", "--nodes", "8", "--cpus-per-node", "64", "--memory-per-node", "256GiB")
-
-
-def serial_pictures(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """JPEG pictures, decoded and scaled in serial maps."""
-    section = params["train_input"]
-    shape = [section["image_size"], section["image_size"]]
-
-    def parsed(record: tf.Tensor) -> tf.Tensor:
-        image = tf.io.parse_single_example(record, {"image": tf.io.FixedLenFeature([], tf.string)})["image"]
-        return tf.image.resize(tf.io.decode_jpeg(image, channels=3), shape)
-
-    files = tf.data.Dataset.list_files(f"{section['data_dir']}/*", shuffle=False)
-    dataset = files.interleave(tf.data.TFRecordDataset, cycle_length=4).map(parsed).map(lambda image: image / 255.0)
-    return dataset.shuffle(64).repeat().batch(32, drop_remainder=True)
-
-
-def python_map(params: Mapping[str, Any]) -> tf.data.Dataset:
-    """Map numbers in Python, one after the other."""
-    del params
-
-    def slow(number: np.int64) -> np.float32:
-        return np.float32(sum(each * each for each in range(5_000)) + number)
-
-    dataset = tf.data.Dataset.range(100_000).shuffle(1_000)
-    dataset = dataset.map(lambda number: tf.ensure_shape(tf.numpy_function(slow, [number], tf.float32), []))
-    return dataset.repeat().batch(32, drop_remainder=True)
 
 
 class Timed(NamedTuple):
@@ -100,13 +67,11 @@ def command_of(name: str, folder: str) -> list[str]:
     if name == "demo":
         timed(["demo"], folder)  # writes the data
         return ["demo"]
-    sample = "resnet50" if name in SLOW else name
-    target = f"benchmarks.time_to_answer:{SLOW[name]}" if name in SLOW else find(name).target
-    return ["analyze", target, "--params", str(write_sample(sample, folder)), "--fresh", *CLUSTER]
+    return ["analyze", find(name).target, "--params", str(write_sample(name, folder)), "--fresh", *CLUSTER]
 
 
 def main() -> None:
-    names = ",".join(["demo", *(sample.name for sample in SAMPLES), *SLOW])
+    names = ",".join(["demo", *(sample.name for sample in SAMPLES)])
     options = arguments(
         __doc__,
         runs=(int, 5, "runs of each"),

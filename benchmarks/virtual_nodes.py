@@ -7,10 +7,6 @@ bandwidth is declared to the model, as a user would. One node is probed, more of
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
 import random
 from dataclasses import replace
 from typing import Any

@@ -54,16 +54,19 @@ def parsed(record: tf.Tensor, **dtypes: tf.DType) -> dict[str, tf.Tensor]:
     return features
 
 
-def serialized(**features: bytes | Sequence[int] | Sequence[float]) -> bytes:
+def feature(value: bytes | Sequence[bytes] | Sequence[int] | Sequence[float]) -> tf.train.Feature:
+    """Return a feature of bytes, or of several values of one type."""
+    values = [value] if isinstance(value, bytes) else value
+    if isinstance(values[0], bytes):
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+    if isinstance(values[0], int):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+
+
+def serialized(**features: bytes | Sequence[bytes] | Sequence[int] | Sequence[float]) -> bytes:
     """Return a `tf.train.Example` of these features, as bytes that are the same in each process."""
-    made = {}
-    for name, value in features.items():
-        if isinstance(value, bytes):
-            made[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-        elif isinstance(value[0], int):
-            made[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=value))
-        else:
-            made[name] = tf.train.Feature(float_list=tf.train.FloatList(value=value))
+    made = {name: feature(value) for name, value in features.items()}
     example = tf.train.Example(features=tf.train.Features(feature=made))
     # A protobuf map has no order of its own: without `deterministic` the bytes would differ from process to process.
     written: bytes = example.SerializeToString(deterministic=True)

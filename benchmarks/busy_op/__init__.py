@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import platformdirs
+from benchmarks.compiled import compiled
 
 SOURCE = Path(__file__).parent / "busy_op.cc"
 
 
-class CompilerMissing(RuntimeError):
-    """g++ is not there, or cannot build against TensorFlow's headers."""
-
-
 @functools.cache
 def _library() -> Any:
-    """Compiles the op against the installed TensorFlow once, and loads it. About half a minute the first time."""
+    """Load the op, compiled against the installed TensorFlow. About half a minute the first time."""
     import tensorflow as tf
 
-    key = hashlib.sha256(SOURCE.read_bytes() + tf.__version__.encode()).hexdigest()[:16]
-    # Not in the temporary folder: every worker has its own, and would build its own.
-    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "busy_op"
-    library = folder / f"csia_busy_op-{key}.so"
-    if not library.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as place:
-            unfinished = Path(place) / library.name
-            command = ["g++", "-shared", "-fPIC", "-O2", "-w", str(SOURCE), "-o", str(unfinished)]
-            command += [*tf.sysconfig.get_compile_flags(), *tf.sysconfig.get_link_flags()]
-            try:
-                built = subprocess.run(command, capture_output=True, text=True, check=False)
-            except FileNotFoundError:
-                raise CompilerMissing("g++ is not installed; apt-get install g++") from None
-            if built.returncode != 0:
-                raise CompilerMissing(f"the busy op does not build:\n{built.stderr[-2000:]}")
-            unfinished.replace(library)  # at once: another process may be building it too
-    return tf.load_op_library(str(library))
+    command = ["g++", "-shared", "-fPIC", "-O2", "-w", *tf.sysconfig.get_compile_flags()]
+    return tf.load_op_library(str(compiled(SOURCE, command, tf.sysconfig.get_link_flags())))
 
 
 def busy(cpu_us: float = 0.0, sleep_us: float = 0.0) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The planted cases, the files they read, and the findings of `analyze` about them."""
+"""The planted cases, the files they read, and whether an analysis names them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-import cs_input_analyzer as csia
 from benchmarks import slowfs
 from cs_input_analyzer.records import Analysis, StationKind
 
@@ -72,16 +72,15 @@ CASES = (
 
 @contextlib.contextmanager
 def files_of(case: Case) -> Iterator[dict[str, Any]]:
-    """Write the case's files, mounts its file system, and gives the params of its input function."""
+    """Write the case's files, mount its file system, and yield the params of its input function."""
+    from sample_pipelines.tfrecords import write_files
+
     with tempfile.TemporaryDirectory(prefix="known_truth_") as folder, contextlib.ExitStack() as mounts:
-        _write(case, Path(folder))
-        place = mounts.enter_context(slowfs.mounted(folder, **case.slow)) if case.slow else Path(folder)
-        yield {"files": str(place / "*.tfrecord")}
-
-
-def analyzed(case: Case, params: Mapping[str, Any], max_seconds: float) -> Analysis:
-    """Return the product's own analysis of the case, on two CPUs of this host."""
-    return csia.analyze(case.target, params, max_seconds=max_seconds, cpus=CPUS)
+        light, heavy = os.urandom(RECORD_BYTES), os.urandom(RECORD_BYTES * HEAVY_RATIO)
+        first = repeat(heavy if case.is_skewed else light, case.records)
+        write_files(Path(folder), chain(first, repeat(light)), (case.records,) * case.files)
+        place = mounts.enter_context(slowfs.mounted(folder, **case.slow)) if case.slow else folder
+        yield {"files": f"{place}/*.tfrecord"}
 
 
 def is_named_first(case: Case, analysis: Analysis) -> bool:
@@ -89,14 +88,3 @@ def is_named_first(case: Case, analysis: Analysis) -> bool:
         return False
     first = analysis.stations[0]
     return first.kind == case.planted and (case.op is None or first.op == case.op)
-
-
-def _write(case: Case, folder: Path) -> None:
-    import tensorflow as tf
-
-    for number in range(case.files):
-        heavier = HEAVY_RATIO if case.is_skewed and number == 0 else 1
-        record = os.urandom(RECORD_BYTES * heavier)
-        with tf.io.TFRecordWriter(str(folder / f"part-{number:03}.tfrecord")) as writer:
-            for _ in range(case.records):
-                writer.write(record)

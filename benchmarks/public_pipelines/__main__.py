@@ -20,10 +20,10 @@ from typing import Any
 import platformdirs
 
 from benchmarks.paired import save
-from benchmarks.public_pipelines import judging
+from benchmarks.public_pipelines import judging, truth
 from benchmarks.public_pipelines.listed import LISTED, Listed
 from benchmarks.public_pipelines.table import Judgement, cells, show_all
-from benchmarks.public_pipelines.trying import FailedError, Place, Step, analyzed, measured, place_for
+from benchmarks.public_pipelines.trying import FailedError, Place, analyzed, measured, place_for
 from cs_input_analyzer.api import Analysis
 from cs_input_analyzer.records import Finding
 from cs_input_analyzer.tfdata.source.patch import make_patch
@@ -44,7 +44,10 @@ def judgement_of(listed: Listed, repositories: Path, folder: Path, hand: ByHand,
     found = Judgement(name=listed.name, repository=listed.repository, commit=listed.commit, function=listed.function)
     try:
         place = place_for(listed, repositories, folder)
-        _judge_truth(found, place, [("sizes", "sizes", {"elements": SIZES})])
+        try:
+            found.sizes = measured(place, truth.sizes, SIZES, TRUTH_S)
+        except FailedError as error:
+            found.samples = f"not checked: {error}"
         analysis = _analyzed_or_asked(found, place)
     except FailedError as error:
         found.problem = str(error)
@@ -58,8 +61,7 @@ def judgement_of(listed: Listed, repositories: Path, folder: Path, hand: ByHand,
         _judge_rows(found, analysis)
         found.findings = {judging.finding_name(finding): finding.message for finding in analysis.findings}
         found.false_findings, found.unjudged = judging.judged(list(found.findings), hand)
-        if changes := _diffs(found, analysis.findings):
-            _judge_truth(found, place, changes)
+        _judge_changes(found, place, analysis.findings)
     found.seconds = time.monotonic() - began_s
     return found
 
@@ -75,25 +77,10 @@ def _analyzed_or_asked(found: Judgement, place: Place) -> Analysis:
         return analyzed(place, ANALYZE_S, PATIENCE_S, ("--samples-per-element", str(max(found.sizes))))
 
 
-def _judge_truth(found: Judgement, place: Place, steps: Sequence[Step]) -> None:
-    """Try the steps without the analyzer; a step that gave nothing is a text that says why."""
-    for label, said in measured(place, steps, TRUTH_S).items():
-        if not isinstance(said, str):
-            found.sizes = said.get("samples", found.sizes)
-        elif label.startswith("diff "):
-            found.diffs_broken.append(f"{label.removeprefix('diff ')}: {said}")
-        else:
-            found.steps_failed[label] = said
-
-
 def _judge_rows(found: Judgement, analysis: Analysis) -> None:
     ops = analysis.pipeline.ops
-    rows = [] if analysis.profile is None else [row for row in analysis.profile.ops if row.share_ratio is not None]
-    if rows:
-        largest = max(rows, key=lambda row: row.share_ratio or 0.0)
-        found.largest = f"`{largest.name}` {(largest.share_ratio or 0.0) * 100:.0f} %"
-    else:
-        found.steps_failed["rows"] = "the run has no cost table"
+    rows = [] if analysis.profile is None else [(row.share_ratio, row.name) for row in analysis.profile.ops if row.share_ratio]
+    found.largest = "`{1}` {0:.0%}".format(*max(rows)) if rows else "no cost table"
     found.lines = len(ops)
     texts = {path: _lines(path) for path in {place.rpartition(":")[0] for op in ops for place in judging.places_of(op)}}
     found.lines_wrong = judging.wrong_lines(ops, texts)
@@ -106,20 +93,20 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def _diffs(found: Judgement, findings: Sequence[Finding]) -> list[Step]:
-    """Return the steps that try each shown change of the source; those that fit nowhere are broken already."""
-    steps: list[Step] = []
+def _judge_changes(found: Judgement, place: Place, findings: Sequence[Finding]) -> None:
+    """Try each shown change of the source."""
     for finding in findings:
         if finding.after is None or finding.source is None:
             continue
         path, name = finding.source.rpartition(":")[0], judging.finding_name(finding)
         found.diffs += 1
         patch = make_patch([finding], {path: "\n".join(_lines(path)) + "\n"})
-        if patch.files:
-            steps.append((f"diff {name}", "runs", {"texts": {file.path: file.after for file in patch.files}}))
-        else:
-            found.diffs_broken.append(f"{name}: it fits nowhere: {patch.by_hand[0][1] if patch.by_hand else finding.after}")
-    return steps
+        try:
+            if not patch.files:
+                raise FailedError(f"it fits nowhere: {patch.by_hand[0][1] if patch.by_hand else finding.after}")
+            measured(place, truth.runs, {file.path: file.after for file in patch.files}, TRUTH_S)
+        except FailedError as error:
+            found.diffs_broken.append(f"{name}: {error}")
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------------------
@@ -140,8 +127,7 @@ def main() -> None:
     by_hand: dict[str, dict[str, Any]] = json.loads(JUDGED.read_text(encoding="utf-8"))
     every: dict[str, Judgement] = {}
     # Not in the temporary folder: that is a finding of its own.
-    home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
-    home.mkdir(parents=True, exist_ok=True)
+    home = platformdirs.user_cache_dir("cs_input_analyzer", ensure_exists=True)
     runs = Path(chosen.runs) if chosen.runs else None
     for listed in LISTED:
         if asked and listed.name not in asked:

@@ -1,4 +1,4 @@
-"""Small synthetic data in the formats that the listed pipelines read. The same numbers every time."""
+"""Small synthetic data in the formats that the listed pipelines read, each by a function of its name. Always the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = 3000
 def write(name: str, folder: Path) -> None:
     """Write the data of one pipeline, by its name in the list."""
     folder.mkdir(parents=True)
-    WRITERS[name](folder, random.Random(0))
+    globals()[name](folder, random.Random(0))
 
 
 # --- pieces ------------------------------------------------------------------------------------------------------------------
@@ -34,23 +34,11 @@ def _records(paths: Iterable[Path], each: int, make: Callable[[int], bytes]) -> 
                 number += 1
 
 
-def _feature(values: Any) -> Any:
-    import tensorflow as tf
-
-    values = values if isinstance(values, list) else [values]
-    if isinstance(values[0], bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-    if isinstance(values[0], float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-
-
 def _example(**values: Any) -> bytes:
     """Return a record with features whose names have `_` for a slash of the format: `image__encoded`."""
-    import tensorflow as tf
+    from sample_pipelines.tfrecords import serialized
 
-    features = {name.replace("__", "/"): _feature(value) for name, value in values.items()}
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()  # type: ignore[no-any-return]
+    return serialized(**{name.replace("__", "/"): value for name, value in values.items()})
 
 
 def _image(draw: random.Random, width: int, height: int) -> Any:
@@ -73,14 +61,15 @@ def _word(draw: random.Random) -> str:
     return f"word{min(int(draw.paretovariate(0.7)), WORDS)}"
 
 
-def _sentence(draw: random.Random, longest: int = 45) -> str:
-    return " ".join(_word(draw) for _ in range(draw.randint(3, longest)))
+def _sentences(file: Path, draw: random.Random, count: int) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("".join(" ".join(_word(draw) for _ in range(draw.randint(3, 45))) + "\n" for _ in range(count)))
 
 
 # --- one for each pipeline -----------------------------------------------------------------------------------------------------
 
 
-def _electra(folder: Path, draw: random.Random) -> None:
+def electra(folder: Path, draw: random.Random) -> None:
     (folder / "pretrain_tfrecords").mkdir()
 
     def tokens(number: int) -> bytes:
@@ -90,14 +79,14 @@ def _electra(folder: Path, draw: random.Random) -> None:
     _records((folder / f"pretrain_tfrecords/pretrain_data.tfrecord-{index}-of-4" for index in range(4)), 1000, tokens)
 
 
-def _mnasnet(folder: Path, draw: random.Random) -> None:
+def mnasnet(folder: Path, draw: random.Random) -> None:
     def picture(number: int) -> bytes:
-        return _example(image__encoded=_jpeg(draw, 320, 240), image__class__label=1 + number % 1000)
+        return _example(image__encoded=_jpeg(draw, 320, 240), image__class__label=[1 + number % 1000])
 
     _records((folder / f"train-{index:05d}-of-00004" for index in range(4)), 48, picture)
 
 
-def _taxifare(folder: Path, draw: random.Random) -> None:
+def taxifare(folder: Path, draw: random.Random) -> None:
     head = "fare_amount,pickup_datetime,pickup_longitude,pickup_latitude,dropoff_longitude,dropoff_latitude,passenger_count,key"
     for index in range(3):
         rows = [head]
@@ -109,15 +98,15 @@ def _taxifare(folder: Path, draw: random.Random) -> None:
         (folder / f"taxi-train-{index}.csv").write_text("\n".join(rows) + "\n")
 
 
-def _transformer(folder: Path, draw: random.Random) -> None:
+def transformer(folder: Path, draw: random.Random) -> None:
     (folder / "bpe.vocab").write_text(
         "".join(f"{word}\t0\n" for word in ("<pad>", "<unk>", "<s>", "</s>", *(f"word{number}" for number in range(WORDS))))
     )
     for name in ("train.de", "train.en"):
-        (folder / name).write_text("".join(_sentence(draw) + "\n" for _ in range(20_000)))
+        _sentences(folder / name, draw, 20_000)
 
 
-def _nlp_seq(folder: Path, draw: random.Random) -> None:
+def nlp_seq(folder: Path, draw: random.Random) -> None:
     with (folder / "train.conllu").open("w") as file:
         for number in range(2000):
             file.write(f"# sent_id = {number}\n")
@@ -127,14 +116,14 @@ def _nlp_seq(folder: Path, draw: random.Random) -> None:
             file.write("\n")
 
 
-def _vit(folder: Path, draw: random.Random) -> None:
+def vit(folder: Path, draw: random.Random) -> None:
     for number in range(160):
         file = folder / "train" / ("cat", "dog", "fox", "owl")[number % 4] / f"{number}.jpg"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(_jpeg(draw, draw.randint(280, 420), draw.randint(240, 360)))
 
 
-def _simclr(folder: Path, draw: random.Random) -> None:
+def simclr(folder: Path, draw: random.Random) -> None:
     _labelled(folder, "small", "1.0.0", 32, 3, draw, train=2000)
 
 
@@ -181,7 +170,7 @@ def _builder(
         file.rename(folder / file.name)
 
 
-def _yolov3(folder: Path, draw: random.Random) -> None:
+def yolov3(folder: Path, draw: random.Random) -> None:
     names = [f"thing{number}" for number in range(20)]
     (folder / "classes.names").write_text("\n".join(names) + "\n")
 
@@ -199,8 +188,10 @@ def _yolov3(folder: Path, draw: random.Random) -> None:
     _records((folder / f"train{index}.tfrecord" for index in range(2)), 100, picture)
 
 
-def _simulate(folder: Path, draw: random.Random) -> None:
+def simulate(folder: Path, draw: random.Random) -> None:
     import tensorflow as tf
+
+    from sample_pipelines.tfrecords import feature
 
     length, particles, dimensions = 40, 120, 2
     (folder / "metadata.json").write_text(json.dumps({"sequence_length": length, "dim": dimensions}))
@@ -209,9 +200,9 @@ def _simulate(folder: Path, draw: random.Random) -> None:
     def trajectory(number: int) -> bytes:
         steps = numbers.normal(size=(length + 1, particles, dimensions)).astype(np.float32)
         kinds = np.full(particles, 5, np.int64)
-        frames = tf.train.FeatureList(feature=[_feature(step.tobytes()) for step in steps])
+        frames = tf.train.FeatureList(feature=[feature(step.tobytes()) for step in steps])
         made = tf.train.SequenceExample(
-            context=tf.train.Features(feature={"key": _feature(number), "particle_type": _feature(kinds.tobytes())}),
+            context=tf.train.Features(feature={"key": feature([number]), "particle_type": feature(kinds.tobytes())}),
             feature_lists=tf.train.FeatureLists(feature_list={"position": frames}),
         )
         return made.SerializeToString()  # type: ignore[no-any-return]
@@ -219,7 +210,7 @@ def _simulate(folder: Path, draw: random.Random) -> None:
     _records([folder / "train.tfrecord"], 60, trajectory)
 
 
-def _unet(folder: Path, draw: random.Random) -> None:
+def unet(folder: Path, draw: random.Random) -> None:
     from PIL import Image
 
     numbers = np.random.default_rng(0)
@@ -228,44 +219,42 @@ def _unet(folder: Path, draw: random.Random) -> None:
         pages[0].save(folder / f"{name}.tif", save_all=True, append_images=pages[1:])
 
 
-def _opennmt(folder: Path, draw: random.Random) -> None:
+def opennmt(folder: Path, draw: random.Random) -> None:
     (folder / "vocabulary.txt").write_text("".join(f"word{number}\n" for number in range(WORDS)))
     for name in ("source.txt", "target.txt"):
-        (folder / name).write_text("".join(_sentence(draw) + "\n" for _ in range(6000)))
+        _sentences(folder / name, draw, 6000)
 
 
-def _keras_text(folder: Path, draw: random.Random) -> None:
+def keras_text(folder: Path, draw: random.Random) -> None:
     for number in range(200):
-        file = folder / ("neg", "pos")[number % 2] / f"{number}.txt"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text("\n".join(_sentence(draw) for _ in range(20)))
+        _sentences(folder / ("neg", "pos")[number % 2] / f"{number}.txt", draw, 20)
 
 
 # --- drawn by the rule ------------------------------------------------------------------------------------------------------------
 
 
-def _siamese(folder: Path, draw: random.Random) -> None:
+def siamese(folder: Path, draw: random.Random) -> None:
     for kind in ("anchor", "positive", "negative"):
         (folder / kind).mkdir()
         for number in range(300):
             (folder / kind / f"{number:03d}.jpg").write_bytes(_jpeg(draw, 250, 250))
 
 
-def _higgs(folder: Path, draw: random.Random) -> None:
+def higgs(folder: Path, draw: random.Random) -> None:
     import tensorflow as tf
 
     for index in range(4):
         with tf.io.TFRecordWriter(str(folder / f"train-{index:02d}.tfrecord"), "GZIP") as writer:
             for number in range(5120):
-                writer.write(_example(label=number % 2, **{f"f{place}": draw.gauss(0, 1) for place in range(28)}))
+                writer.write(_example(label=[number % 2], **{f"f{place}": [draw.gauss(0, 1)] for place in range(28)}))
 
 
-def _windows(folder: Path, draw: random.Random) -> None:
+def windows(folder: Path, draw: random.Random) -> None:
     rows = [f"{number},1749-01-31,{draw.uniform(0, 200):.1f}" for number in range(3235)]
     (folder / "sunspots.csv").write_text("\n".join([",Date,Monthly Mean Total Sunspot Number", *rows]) + "\n")
 
 
-def _voiceprint(folder: Path, draw: random.Random) -> None:
+def voiceprint(folder: Path, draw: random.Random) -> None:
     import soundfile
 
     numbers, lines = np.random.default_rng(0), []
@@ -276,7 +265,7 @@ def _voiceprint(folder: Path, draw: random.Random) -> None:
     (folder / "train_list.txt").write_text("".join(lines))
 
 
-def _coffee(folder: Path, draw: random.Random) -> None:
+def coffee(folder: Path, draw: random.Random) -> None:
     numbers = np.random.default_rng(0)
 
     def picture(number: int) -> bytes:
@@ -286,7 +275,7 @@ def _coffee(folder: Path, draw: random.Random) -> None:
     _records([folder / "segmentation_train.tfrecord"], 48, picture)
 
 
-def _metroplex(folder: Path, draw: random.Random) -> None:
+def metroplex(folder: Path, draw: random.Random) -> None:
     import tensorflow_datasets as tfds
 
     prepared = folder / "lsun" / "church_outdoor" / "3.1.0"
@@ -296,7 +285,7 @@ def _metroplex(folder: Path, draw: random.Random) -> None:
     _builder(prepared, "lsun", "3.1.0", features, pictures, {"train": 512, "validation": 16})
 
 
-def _styles(folder: Path, draw: random.Random) -> None:
+def styles(folder: Path, draw: random.Random) -> None:
     def sentence(number: int) -> bytes:
         return _example(inputs=[draw.randrange(3, 30_000) for _ in range(min(int(draw.lognormvariate(3.3, 0.6)) + 3, 300))])
 
@@ -305,7 +294,7 @@ def _styles(folder: Path, draw: random.Random) -> None:
         _records((folder / name / f"{name}-train-{index}" for index in range(4)), 1500, sentence)
 
 
-def _cholec(folder: Path, draw: random.Random) -> None:
+def cholec(folder: Path, draw: random.Random) -> None:
     of_repository = {"n_batch_shuffle": 256, "n_file_shuffle": 80, "n_interleave_block": 4, "n_interleave_cycle": 6}
     of_repository |= {"n_parallel_interleave_calls": 4, "n_parallel_parse_calls": 4, "n_prefetch": 4}
     (folder / "config.json").write_text(json.dumps({"cholec80_dir": str(folder / "videos"), **of_repository}))
@@ -317,45 +306,19 @@ def _cholec(folder: Path, draw: random.Random) -> None:
         pictures.append(packed.getvalue())
 
     def frame(number: int) -> bytes:
-        labels = {"video_id": b"video", "instruments": [0] * 7, "phase": number % 7}
-        return _example(frame=pictures[number % 6], frame_id=number % 3 + 1, total_frames=3, **labels)
+        labels = {"video_id": b"video", "instruments": [0] * 7, "phase": [number % 7]}
+        return _example(frame=pictures[number % 6], frame_id=[number % 3 + 1], total_frames=[3], **labels)
 
     _records((folder / "videos" / f"video{index:02d}.tfrecord" for index in range(80)), 3, frame)
 
 
-def _kubeflow(folder: Path, draw: random.Random) -> None:
+def kubeflow(folder: Path, draw: random.Random) -> None:
     (folder / "mnist" / "3.0.1").mkdir(parents=True)
     _labelled(folder / "mnist" / "3.0.1", "mnist", "3.0.1", 28, 1, draw, train=6000, test=1000)
 
 
-def _iris(folder: Path, draw: random.Random) -> None:
+def iris(folder: Path, draw: random.Random) -> None:
     rows = [",".join(f"{draw.uniform(0.1, 8):.1f}" for _ in range(4)) + f",{number % 3}" for number in range(120)]
     (folder / "datasets").mkdir()
     for name in ("iris_training.csv", "iris_test.csv"):
         (folder / "datasets" / name).write_text("\n".join(["120,4,setosa,versicolor,virginica", *rows]) + "\n")
-
-
-WRITERS: dict[str, Callable[[Path, random.Random], None]] = {
-    "electra": _electra,
-    "mnasnet": _mnasnet,
-    "taxifare": _taxifare,
-    "transformer": _transformer,
-    "nlp_seq": _nlp_seq,
-    "vit": _vit,
-    "simclr": _simclr,
-    "yolov3": _yolov3,
-    "simulate": _simulate,
-    "unet": _unet,
-    "opennmt": _opennmt,
-    "keras_text": _keras_text,
-    "siamese": _siamese,
-    "higgs": _higgs,
-    "windows": _windows,
-    "voiceprint": _voiceprint,
-    "coffee": _coffee,
-    "metroplex": _metroplex,
-    "styles": _styles,
-    "cholec": _cholec,
-    "kubeflow": _kubeflow,
-    "iris": _iris,
-}

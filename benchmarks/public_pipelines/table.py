@@ -10,13 +10,7 @@ COLUMNS = ("pipeline", "samples of an element", "largest row", "lines", "finding
 
 @dataclass(slots=True, kw_only=True)
 class Judgement:
-    """The result of one pipeline.
-
-    Attributes:
-        problem: why there is none.
-        steps_failed: single steps without a result, and why.
-        largest: the op with most CPU, and its share.
-    """
+    """The result of one pipeline; `problem`: why there is none; `largest`: the op with most CPU, and its share."""
 
     name: str
     repository: str
@@ -33,7 +27,6 @@ class Judgement:
     unjudged: list[str] = field(default_factory=list)
     diffs: int = 0
     diffs_broken: list[str] = field(default_factory=list)
-    steps_failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -68,7 +61,6 @@ def show_all(every: Sequence[Judgement]) -> None:
             ("false", found.false_findings),
             ("not judged", found.unjudged),
             ("broken diff", found.diffs_broken),
-            ("step failed", [f"{step}: {why}" for step, why in found.steps_failed.items()]),
         ]
         for label, texts in details:
             for text in filter(None, texts):

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.in_process import told
+from benchmarks.in_process import FreshError, fresh
 from benchmarks.public_pipelines import synthetic
 from benchmarks.public_pipelines.listed import Listed
 from benchmarks.vendor_scripts.releases import take_out
 from cs_input_analyzer import load_analysis
 from cs_input_analyzer.api import Analysis
 
-# Label, step of `truth.py`, its arguments.
-Step = tuple[str, str, Mapping[str, Any]]
 TARGETS = Path(__file__).with_name("targets.py")
 
 
@@ -38,8 +35,7 @@ class Place:
     data: Path
 
     def environment(self) -> dict[str, str]:
-        downloads = {"TFDS_DATA_DIR": str(self.data), "KERAS_HOME": str(self.data)}
-        return {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3", **downloads}
+        return {**os.environ, "TFDS_DATA_DIR": str(self.data), "KERAS_HOME": str(self.data)}
 
 
 def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
@@ -79,7 +75,9 @@ def analyzed(place: Place, seconds: float, patience_s: float, more: Sequence[str
         params = ["--set", f"checkouts={place.checkouts}", "--set", f"data={place.data}"]
         rest = ["analyze", f"{TARGETS}:{listed.name}", *params, *options]
     try:
-        done = _run([sys.executable, "-m", "cs_input_analyzer", *rest], place, seconds + patience_s, folder)
+        command = [sys.executable, "-m", "cs_input_analyzer", *rest]
+        patience_s += seconds
+        done = subprocess.run(command, capture_output=True, text=True, env=place.environment(), timeout=patience_s, cwd=folder)
     except subprocess.TimeoutExpired as error:
         raise FailedError(f"not done after {error.timeout:.0f} s") from error
     if done.returncode != 0 or not file.is_file():
@@ -87,17 +85,10 @@ def analyzed(place: Place, seconds: float, patience_s: float, more: Sequence[str
     return load_analysis(file)
 
 
-def measured(place: Place, steps: Sequence[Step], seconds: float) -> dict[str, Any]:
-    """Return the results of `truth.py` for steps, by label, in a fresh process: a dictionary, or the reason why there is none."""
-    command = [sys.executable, "-m", "benchmarks.public_pipelines.truth", place.listed.name, str(place.checkouts), str(place.data)]
+def measured(place: Place, step: Callable[..., Any], argument: Any, seconds: float) -> Any:
+    """Return the result of a step of `truth.py`, in a fresh process. Raise FailedError."""
     try:
-        done = _run([*command, json.dumps(steps)], place, seconds)
-    except subprocess.TimeoutExpired as error:
-        output, why = (error.stdout or b"").decode(errors="replace"), f"not done after {seconds:.0f} s"
-    else:
-        output, why = done.stdout, f"exit {done.returncode}: {' '.join(done.stderr.split())[-400:]}"
-    return {label: why for label, _, _ in steps} | {one["label"]: one.get("found", one.get("problem")) for one in told(output)}
-
-
-def _run(command: Sequence[str], place: Place, seconds: float, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, env=place.environment(), timeout=seconds, cwd=folder)
+        where = place.listed.name, str(place.checkouts), str(place.data)
+        return fresh(step, *where, argument, environment=place.environment(), patience_s=seconds)
+    except FreshError as error:
+        raise FailedError(" ".join(str(error).split())[-400:]) from error

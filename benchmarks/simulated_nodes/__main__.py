@@ -19,8 +19,7 @@ from scipy import stats
 from benchmarks.simulated_nodes import __doc__ as description
 from benchmarks.simulated_nodes import events, laws
 from benchmarks.simulated_nodes.launcher import SimulatedLauncher
-from benchmarks.simulated_nodes.rates import Rates
-from benchmarks.simulated_nodes.truth import Truth, read_truth
+from benchmarks.simulated_nodes.truth import Rates, Truth, read_truth
 from cs_input_analyzer.errors import UsageError
 from cs_input_analyzer.model import capacity
 from cs_input_analyzer.records import Analysis, Cluster, Estimate, Host, LaunchPlan, Layout, Options
@@ -52,7 +51,7 @@ def _one(truth: Truth, rates: Rates, seed: int) -> dict[str, Any]:
         (nodes, tasks) for nodes in _doublings(min(MOST_NODES, cluster.nodes)) for tasks in _doublings(cluster.cpus_per_node)
     }
     planned = None if plan is None else plan.streaming
-    rows = [_row(truth, rates, found, cluster, nodes, tasks) for nodes, tasks in sorted(layouts)]
+    rows = [_predicted_row(truth, rates, found, cluster, nodes, tasks) for nodes, tasks in sorted(layouts)]
     # One task of a launch is the chief, and does not stream.
     best = max(
         rate * (nodes * tasks - 1) / (nodes * tasks) / nodes
@@ -74,36 +73,28 @@ def _one(truth: Truth, rates: Rates, seed: int) -> dict[str, Any]:
     }
 
 
-def _row(
-    truth: Truth, rates: Rates, found: Analysis, cluster: Cluster, nodes: int, tasks: int, cpus: int | None = None
-) -> dict[str, Any]:
-    layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cpus or cluster.cpus_per_node // tasks)
+def _predicted_row(truth: Truth, rates: Rates, found: Analysis, cluster: Cluster, nodes: int, tasks: int) -> dict[str, Any]:
+    layout = Layout(nodes=nodes, tasks_per_node=tasks, cpus_per_task=cluster.cpus_per_node // tasks)
     assert found.capacity is not None
     said = capacity.predict(found.capacity, cluster, layout, single_task_nodes=0, feed=truth.feed, has_chief=False)
-    true = _true(truth, rates, nodes, tasks, cpus)
-    rate = said.samples_per_s
-    return {
-        "layout": _layout(layout),
-        "true_samples_per_s": true or None,
-        "predicted_samples_per_s": {"estimate": rate.estimate, "low": rate.low, "high": rate.high},
-        "inside": (rate.low <= true <= rate.high) if true and said.problem is None else None,
-        "is_plan": False,
-        "problem": said.problem,
-    }
+    return _row(layout, _true(truth, rates, nodes, tasks), said.samples_per_s, problem=said.problem)
 
 
 def _planned_row(truth: Truth, rates: Rates, plan: LaunchPlan) -> dict[str, Any]:
     """Return the row of the plan, as it predicts itself: one of its tasks is the chief."""
-    layout, said = plan.streaming, plan.predicted_samples_per_s
+    layout = plan.streaming
     all_stream = _true(truth, rates, layout.nodes, layout.tasks_per_node, layout.cpus_per_task)
-    true = all_stream * plan.input_workers / layout.tasks
+    return _row(layout, all_stream * plan.input_workers / layout.tasks, plan.predicted_samples_per_s, is_plan=True)
+
+
+def _row(layout: Layout, true: float, rate: Estimate, *, is_plan: bool = False, problem: str | None = None) -> dict[str, Any]:
     return {
         "layout": _layout(layout),
         "true_samples_per_s": true or None,
-        "predicted_samples_per_s": {"estimate": said.estimate, "low": said.low, "high": said.high},
-        "inside": said.low <= true <= said.high,
-        "is_plan": True,
-        "problem": None,
+        "predicted_samples_per_s": {"estimate": rate.estimate, "low": rate.low, "high": rate.high},
+        "inside": (rate.low <= true <= rate.high) if true and problem is None else None,
+        "is_plan": is_plan,
+        "problem": problem,
     }
 
 
@@ -184,6 +175,21 @@ def _layout(layout: Layout) -> dict[str, int]:
 # --- the table ------------------------------------------------------------------------------------------------------------------
 
 
+COLUMNS = (
+    ("error", "planned_error", "{:+.0%}"),
+    ("<=10 %", "planned_error_ok", "{:.0%}"),
+    ("inside", "planned_inside", "{:.0%}"),
+    ("width", "half_width", "±{:.0%}"),
+    ("8-64", "rows_error", "{:.0%}"),
+    ("inside", "rows_inside", "{:.0%}"),
+    ("pick", "pick", "{:.2f}"),
+    ("least", "least_pick", "{:.2f}"),
+    ("launches", "launches", "{:.0f}"),
+    ("starts", "starts", "{:.0f}"),
+    ("s", "seconds", "{:.0f}"),
+)
+
+
 def summary(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the numbers that the gate asks for, over all seeds of some truths."""
     plans = [row for one in found for row in one["rows"] if row["is_plan"] and row["true_samples_per_s"]]
@@ -232,28 +238,11 @@ def main() -> None:
         found = dict(zip(paths, pool.map(run, paths, [range(options.seeds)] * len(paths)), strict=True))
     parts = [summary(each[0]["truth"], each) for each in found.values()]
     parts.append(summary("all", [one for each in found.values() for one in each]))
-    rows = [
-        (
-            part["name"],
-            f"{part['planned_error']:+.0%}",
-            f"{part['planned_error_ok']:.0%}",
-            f"{part['planned_inside']:.0%}",
-            f"±{part['half_width']:.0%}",
-            f"{part['rows_error']:.0%}",
-            f"{part['rows_inside']:.0%}",
-            f"{part['pick']:.2f}",
-            f"{part['least_pick']:.2f}",
-            f"{part['launches']:.0f}",
-            f"{part['starts']:.0f}",
-            f"{part['seconds']:.0f}",
-        )
-        for part in parts
-    ]
     print("of the planned launch: error (median), error of at most 10 %, inside the interval, half-width; of launches that")
     print("fill the nodes: error of those of 8 to 64 tasks (median), inside; the pick over the best; what was launched")
-    names = ("truth", "error", "<=10 %", "inside", "width", "8-64", "inside", "pick", "least", "launches", "starts", "s")
-    for row in (names, *rows):
-        print(f"{row[0]:34}" + "".join(f"{cell:>9}" for cell in row[1:]))
+    print(f"{'truth':34}" + "".join(f"{name:>9}" for name, _, _ in COLUMNS))
+    for part in parts:
+        print(f"{part['name']:34}" + "".join(f"{form.format(part[key]):>9}" for _, key, form in COLUMNS))
     if options.json:
         options.json.write_text(json.dumps([one for each in found.values() for one in each], indent=1) + "\n")
     if missed := list(missed_gates(parts)):

@@ -15,8 +15,7 @@ from functools import cache
 from heapq import heappop, heappush
 from itertools import count
 
-from benchmarks.simulated_nodes.rates import Rates, WorkerRate
-from benchmarks.simulated_nodes.truth import Node, Truth
+from benchmarks.simulated_nodes.truth import Node, Rates, Truth, WorkerRate
 
 # Samples that each thread takes on average, and those of them that pass before the measuring begins.
 SAMPLES_PER_THREAD, WARM_SHARE = 60, 0.25

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.simulated_nodes.rates import Rates, WorkerRate
-from benchmarks.simulated_nodes.truth import Truth
+from benchmarks.simulated_nodes.truth import Rates, Truth, WorkerRate
 from cs_input_analyzer.engines import LaunchResult, WorkPlan
 from cs_input_analyzer.engines.launch import OnSampled
 from cs_input_analyzer.records import (

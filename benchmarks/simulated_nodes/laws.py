@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from benchmarks.simulated_nodes.rates import Rates, WorkerRate
-from benchmarks.simulated_nodes.truth import Node, Truth
+from benchmarks.simulated_nodes.truth import Node, Rates, Truth, WorkerRate
 
 
 def rates_of(truth: Truth) -> Rates:

@@ -1,7 +1,8 @@
-"""Read a truth from YAML: what a node, a cluster and a pipeline are, and how far launches scatter."""
+"""Read a truth from YAML: nodes, a cluster, a pipeline, and how far launches scatter. `laws` and `events` know its rates."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -79,6 +80,20 @@ class Truth:
     pipeline: Pipeline
     noise: Noise = field(default_factory=Noise)
     feed: Feed = "first-come"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerRate:
+    """Samples/s of one worker, CPU seconds of a sample, and those of its serial op and of its Python functions."""
+
+    samples_per_s: float
+    cpu_s_per_sample: float
+    serial_s: float
+    python_s: float
+
+
+Rates = Callable[[int, int, int], WorkerRate]
+"""(nodes, tasks on each, CPUs per task) -> what each of these workers delivers."""
 
 
 def read_truth(path: Path) -> Truth:

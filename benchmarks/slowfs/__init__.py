@@ -10,7 +10,6 @@ pkg-config`) and the right to mount, which `fusermount3` gives to every user who
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import platformdirs
+from benchmarks.compiled import CompilingError, compiled
 
 SOURCE = Path(__file__).with_name("slowfs.c")
 PACKAGES = "fuse3 libfuse3-dev gcc pkg-config"
@@ -79,28 +78,14 @@ def mounted(
 
 
 def build() -> Path:
-    """Return the compiled program, from the user's cache folder where it is there already. Raise UnavailableError."""
-    reason = missing()
-    if reason is not None:
+    """Return the compiled program. Raise UnavailableError."""
+    if (reason := missing()) is not None:
         raise UnavailableError(reason)
-    version, flags = _pkg_config("--modversion"), _pkg_config("--cflags", "--libs")
-    name = hashlib.sha256(SOURCE.read_bytes() + flags.encode()).hexdigest()[:16]
-    folder = Path(platformdirs.user_cache_dir("cs_input_analyzer")) / "slowfs"
-    program = folder / f"slowfs-{version}-{name}"
-    if not program.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as place:
-            built = Path(place) / "slowfs"
-            command = ["gcc", "-O2", "-Wall", "-Wextra", str(SOURCE), "-o", str(built), *flags.split(), "-lpthread"]
-            run = subprocess.run(command, capture_output=True, text=True, check=False)
-            if run.returncode != 0:
-                raise UnavailableError(f"{SOURCE.name} did not compile:\n{run.stderr}")
-            built.replace(program)  # at once: another process may be building it too
-    return program
-
-
-def _pkg_config(*questions: str) -> str:
-    return subprocess.run(["pkg-config", *questions, "fuse3"], check=True, capture_output=True, text=True).stdout.strip()
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"], check=True, capture_output=True, text=True).stdout.split()
+    try:
+        return compiled(SOURCE, ["gcc", "-O2", "-Wall", "-Wextra"], [*flags, "-lpthread"])
+    except CompilingError as error:
+        raise UnavailableError(str(error)) from None
 
 
 def _is_mounted_soon(folder: Path, server: subprocess.Popen[bytes]) -> bool:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import os
-
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-
-import platformdirs
-import yaml
 
 import cs_input_analyzer as csia
 import sample_pipelines
 from benchmarks import slowfs, tuning
-from benchmarks.paired import arguments, middle, ratio_bounds, save, show
+from benchmarks.paired import arguments, middle, ratio_bounds, ratio_text, save, show
 from benchmarks.tuning import findings
 from benchmarks.tuning.pipelines import MISTAKES, Mistake, params_of
-from benchmarks.tuning.speed import Speeds, speeds_of
+from benchmarks.tuning.speed import VARIANTS, speeds_of
 from cs_input_analyzer.records import Analysis
 
 CPUS = 2
@@ -56,15 +46,19 @@ def run_findings(only: str, budget_s: float) -> dict[str, Any]:
 def run_speed(only: str, budget_s: float, rounds: int, seconds: float) -> dict[str, Any]:
     result: dict[str, Any] = {}
     rows = []
-    for name, target, mistake in _timed(only):
-        if mistake is not None and mistake.slow and slowfs.missing() is not None:
+    every: tuple[Mistake | sample_pipelines.Sample, ...] = (*MISTAKES, *sample_pipelines.SAMPLES)
+    for pipeline in every:
+        name, mistake = pipeline.name, pipeline if isinstance(pipeline, Mistake) else None
+        if only not in name:
+            continue
+        if mistake and mistake.slow and slowfs.missing() is not None:
             rows.append((name, f"not run: {slowfs.missing()}", "-", "-", "-", "-", "-"))
             continue
-        with params_of(mistake) if mistake else _sample_params(name) as params:
-            analysis = csia.analyze(target, params, max_seconds=budget_s, cpus=CPUS)
+        with params_of(mistake or name) as params:
+            analysis = csia.analyze(pipeline.target, params, max_seconds=budget_s, cpus=CPUS)
             edits = analysis.fixes.edits if analysis.fixes else ()
-            speeds = speeds_of(target, params, edits, rounds=rounds, seconds=seconds)
-        result[name] = _judged(analysis, speeds, mistake)
+            speeds = speeds_of(pipeline.target, params, edits, rounds=rounds, seconds=seconds)
+        result[name] = _judged(analysis, speeds, is_tenfold_possible=mistake is not None and mistake.tenfold)
         rows.append(_row(name, result[name]))
         print(*rows[-1], sep=" | ", flush=True)
     columns = ("pipeline", "fixes", "tuned / original", "tuned / AUTOTUNE", "of the bound", "never slower", "target met")
@@ -72,29 +66,11 @@ def run_speed(only: str, budget_s: float, rounds: int, seconds: float) -> dict[s
     return result
 
 
-def _timed(only: str) -> Iterator[tuple[str, str, Mistake | None]]:
-    for mistake in MISTAKES:
-        if only in mistake.name:
-            yield mistake.name, mistake.target, mistake
-    for sample in sample_pipelines.SAMPLES:
-        if only in sample.name:
-            yield sample.name, sample.target, None
-
-
-@contextmanager
-def _sample_params(name: str) -> Iterator[dict[str, Any]]:
-    with TemporaryDirectory(prefix="tuning_", dir=platformdirs.user_cache_dir("cs_input_analyzer", ensure_exists=True)) as folder:
-        yield yaml.safe_load(sample_pipelines.write_sample(name, Path(folder), scale=findings.SCALE).read_text())
-
-
-def _judged(analysis: Analysis, speeds: Speeds, mistake: Mistake | None) -> dict[str, Any]:
-    over_original = ratio_bounds(speeds.tuned, speeds.original)
-    over_autotune = ratio_bounds(speeds.tuned, speeds.autotune)
+def _judged(analysis: Analysis, speeds: dict[str, list[float]], *, is_tenfold_possible: bool) -> dict[str, Any]:
+    over_original = ratio_bounds(speeds["tuned"], speeds["original"])
+    over_autotune = ratio_bounds(speeds["tuned"], speeds["autotune"])
     # Utilization law: the busiest resource over what there is of it. Elements are handed over by one thread, whatever the CPUs.
-    shares = {"CPUs": middle(speeds.tuned_cpus), "one thread": middle(speeds.tuned_thread)}
-    bandwidth = mistake.slow.get("bytes_per_s") if mistake else None
-    if bandwidth:
-        shares["storage"] = middle(speeds.tuned_bytes_per_s) / bandwidth
+    shares = {"CPUs": middle(speeds["tuned_cpus"]), "one thread": middle(speeds["tuned_thread"])}
     busiest = max(shares, key=lambda name: shares[name])
     return {
         "fixes": analysis.fixes.codes if analysis.fixes else (),
@@ -105,8 +81,8 @@ def _judged(analysis: Analysis, speeds: Speeds, mistake: Mistake | None) -> dict
         "bound": busiest,
         "bound_ratio": shares[busiest],
         "is_never_slower": over_original["high"] >= 1 and over_autotune["high"] >= 1,
-        "is_tenfold": over_original["ratio"] >= TENFOLD if mistake and mistake.tenfold else None,
-        "samples_per_s": {name: middle(getattr(speeds, name)) for name in ("original", "tuned", "autotune")},
+        "is_tenfold": over_original["ratio"] >= TENFOLD if is_tenfold_possible else None,
+        "samples_per_s": {name: middle(speeds[name]) for name in VARIANTS},
         "budget": asdict(analysis.budget),
     }
 
@@ -116,16 +92,12 @@ def _row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         name,
         ", ".join(found["fixes"]) or "none",
-        _interval(found["tuned_over_original"]),
-        _interval(found["tuned_over_autotune"]),
+        ratio_text(found["tuned_over_original"], 2),
+        ratio_text(found["tuned_over_autotune"], 2),
         f"{found['bound_ratio'] * 100:.0f} % of {found['bound']}",
         "yes" if found["is_never_slower"] else "NO",
         "yes" if met else "NO",
     )
-
-
-def _interval(bounds: Mapping[str, float]) -> str:
-    return f"{bounds['ratio']:.2f} ({bounds['low']:.2f} to {bounds['high']:.2f})"
 
 
 def _figure(value: float | int | None) -> str:

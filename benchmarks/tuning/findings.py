@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-
-import platformdirs
-import yaml
 
 import cs_input_analyzer as csia
 import sample_pipelines
+from benchmarks.tuning.pipelines import params_of
 from sample_pipelines import pathologies
 
 # One big node and a demand of several workers: rules about many workers have something to look at, and every path is visible.
 NODE = csia.Cluster(nodes=1, cpus_per_node=32, memory_bytes_per_node=128 * 2**30, source="declared")
 WORKERS_ASKED_FOR = 3
-SCALE = 0.1
 CPUS = 2
 
 
@@ -42,22 +37,17 @@ class Found:
 
 def pipelines(only: str) -> Iterator[tuple[str, str, str | None]]:
     """Name, target and planted code of every pathology and every clean sample whose name holds `only`."""
-    for name in pathologies.PATHOLOGIES:
+    for name, plant in pathologies.PATHOLOGIES.items():
         if only in name:
-            yield name, pathologies.target_of(name), pathologies.PATHOLOGIES[name].raises
+            yield name, pathologies.target_of(name), plant.raises
     for sample in sample_pipelines.SAMPLES:
         if only in sample.name:
             yield sample.name, sample.target, None
 
 
 def found_in(name: str, target: str, planted: str | None, max_seconds: float) -> Found:
-    """Write the data and analyzes twice: how fast one worker is tells the demand of several."""
-    home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
-    home.mkdir(parents=True, exist_ok=True)
-    # Not in the temporary folder: that is a finding of its own.
-    with TemporaryDirectory(prefix="tuning_", dir=home) as folder:
-        write = pathologies.write_pathology if planted else sample_pipelines.write_sample
-        params = yaml.safe_load(write(name, folder, scale=SCALE).read_text())
+    """Write the data and analyze twice: how fast one worker is tells the demand of several."""
+    with params_of(name) as params:
         analysis = csia.analyze(
             target,
             params,

@@ -8,18 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import platformdirs
 import tensorflow as tf
+import yaml
 
 from benchmarks import slowfs
+from sample_pipelines import pathologies, write_sample
+from sample_pipelines.tfrecords import write_files
 
 BATCH = 16
 AUTOTUNE = tf.data.AUTOTUNE
 PIXELS = 320
+SCALE = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +47,7 @@ class Mistake:
 
     @property
     def target(self) -> str:
-        return f"benchmarks.tuning.pipelines:{self.function}"
+        return f"{__name__}:{self.function}"
 
 
 MISTAKES = (
@@ -94,22 +99,22 @@ def _mean_row(record: tf.Tensor) -> tf.Tensor:
 
 
 @contextmanager
-def params_of(mistake: Mistake) -> Iterator[dict[str, Any]]:
-    """Write the files, mounts their file system, and gives the params."""
+def params_of(of: Mistake | str) -> Iterator[dict[str, Any]]:
+    """Write the data of a mistake, mount their file system, and yield the params; or those of a pathology or sample by name."""
     # Not in the temporary folder: that is a finding of its own.
-    home = Path(platformdirs.user_cache_dir("cs_input_analyzer"))
-    home.mkdir(parents=True, exist_ok=True)
+    home = platformdirs.user_cache_dir("cs_input_analyzer", ensure_exists=True)
     with TemporaryDirectory(prefix="tuning_", dir=home) as folder, ExitStack() as mounts:
-        _write(mistake, Path(folder))
-        place = mounts.enter_context(slowfs.mounted(folder, **mistake.slow)) if mistake.slow else Path(folder)
-        yield {"files": str(place / "*.tfrecord")}
+        if isinstance(of, str):
+            write = pathologies.write_pathology if of in pathologies.PATHOLOGIES else write_sample
+            yield yaml.safe_load(write(of, folder, scale=SCALE).read_text())
+        else:
+            write_files(Path(folder), _pictures(), (of.records,) * of.files)
+            place = mounts.enter_context(slowfs.mounted(folder, **of.slow)) if of.slow else folder
+            yield {"files": f"{place}/*.tfrecord"}
 
 
-def _write(mistake: Mistake, folder: Path) -> None:
+def _pictures() -> Iterator[bytes]:
     noise = tf.random.Generator.from_seed(1).uniform([PIXELS // 8, PIXELS // 8, 3], maxval=255.0)
     picture = tf.cast(tf.image.resize(noise, [PIXELS, PIXELS]), tf.uint8)
-    for number in range(mistake.files):
-        with tf.io.TFRecordWriter(str(folder / f"part-{number:03}.tfrecord")) as writer:
-            for record in range(mistake.records):
-                shade = tf.image.adjust_brightness(picture, (number * mistake.records + record) % 100 / 200)
-                writer.write(tf.io.encode_jpeg(shade, quality=90).numpy())
+    for number in count():
+        yield tf.io.encode_jpeg(tf.image.adjust_brightness(picture, number % 100 / 200), quality=90).numpy()

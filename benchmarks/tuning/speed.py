@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
-from benchmarks.in_process import built, fresh, tell
+from benchmarks.in_process import built, fresh
 from cs_input_analyzer.records import Edit, PipelineGraph
 
 VARIANTS = ("original", "tuned", "autotune")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speeds:
-    """Round by round: samples per second of each variant. Of the tuned one also how much of the host it used, from 0 to 1.
-
-    `tuned_cpus`: of all CPUs, waits for one included, as others may hold them; `tuned_thread`: of its busiest thread, likewise;
-    `tuned_bytes_per_s`: read.
-    """
-
-    original: tuple[float, ...]
-    tuned: tuple[float, ...]
-    autotune: tuple[float, ...]
-    tuned_cpus: tuple[float, ...]
-    tuned_thread: tuple[float, ...]
-    tuned_bytes_per_s: tuple[float, ...]
-
-
-def speeds_of(target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float) -> Speeds:
-    """Run a fresh process on the CPUs of this one."""
-    order = {"target": target, "params": params, "edits": [asdict(edit) for edit in edits], "rounds": rounds, "seconds": seconds}
-    found = fresh("benchmarks.tuning.speed", json.dumps(order))
-    return Speeds(**{name: tuple(values) for name, values in found.items()})
+def speeds_of(
+    target: str, params: Mapping[str, Any], edits: Sequence[Edit], *, rounds: int, seconds: float
+) -> dict[str, list[float]]:
+    """Return what `measured` does, in a fresh process on the CPUs of this one."""
+    found: dict[str, list[float]] = fresh(measured, target, params, [asdict(edit) for edit in edits], rounds, seconds)
+    return found
 
 
 def autotune_everywhere(pipeline: PipelineGraph) -> tuple[Edit, ...]:
@@ -68,12 +51,18 @@ def _with_all_that_apply(dataset: Any, edits: Sequence[Edit]) -> Any:
     return apply(dataset, kept) if kept else dataset
 
 
-def _measure(order: dict[str, Any]) -> Speeds:
+def measured(
+    target: str, params: Mapping[str, Any], chosen: Sequence[Mapping[str, Any]], rounds: int, seconds: float
+) -> dict[str, list[float]]:
+    """Return, round by round, samples/s of each variant, and how much of the host the tuned one used, from 0 to 1.
+
+    `tuned_cpus`: of all CPUs, waits for one included, as others may hold them; `tuned_thread`: of its busiest thread, likewise.
+    """
     from cs_input_analyzer.tfdata.edits import apply
     from cs_input_analyzer.worker.sampling import SamplingLoop
 
-    dataset, pipeline = built(order["target"], order["params"])
-    edits = [Edit(**edit) for edit in order["edits"]]
+    dataset, pipeline = built(target, params)
+    edits = [Edit(**edit) for edit in chosen]
     variants = {
         "original": dataset,
         "tuned": apply(dataset, edits) if edits else dataset,
@@ -82,26 +71,20 @@ def _measure(order: dict[str, Any]) -> Speeds:
     batch = pipeline.batch_size or 1
     loop = SamplingLoop()
     iterators = {name: iter(variant) for name, variant in variants.items()}
-    seen: dict[str, list[float]] = {
-        **{name: [] for name in VARIANTS},
-        "tuned_cpus": [],
-        "tuned_thread": [],
-        "tuned_bytes_per_s": [],
-    }
+    seen: dict[str, list[float]] = {name: [] for name in (*VARIANTS, "tuned_cpus", "tuned_thread")}
     for name in VARIANTS:  # caches fill, AUTOTUNE settles
-        _window(loop, iterators[name], order["seconds"] * 2)
-    for _ in range(order["rounds"]):
+        _window(loop, iterators[name], seconds * 2)
+    for _ in range(rounds):
         for name in random.sample(VARIANTS, len(VARIANTS)):
-            _window(loop, iterators[name], order["seconds"] / 4)  # what the buffers gathered meanwhile
-            before_s, read_bytes = _wanted_s(), _bytes_read()
-            batches, took_s = _window(loop, iterators[name], order["seconds"])
+            _window(loop, iterators[name], seconds / 4)  # what the buffers gathered meanwhile
+            before_s = _wanted_s()
+            batches, took_s = _window(loop, iterators[name], seconds)
             seen[name].append(batches * batch / took_s)
             if name == "tuned":
                 shares = [(wanted_s - before_s.get(thread, 0.0)) / took_s for thread, wanted_s in _wanted_s().items()]
                 seen["tuned_cpus"].append(min(1.0, sum(shares) / len(os.sched_getaffinity(0))))
                 seen["tuned_thread"].append(min(1.0, max(shares)))
-                seen["tuned_bytes_per_s"].append((_bytes_read() - read_bytes) / took_s)
-    return Speeds(**{name: tuple(values) for name, values in seen.items()})
+    return seen
 
 
 def _window(loop: Any, iterator: Any, seconds: float) -> tuple[int, float]:
@@ -127,13 +110,3 @@ def _wanted_s() -> dict[str, float]:
             continue
         found[thread] = (int(run_ns) + int(wait_ns)) * 1e-9
     return found
-
-
-def _bytes_read() -> int:
-    with open("/proc/self/io", encoding="ascii") as counters:
-        return int(next(line for line in counters if line.startswith("rchar")).split()[1])
-
-
-if __name__ == "__main__":
-    tell(asdict(_measure(json.loads(sys.argv[1]))))
-    os._exit(0)  # interpreters with Python functions in running pipelines are known to hang at shutdown

@@ -140,12 +140,12 @@ def packages_of(reached: dict[str, Any] | None) -> Sequence[str]:
     return reached["packages"] if reached is not None else ()
 
 
-def rows_of(repository: str, releases: Sequence[str], *, every: bool, only: str) -> Iterator[dict[str, Any]]:
+def rows_of(repository: str, releases: Sequence[str], *, only: str) -> Iterator[dict[str, Any]]:
     for release in releases:
         with tempfile.TemporaryDirectory() as temporary:
             root = Path(temporary) / release
             take_out(repository, release, root)
-            for number, case in enumerate(case for case in cases_of(release, root, every=every) if only in case.model):
+            for number, case in enumerate(case for case in cases_of(release, root) if only in case.model):
                 with in_its_folder(case):
                     launchers = LocalLauncher(1), LocalLauncher(1)
                     try:
@@ -164,12 +164,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.vendor_scripts", description=__doc__)
     parser.add_argument("--zoo", required=True, metavar="REPOSITORY", help="a git clone of the public Cerebras/modelzoo")
     parser.add_argument("--release", action="append", metavar="TAG", help="default: R_1.6.0 and R_1.6.1")
-    parser.add_argument("--every", action="store_true", help="every YAML, not one of each folder and way to read data")
     parser.add_argument("--only", default="", metavar="TEXT", help="models whose folder has this in its name")
     parser.add_argument("--json", metavar="FILE")
     chosen = parser.parse_args()
     repository, file = os.path.abspath(chosen.zoo), os.path.abspath(chosen.json) if chosen.json else None
-    rows = list(rows_of(repository, chosen.release or ("R_1.6.0", "R_1.6.1"), every=chosen.every, only=chosen.only))
+    rows = list(rows_of(repository, chosen.release or ("R_1.6.0", "R_1.6.1"), only=chosen.only))
     show(rows)
     if file:
         Path(file).write_text(json.dumps(rows, indent=1))

@@ -38,13 +38,12 @@ def take_out(repository: str, release: str, root: Path, needed: Sequence[str] = 
         archive.extractall(root, filter="data")
 
 
-def cases_of(release: str, root: Path, *, every: bool) -> list[Case]:
-    """Every configuration of the models with a `run.py` for TensorFlow; unless `every`, the first one of each way to read data."""
-    found: dict[tuple[str, ...], Case] = {}
+def cases_of(release: str, root: Path) -> list[Case]:
+    """Return of each model with a `run.py` for TensorFlow the first configuration of each way to read data."""
+    found: dict[tuple[Path, str], Case] = {}
     for config in sorted(root.glob("modelzoo/**/tf/**/configs/*.yaml")):
         folder = next((parent for parent in config.parents if (parent / "run.py").is_file()), None)
         params = yaml.safe_load(config.read_text(encoding="utf-8"))
         if folder is not None and "train_input" in params:
-            kind = (str(config.parent), processor_of(params), config.name if every else "")
-            found.setdefault(kind, Case(release=release, root=root, folder=folder, config=config))
+            found.setdefault((config.parent, processor_of(params)), Case(release=release, root=root, folder=folder, config=config))
     return list(found.values())

@@ -53,16 +53,14 @@ def _write(folder: Path, name: str, examples: Iterable[bytes]) -> Path:
 
 def _example(lengths: Mapping[str, int], of_floats: tuple[str, ...] = ()) -> bytes:
     """Return a record with features of the given lengths: whole numbers below 1000, or zeros and ones."""
-    import tensorflow as tf
+    from sample_pipelines.tfrecords import serialized
 
-    def feature(name: str, length: int) -> Any:
+    def values(name: str) -> list[float] | list[int]:
         if name in of_floats:
-            return tf.train.Feature(float_list=tf.train.FloatList(value=[random.random() for _ in range(length)]))
-        most = 1 if "mask" in name else 999
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[random.randint(0, most) for _ in range(length)]))
+            return [random.random() for _ in range(lengths[name])]
+        return [random.randint(0, 1 if "mask" in name else 999) for _ in range(lengths[name])]
 
-    features = {name: feature(name, length) for name, length in lengths.items()}
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()  # type: ignore[no-any-return]
+    return serialized(**{name: values(name) for name in lengths})
 
 
 def _lengths(length: int, *names: str) -> dict[str, int]:
@@ -109,13 +107,15 @@ def _questions(train: Section, folder: Path, model_folder: Path) -> Section:
 def _unmasked(train: Section, folder: Path, model_folder: Path) -> Section:
     import tensorflow as tf
 
+    from sample_pipelines.tfrecords import feature
+
     words = (model_folder / train["vocab_file"]).read_text(encoding="utf-8").split()
 
     def examples() -> Iterator[bytes]:
         for _ in range(train["batch_size"] + 300):
             tokens = random.choices(words, k=random.randint(40, train["max_sequence_length"] - 8))
-            features = [tf.train.Feature(bytes_list=tf.train.BytesList(value=[token.encode()])) for token in tokens]
-            lists = tf.train.FeatureLists(feature_list={"tokens": tf.train.FeatureList(feature=features)})
+            features = tf.train.FeatureList(feature=[feature(token.encode()) for token in tokens])
+            lists = tf.train.FeatureLists(feature_list={"tokens": features})
             yield tf.train.SequenceExample(feature_lists=lists).SerializeToString()
 
     return {"data_dir": str(_write(folder / "records", "train", examples()))}
