@@ -23,7 +23,7 @@ LABELS = """plot => [...plot.querySelectorAll("text")].filter((text) => text.get
 })"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 def test_it_opens_quietly_and_draws_everything_at_any_width(opened: Any, scheme: str) -> None:
     found = opened(usual_run(), dark=scheme == "dark")
     page = found.page
@@ -44,7 +44,7 @@ def test_it_opens_quietly_and_draws_everything_at_any_width(opened: Any, scheme:
     assert (found.complaints, found.from_network) == ([], [])
 
 
-@pytest.mark.parametrize(("scheme", "width", "unfolded"), [("light", 1400, True), ("dark", 1400, False), ("dark", 360, False)])
+@pytest.mark.parametrize(("scheme", "width", "unfolded"), [("light", 1400, True), ("dark", 360, False)])
 def test_everybody_can_read_a_run_and_a_comparison(opened: Any, scheme: str, width: int, unfolded: bool) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     for text in (to_html(usual_run()), render(comparison(), "html")):
@@ -227,7 +227,13 @@ def test_it_prints_dark_on_white(opened: Any, scheme: str) -> None:
     assert page.locator("[data-plot='supply-demand'] > svg").is_visible()
 
 
-@pytest.mark.parametrize(("large", "says"), [(run_of_many_workers, "1,000 workers"), (run_of_a_long_pipeline, "map_497")])
+@pytest.mark.parametrize(
+    ("large", "says"),
+    [
+        (run_of_many_workers, "1,000 workers"),
+        pytest.param(run_of_a_long_pipeline, "map_497", marks=pytest.mark.long),
+    ],
+)
 def test_a_large_run_opens_and_says_what_it_leaves_out(opened: Any, large: Any, says: str) -> None:
     text = to_html(large())
     assert len(text.encode()) <= 5_000_000

@@ -156,7 +156,7 @@ def check(users: Users, before: dict[str, object], *, things: int = 40) -> None:
 @pytest.mark.parametrize(
     ("users", "form"),
     [
-        pytest.param(None, SCRIPT, id="root, script"),
+        pytest.param(None, SCRIPT, id="root, script", marks=pytest.mark.long),
         pytest.param(USER, TARGET, id="user, target", marks=needs_root),
         pytest.param(None, TARGET, id="root, target", marks=pytest.mark.long),
         pytest.param(USER, SCRIPT, id="user, script", marks=[needs_root, pytest.mark.long]),
@@ -224,6 +224,7 @@ def test_where_nothing_can_be_had_nothing_is_run(tmp_path: Path, form: tuple[str
 
 
 @needs_root
+@pytest.mark.long
 def test_the_user_may_say_so_and_our_samples_need_no_word(tmp_path: Path) -> None:
     (tmp_path / "data.py").write_text(
         "import tensorflow as tf\nfrom pathlib import Path\n\n"

@@ -30,6 +30,7 @@ def test_every_code_block_is_tried() -> None:
     assert PAGE.read_text(encoding="utf-8").count("```python") == len(EXAMPLES) == 5
 
 
+@pytest.mark.long
 @pytest.mark.tf
 def test_keras(tmp_path: Path) -> None:
     printed = run("Keras", tmp_path)

@@ -45,6 +45,7 @@ def test_a_worker_has_the_threads_its_cpus_allow_and_nothing_of_the_server_in_it
     assert seen["variables"] == [name for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ]
 
 
+@pytest.mark.long
 def test_a_second_analysis_has_its_own_environment(
     open_launcher: LocalLauncher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_server_that_cannot_import_is_not_used(monkeypatch: pytest.MonkeyPatch
         assert starter.forks is False
 
 
+@pytest.mark.long
 def test_a_server_with_threads_of_an_import_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
