@@ -118,6 +118,13 @@ def test_what_is_cpu_and_what_is_waiting(
     assert (RESTART in rows) == (RESTART in cpus)
 
 
+@pytest.mark.parametrize(("elapsed_s", "is_known"), [(1.0, False), (40.0, True), (None, True)])
+def test_a_thread_that_would_wait_longer_than_a_sample_takes_is_not_known_to_wait(elapsed_s: float | None, is_known: bool) -> None:
+    rows = rows_of(profiled({"range": 60.0, "map": 2.0}, 4.0, elapsed_s_per_sample=elapsed_s))
+    assert (rows["range"].wait_s_per_sample is not None) == is_known
+    assert rows["map"].wait_s_per_sample is not None
+
+
 def test_parallelism_is_what_autotune_chose_else_what_the_user_wrote() -> None:
     ops = (op("map", "ParallelMap", num_parallel_calls=8), op("map_2", "ParallelMap", "map", num_parallel_calls="AUTOTUNE"))
     tuned = (TunedParameter(op="map_2", parameter="parallelism", value=3.0),)
