@@ -182,8 +182,8 @@ def tuning_document(analysis: Analysis) -> Document:
     tried = tuple(one for one in analysis.findings if one.edits and one not in kept)
     none = "" if kept or tried else "none of the findings proposes a change that could be tried"
     others = len(analysis.findings) - len(kept) - len(tried)
-    noun = "finding proposes" if others == 1 else "findings propose"
-    rest = f"{format_count(others)} more {noun} no change that can be tried: `analyze` shows all" if others else ""
+    noun = "finding is" if others == 1 else "findings are"
+    rest = f"{format_count(others)} more {noun} not tried here: `analyze` shows all" if others else ""
     return Document(
         kind="tuning",
         title="Fixes",

@@ -46,6 +46,8 @@ LINES_OF_A_TEXT = (3, 2, 1)
 # A notice gets at least these: its reason is at its end.
 LINES_OF_A_NOTICE = 2
 
+# What stands before the file of a source line in a table.
+_FOLDER = re.compile(r"…/[^/\s]+/(?=[^/\s]+:\d)")
 # Of a long path in a sentence, the last folder and the file are enough.
 _PATH = re.compile(r"(?:/[^/\s,;)]+){2,}(/[^/\s,;)]+/[^/\s,;)]+)")
 
@@ -290,10 +292,11 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
     columns = [table.columns[index] for index in shown]
     rows = [[cut(row[index], LONGEST_CELL) for index in shown] for row in table.rows]
     # Numbers stay whole where all of them fit beside a few letters of each text.
-    least = GAP * (len(columns) - 1)
-    for place, column in enumerate(columns):
-        longest = max(map(cell_len, [*column.name.split("\n"), *(row[place] for row in rows)]))
-        least += longest if column.is_number else min(longest, LEAST_TEXT)
+    widths = [max(map(cell_len, [*column.name.split("\n"), *(row[place] for row in rows)])) for place, column in enumerate(columns)]
+    gaps = GAP * (len(columns) - 1)
+    least = gaps + sum(width if column.is_number else min(width, LEAST_TEXT) for width, column in zip(widths, columns, strict=True))
+    if gaps + sum(widths) > console.width:  # a source line stays whole without its folder, which the findings name
+        rows = [[_FOLDER.sub("", cell) for cell in row] for row in rows]
     for column in columns:
         grid.add_column(
             Styled(column.name),
