@@ -38,6 +38,7 @@ class CostEvidence:
         has_all_parts: whether all heavy ops are in `marginal`.
         elements_per_sample: of the last op.
         elapsed_s_per_sample: wall time of the worker for one sample; None if it is unknown.
+        start_s_per_sample: wall time in which the shuffles of later passes started their inputs, inside `get_next`.
     """
 
     layout: Layout
@@ -56,6 +57,7 @@ class CostEvidence:
     has_all_parts: bool = True
     elements_per_sample: float = 0.0
     elapsed_s_per_sample: float | None = None
+    start_s_per_sample: float = 0.0
 
     @property
     def walls(self) -> dict[str, float]:
@@ -95,7 +97,9 @@ def profile_of(given: CostEvidence) -> Profile:
     rest = whole_s - given.restart_cpu_s - sum(cpus.values()) - sum(more.values())
     if rest < ROUNDING_RATIO * whole_s:  # the rows of the ops were scaled to the whole: the difference is rounding, not runtime
         rest = 0.0
-    rows += [_no_op(RESTART, given.restart_cpu_s, whole_s)] if given.restart_cpu_s > 0 else []
+    started_s = min(given.start_s_per_sample, rest)  # wall time: on a busy host more than its CPU
+    rest, restart_s = rest - started_s, given.restart_cpu_s + started_s
+    rows += [_no_op(RESTART, restart_s, whole_s)] if restart_s > 0 else []
     rows.append(_no_op(UNATTRIBUTED if UNATTRIBUTED in held_by.values() else RUNTIME, rest, whole_s))
     return Profile(layout=given.layout, harness_us_per_batch=given.harness_us, cpu_s_per_sample=whole_s, ops=tuple(rows))
 

@@ -53,7 +53,7 @@ def parsed(model: bytes) -> Any:
 class CostMeter:
     """Sum the counts of each op's iterators: their growth between snapshots (`seen`), and since their creation (`passed`).
 
-    `tuned` holds the last value of each tunable parameter.
+    `tuned` holds the last value of each tunable parameter, `start_s` the wall time in which shuffles started their inputs.
     """
 
     ops: Sequence[Op]
@@ -62,6 +62,7 @@ class CostMeter:
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     has_model: bool = False
+    start_s: float = 0.0
     _last: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _iterator: Hashable = None
     # A shuffle starts its input in its own first call, which takes longer than all it does itself.
@@ -105,7 +106,9 @@ class CostMeter:
         seen.buffered_bytes += node.buffered_bytes
         sums = [self.passed.setdefault(match.owner, OpCounts(head=match.head))]
         is_start = match.owner in self._starters and before[2] == 0  # it had taken nothing at the last snapshot
-        if self.has_model and not is_start:
+        if self.has_model and is_start:
+            self.start_s += wall_ns * NANOSECONDS
+        elif self.has_model:
             seen.wall_s += wall_ns * NANOSECONDS
             sums.append(seen)
         for one in sums:

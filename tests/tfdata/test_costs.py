@@ -107,6 +107,9 @@ def test_lost_cpus_never_raise_an_ops_share(wall_s: dict[str, float], cpu_s: flo
         ({}, 2.0, {}, {RUNTIME: 2.0}, {}),
         # beginning anew has a row of its own
         ({"map": 1.0}, 10.0, {"restart_cpu_s_per_sample": 6.0}, {RESTART: 6.0, RUNTIME: 3.0}, {}),
+        # the start of a shuffle's input is a part of it, as far as the ops leave CPU
+        ({"map": 1.0}, 10.0, {"restart_cpu_s_per_sample": 2.0, "start_s_per_sample": 4.0}, {RESTART: 6.0, RUNTIME: 3.0}, {}),
+        ({"map": 9.0}, 10.0, {"start_s_per_sample": 4.0}, {RESTART: 1.0, RUNTIME: 0.0}, {}),
     ],
 )
 def test_what_is_cpu_and_what_is_waiting(

@@ -250,6 +250,7 @@ def test_the_start_of_its_input_is_no_work_of_a_shuffle() -> None:
         for counts in ((0.100, 0, 0), (0.101, 50, 0), (0.103, 100, 10)):
             meter.add(snapshot(*counts), number)
     assert meter.seen["shuffle"].wall_s == pytest.approx(3 * 0.002)
+    assert meter.start_s == pytest.approx(0.001 + 2 * 0.101)  # the first snapshot of all counts nothing
     assert (meter.seen["shuffle"].elements, meter.passed["shuffle"].elements) == (3 * 10, 3 * 10)
     assert meter.seen["read"].elements == 3 * 100
 
