@@ -14,6 +14,7 @@ from cs_input_analyzer.cli.kept import given_or_newest
 from cs_input_analyzer.cli.running import EXIT_INTERRUPTED, EXIT_TRIPPED, Output, check_trusted
 from cs_input_analyzer.cli.terminal import complain
 from cs_input_analyzer.errors import UsageError
+from cs_input_analyzer.units import format_ratio
 
 if TYPE_CHECKING:
     from cs_input_analyzer.records import Comparison
@@ -83,7 +84,7 @@ def _gate(found: Comparison, percent: float) -> int:
         complain(f"--fail-if-slower {percent:g}: the new run is slower by more than that")
         return EXIT_TRIPPED
     if found.smallest_slowdown_ratio > percent / 100:
-        seen = f"a slowdown of less than about {found.smallest_slowdown_ratio:.0%} would not have been seen"
+        seen = f"a slowdown of less than about {format_ratio(found.smallest_slowdown_ratio)} would not have been seen"
         complain(
             f"--fail-if-slower {percent:g}: not tripped, but {seen}; more launches (--max-seconds) on an idle host see smaller ones"
         )

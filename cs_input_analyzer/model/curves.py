@@ -96,7 +96,7 @@ def gap_bins(gaps_s: Sequence[float]) -> tuple[GapBin, ...]:
 
 def wanted_gap_s(analysis: Analysis) -> float | None:
     """Return the gap at which the workers of the plan just feed the accelerator; None without a demand, a plan or a batch size."""
-    wanted, batch = wanted_worker_rate(analysis), analysis.pipeline.batch_size
+    wanted, batch = wanted_worker_rate(analysis), analysis.pipeline.full_batch
     return batch / wanted if wanted and batch else None
 
 

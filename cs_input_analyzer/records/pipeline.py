@@ -165,6 +165,12 @@ class PipelineGraph:
     samples_per_element: SamplesPerElement | None = None
 
     @property
+    def full_batch(self) -> int | None:
+        """Return the samples of a full element, where some may hold fewer; None if their number varies."""
+        counted = self.samples_per_element
+        return self.batch_size if self.batch_size is not None or counted is None else counted.value
+
+    @property
     def is_sharded(self) -> bool:
         """Return whether a `shard` op is in the graph. Sharding in Python, before the graph, is not seen here."""
         return any(op.kind == "Shard" for op in self.ops)

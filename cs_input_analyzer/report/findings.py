@@ -20,7 +20,7 @@ from cs_input_analyzer.report.wording import (
     plan_currency,
     short_source,
 )
-from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate
+from cs_input_analyzer.units import counted, format_count, format_estimate, format_rate, format_ratio
 
 # Lines of code that stay as they are, shown around those that change.
 CONTEXT_LINES = 1
@@ -114,8 +114,8 @@ def _standing(finding: Finding, fixes: Fixes | None) -> str:
     if finding.is_slower:
         return "not recommended: the pipeline was slower with it"
     if gain.high < NO_GAIN:
-        return f"not recommended: tried without gain: {NO_GAIN - 1:.0%} at most"
-    least = f"too noisy to tell: a gain of more than {LEAST_GAIN - 1:.0%} cannot be told from noise"
+        return f"not recommended: tried without gain: {format_ratio(NO_GAIN - 1)} at most"
+    least = f"too noisy to tell: a gain of more than {format_ratio(LEAST_GAIN - 1)} cannot be told from noise"
     return f"not recommended: {least}; repeat on a quieter host, or with a longer --max-seconds"
 
 
@@ -180,10 +180,10 @@ def tuning_document(analysis: Analysis) -> Document:
     fixes = analysis.fixes
     kept = () if fixes is None else fixes.kept(analysis.findings)
     tried = tuple(one for one in analysis.findings if one.edits and one not in kept)
-    none = "" if kept or tried else "none of the findings proposes a change that could be tried"
+    none = "" if kept or tried else "none of the findings proposes a change that keeps the elements and can be timed"
     others = len(analysis.findings) - len(kept) - len(tried)
-    noun = "finding proposes" if others == 1 else "findings propose"
-    rest = f"{format_count(others)} more {noun} no change that can be tried: `analyze` shows all" if others else ""
+    noun = "finding is" if others == 1 else "findings are"
+    rest = f"{format_count(others)} more {noun} not tried here: `analyze` shows all" if others else ""
     return Document(
         kind="tuning",
         title="Fixes",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from cs_input_analyzer.report.document import Bars, Card, Copyable, Document, Facts, Part, Section, Table, Text
+from cs_input_analyzer.report.document import Bars, Card, Column, Copyable, Document, Facts, Part, Section, Table, Text
 from cs_input_analyzer.report.strip import narrowed
 from cs_input_analyzer.report.wording import Pairs, one_line
 from cs_input_analyzer.units import visible
@@ -46,6 +46,8 @@ LINES_OF_A_TEXT = (3, 2, 1)
 # A notice gets at least these: its reason is at its end.
 LINES_OF_A_NOTICE = 2
 
+# What stands before the file of a source line in a table.
+_FOLDER = re.compile(r"…/[^/\s]+/(?=[^/\s]+:\d)")
 # Of a long path in a sentence, the last folder and the file are enough.
 _PATH = re.compile(r"(?:/[^/\s,;)]+){2,}(/[^/\s,;)]+/[^/\s,;)]+)")
 
@@ -281,7 +283,6 @@ def copyable_on(console: Console, text: str, label: str = "") -> None:
 
 def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None:
     """Print a table. `styles`: one for each row; without any, the row that stands out is bold."""
-    from rich.cells import cell_len
     from rich.table import Table as Grid
     from rich.text import Text as Styled
 
@@ -289,18 +290,23 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
     shown = [index for index, column in enumerate(table.columns) if column.needs_width <= console.width]
     columns = [table.columns[index] for index in shown]
     rows = [[cut(row[index], LONGEST_CELL) for index in shown] for row in table.rows]
-    # Numbers stay whole where all of them fit beside a few letters of each text.
-    least = GAP * (len(columns) - 1)
-    for place, column in enumerate(columns):
-        longest = max(map(cell_len, [*column.name.split("\n"), *(row[place] for row in rows)]))
-        least += longest if column.is_number else min(longest, LEAST_TEXT)
-    for column in columns:
-        grid.add_column(
-            Styled(column.name),
-            justify="right" if column.is_number else "left",
-            overflow="fold",
-            no_wrap=column.is_number and least <= console.width,
+    gaps = GAP * (len(columns) - 1)
+    if gaps + sum(_widths(columns, rows)) > console.width:  # the findings name the folder
+        rows = [[_FOLDER.sub("", cell) for cell in row] for row in rows]
+    widths = _widths(columns, rows)
+
+    def fits(whole: Sequence[bool]) -> bool:
+        return (
+            gaps + sum(width if kept else min(width, LEAST_TEXT) for width, kept in zip(widths, whole, strict=True))
+            <= console.width
         )
+
+    # Numbers and source lines stay whole where all of them fit beside a few letters of each text, else numbers alone.
+    numbers = [column.is_number for column in columns]
+    lines_too = [column.is_number or column.name == "source" for column in columns]
+    whole = next((kept for kept in (lines_too, numbers) if fits(kept)), [False] * len(columns))
+    for column, kept in zip(columns, whole, strict=True):
+        grid.add_column(Styled(column.name), justify="right" if column.is_number else "left", overflow="fold", no_wrap=kept)
     for number, row in enumerate(rows):
         style = styles[number] if styles else "bold" if number == table.strong else ""
         grid.add_row(*map(Styled, row), style=style or None)
@@ -309,6 +315,14 @@ def table_on(console: Console, table: Table, styles: Sequence[str] = ()) -> None
         console.print()
     for remark in table.remarks:
         line_on(console, remark)
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column that breaks no cell."""
+    from rich.cells import cell_len
+
+    cells = [[*column.name.split("\n"), *(row[place] for row in rows)] for place, column in enumerate(columns)]
+    return [max(map(cell_len, each)) for each in cells]
 
 
 def cut(text: str, most: int = LONGEST_TEXT) -> str:

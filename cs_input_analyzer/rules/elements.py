@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from cs_input_analyzer.model.evidence import (
@@ -19,8 +19,8 @@ from cs_input_analyzer.model.evidence import (
 from cs_input_analyzer.records import Case, Component, Finding, Op, Scalar, StationKind
 from cs_input_analyzer.tfdata.edits.kinds import argument_set
 from cs_input_analyzer.tfdata.folding import costliest
-from cs_input_analyzer.tfdata.lineage import at_or_behind, upstream
-from cs_input_analyzer.tfdata.op_kinds import BATCHES, OPENS, TRANSFORMS
+from cs_input_analyzer.tfdata.lineage import at_or_behind, reads_names_only, upstream
+from cs_input_analyzer.tfdata.op_kinds import BATCHES, OPENS, REPEATS, TRANSFORMS
 from cs_input_analyzer.tfdata.op_traits import is_costly, is_elementwise, opens_files, width_of
 from cs_input_analyzer.tfdata.samples import batching_op, full_batches
 from cs_input_analyzer.tfdata.source.code import count_calls
@@ -60,7 +60,8 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     size = op.parameters.get("batch_size")
     why, fix, after = f"the batch size of {op.name} is a tensor", "batch by a number that is a constant of the input function", None
     if isinstance(size, int):
-        why, fix = "the last batch may be smaller", "batch with drop_remainder=True, which drops the rest at the end of a pass"
+        end = "a pass" if _ends_with_a_pass(op, case.pipeline.ops) else "the last pass"
+        why, fix = "the last batch may be smaller", f"batch with drop_remainder=True, which drops the rest at the end of {end}"
         after = argument_set(op, case.pipeline.ops, "drop_remainder", "True") if op.kind in KINDS else None
         holder = next((one for one in case.pipeline.ops if one.name == op.within), None)
         if holder is not None and holder.kind in OPENS:
@@ -81,6 +82,11 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
     message = f"the number of samples in a batch is unknown when the model is compiled: {why}"
     evidence = {"batch_size": size if isinstance(size, int) else None, "components": len(open_ended), "drop_remainder": False}
     yield finding(op, message, fix, evidence, is_warning=not is_full, after=after)
+
+
+def _ends_with_a_pass(op: Op, ops: Sequence[Op]) -> bool:
+    """Return whether each pass ends with a batch: no `repeat` of samples stands before it."""
+    return not any(one.kind in REPEATS and not reads_names_only(one, ops) for one in upstream(op, ops))
 
 
 def unknown_shapes(case: Case) -> Iterator[Finding]:
@@ -129,7 +135,7 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         or (op.kind in TRANSFORMS and not (op.name in padded and _keeps_shape(op)))
     ]
     made_by = (shaping or case.pipeline.ops)[-1:]
-    message = f"unknown when the model is compiled: the shape of {several([*map(str, unknown)])}"
+    message = f"unknown when the model is compiled: the shape of {several([_told(part, str(part)) for part in unknown])}"
     fix = "tf.ensure_shape(x, [...]) in the map if the size is fixed, else pad, crop or resize to one size"
     if made_by and made_by[0] in short:
         fix = "set drop_remainder=True in it, if the last samples may be dropped"
@@ -141,6 +147,11 @@ def unknown_shapes(case: Case) -> Iterator[Finding]:
         fix = "declare the output of the Python function: tf.ensure_shape(x, [...]) after it, or output_signature of from_generator"
     evidence: dict[str, Scalar] = {"components": len(unknown), "of": len(case.pipeline.element_spec), "first": unknown[0].name}
     yield finding(made_by[0].name if made_by else None, message, fix, evidence, is_warning=True)
+
+
+def _told(part: Component, text: str) -> str:
+    """Return a text that begins with the name of a component; a place in a tuple, as 1, is no name for a sentence."""
+    return f"component {text}" if part.name.isdigit() else text
 
 
 def _keeps_shape(op: Op) -> bool:
@@ -254,8 +265,11 @@ def wide_dtypes(case: Case) -> Iterator[Finding]:
         amount = f"; the cast shrinks a sample from {format_bytes(whole)} to {format_bytes(whole - saved)}"
     is_half = half is not None and any(part.dtype in ("float32", "float64") for part in wide)
     maps = [op for op in case.pipeline.ops if op.kind in TRANSFORMS]
-    message = several([f"{part.name} is {part.dtype}" for part in wide]) + (f"; the model computes in {half}" if is_half else "")
-    fix = f"cast them where they are parsed: {several([f'{part.name} to {narrower[part.dtype]}' for part in wide])}"
+    message = several([_told(part, f"{part.name} is {part.dtype}") for part in wide]) + (
+        f"; the model computes in {half}" if is_half else ""
+    )
+    casts = several([_told(part, f"{part.name} to {narrower[part.dtype]}") for part in wide])
+    fix = f"cast them where they are parsed: {casts}"
     fix += SCALING if is_half and half != "bfloat16" else ""
     is_bad = ratio is not None and ratio >= WIDE_RATIO
     yield finding(maps[-1].name if maps else None, message + amount, fix, evidence, is_warning=is_bad)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from cs_input_analyzer.model.amounts import samples_of_worker
@@ -23,11 +23,11 @@ from cs_input_analyzer.model.evidence import (
 from cs_input_analyzer.records import Case, Edit, EditKind, Finding, Op, SteadyState
 from cs_input_analyzer.tfdata import op_traits as traits
 from cs_input_analyzer.tfdata.edits.kinds import argument_set
-from cs_input_analyzer.tfdata.lineage import deals_out_files, freeing_shuffle, without_end
-from cs_input_analyzer.tfdata.op_kinds import BATCHING, HANDS_ON, OPENS, REPEATS, THREADED, kinds_with
+from cs_input_analyzer.tfdata.lineage import deals_out_files, freeing_shuffle, reads_names_only, without_end
+from cs_input_analyzer.tfdata.op_kinds import BATCHING, HANDS_ON, KEEPERS, OPENS, REPEATS, SHUFFLES, THREADED, kinds_with
 from cs_input_analyzer.tfdata.samples import batching_op, shuffle_of_samples
 from cs_input_analyzer.tfdata.source.code import AUTOTUNE
-from cs_input_analyzer.units import counted, format_count, format_seconds, several
+from cs_input_analyzer.units import counted, format_count, format_ratio, format_seconds, several
 
 _ORDERED = ("ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter")
 
@@ -104,7 +104,7 @@ def late_filter(case: Case) -> Iterator[Finding]:
             continue
         wasted = share * dropped
         names = " and ".join(one.name for one in maps)
-        message = f"{op.name} drops {dropped:.0%} of the elements after {names} worked on them"
+        message = f"{op.name} drops {format_ratio(dropped)} of the elements after {names} worked on them"
         fix = "test fields of the record before the costly map, in a filter of its own"
         evidence = {"dropped_ratio": dropped, "maps_share_ratio": share, "wasted_ratio": wasted}
         yield finding(op, message, fix, evidence, is_warning=wasted >= WASTED_RATIO)
@@ -212,7 +212,7 @@ def slow_first_batch(case: Case) -> Iterator[Finding]:
         cause = f": {filled.name} fills its buffer of {count:,} elements first"
         fix = "give the shuffle a smaller buffer, or put it before the costly ops"
     if refilling >= LONG_REFILL_RATIO:
-        cause += f"{' and' if cause else ': it does so'} again at each pass, {refilling:.0%} of the accelerator's time"
+        cause += f"{' and' if cause else ': it does so'} again at each pass, {format_ratio(refilling)} of the accelerator's time"
         fix = f"put .repeat() directly after the shuffle, where the next pass fills it while the last one drains; or {fix}"
     message = f"the first batch takes {format_seconds(first_s)}, later ones {format_seconds(gap_s)}{cause}"
     evidence = {"first_batch_s": first_s, "batch_gap_mean_s": gap_s, "fill_s": fill_s}
@@ -253,7 +253,7 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
         return
     if is_endless(case.pipeline) or case.mode == "eval":
         return
-    fix = "add .repeat() after shuffle and before prefetch, and set the number of steps in the run"
+    fix = f"add .repeat(){_place_of_repeat(case.pipeline.ops)}, and set the number of steps in the run"
     passes = max((window.epochs for window in windows_of(case.measurements)), default=0)
     steps, batches = case.training.steps, _batches(case)
     evidence = {"passes": passes, "elements_per_pass": case.pipeline.cardinality, "steps": steps, "batches": batches}
@@ -264,6 +264,14 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     else:
         return
     yield finding(last, message, fix, evidence, is_warning=True)
+
+
+def _place_of_repeat(ops: Sequence[Op]) -> str:
+    """Name the shuffle or cache of samples that a `repeat` follows, and the last prefetch; "" without both."""
+    kept = [op for op in ops if op.within is None and op.kind in SHUFFLES | KEEPERS and not reads_names_only(op, ops)]
+    places = [f"after {kept[-1].name}"] if kept else []
+    places += [f"before {ops[-1].name}"] if ops and ops[-1].kind == "Prefetch" else []
+    return f" {' and '.join(places)}" if places else ""
 
 
 def _ended_for_good(case: Case, end: SteadyState) -> Finding:
@@ -301,10 +309,10 @@ def _batches(case: Case) -> float | None:
         announced = case.measurements[0].num_workers if case.measurements else 1
         return pipeline.cardinality * epochs * (announced if case.is_sharded or shards_records else workers)
     samples = samples_of_worker(case)
-    if samples is None or not pipeline.batch_size:
+    if samples is None or not pipeline.full_batch:
         return None
     counts = [traits.number_of(op, "count") or 1 for op in ops if op.kind in REPEATS]
     if -1 in counts:  # the data repeat without end
         return None
     passes = prod(counts)
-    return samples * workers * passes * epochs / pipeline.batch_size / SURELY_FEWER_RATIO
+    return samples * workers * passes * epochs / pipeline.full_batch / SURELY_FEWER_RATIO

@@ -24,6 +24,7 @@ from cs_input_analyzer.tfdata.op_traits import (
     fixed_number,
     has_written_cycle,
     is_made_by_reader,
+    made_by,
     opens_files,
     reader_call,
 )
@@ -148,7 +149,8 @@ def _one_at_a_time(case: Case, kinds: tuple[str, ...]) -> Iterator[tuple[Op, int
 
 def _one_by_one(op: Op, case: Case, how: str, fix: str, edits: tuple[Edit, ...]) -> Finding:
     holds_back = _holds_back(case, (op, *inside(op, case.pipeline.ops)))
-    message = f"{op.name} reads {how}" + (", which holds the worker back" if holds_back else "")
+    name = made_by(op, case.pipeline.ops) if is_made_by_reader(op, case.pipeline.ops) else op.name
+    message = f"{name} reads {how}" + (", which holds the worker back" if holds_back else "")
     evidence = {"reads_at_once_now": 1, "reads_at_once": edits[0].value, "files": files_read(case, op)}
     return finding(op, message, fix, evidence, is_warning=holds_back, edits=edits)
 

@@ -49,7 +49,7 @@ def no_shard(case: Case) -> Iterator[Finding]:
 
     A worker that takes no part of its own reads every file. The accelerator then sees each sample once per worker and
     pass, and each node caches the whole dataset. Without an unseeded shuffle all workers deliver the same batch at the
-    same time.
+    same time. The finding says so if the workers of one launch began with the same batch.
 
     Fix: `files = files.shard(num_workers, index)` with the numbers of the running launch (from `TF_CONFIG` or a
     `tf.distribute` input context), directly after the list of file names and before anything reads them. Write more files
@@ -76,7 +76,9 @@ def no_shard(case: Case) -> Iterator[Finding]:
         yield from _wrong_number(case, shard, workers)
     elif not case.is_sharded:
         announced = max((m.num_workers for m in case.measurements if m.measured_workers), default=1)
-        tried = f"also in a launch of {announced}" if announced > 1 else "no launch of several was measured"
+        tried = f"seen in a launch of {announced}" if announced > 1 else "no launch of several was measured"
+        if (alike := _launch_of_one_batch(case)) is not None:
+            tried = f"in a launch of {alike} they began with one batch"
         severity: Severity = "warning" if announced > 1 else "info"
         same = "all stream the same files" if announced > 1 else "stream the same files as far as the graph tells"
         message = f"the {workers} workers of the plan {same} ({tried}{_context_tried(case)})"
@@ -92,14 +94,20 @@ def no_shard(case: Case) -> Iterator[Finding]:
 
 def _same_batches(case: Case, workers: int) -> Iterator[Finding]:
     """Yield a finding if the workers of a launch began with the same batch. Use it for pipelines without files."""
+    announced = _launch_of_one_batch(case)
+    if announced is not None:
+        began = f"in a launch of {announced} they began with one batch{_context_tried(case)}"
+        message = f"the {workers} workers of the plan all stream the same data: {began}"
+        yield _unsharded(case, "warning", message, announced, workers)
+
+
+def _launch_of_one_batch(case: Case) -> int | None:
+    """Return the workers of a launch whose workers began with the same batch. Return None without one."""
     for measurement in case.measurements:
         digests = [worker.first_batch_digest for worker in measurement.measured_workers]
         if len(digests) > 1 and digests[0] is not None and len(set(digests)) == 1:
-            announced = measurement.num_workers
-            began = f"in a launch of {announced} they began with one batch{_context_tried(case)}"
-            message = f"the {workers} workers of the plan all stream the same data: {began}"
-            yield _unsharded(case, "warning", message, announced, workers)
-            return
+            return measurement.num_workers
+    return None
 
 
 def _wrong_number(case: Case, shard: Op, workers: int) -> Iterator[Finding]:

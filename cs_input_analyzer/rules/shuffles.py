@@ -114,7 +114,7 @@ def shuffle_exceeds_shard(case: Case) -> Iterator[Finding]:
         is_endless = any(other.kind == "Repeat" and other.parameters.get("count") == -1 for other in upstream(op, ops))
         if is_endless or reads_names_only(op, ops) or samples_reaching(op, ops) != 1:
             continue
-        if count <= max(samples, BATCHES * (case.pipeline.batch_size or 1)):
+        if count <= max(samples, BATCHES * (case.pipeline.full_batch or 1)):
             continue
         gap_s = max((one.epoch_gap_s for one in windows_of(case.measurements) if one.epoch_gap_s is not None), default=None)
         message = f"the buffer of {op.name} takes {count:,} elements, and a worker has only about {samples:,.0f}"
@@ -151,7 +151,7 @@ def shuffle_too_small(case: Case) -> Iterator[Finding]:
     read in a fixed order and the buffer is under a hundredth of a worker's samples. Silent if another shuffle of
     samples is long enough.
     """
-    ops, batch = case.pipeline.ops, case.pipeline.batch_size
+    ops, batch = case.pipeline.ops, case.pipeline.full_batch
     op, count = shuffle_of_samples(ops)
     samples = samples_of_worker(case, op)
     if case.mode == "eval" or op is None or batch is None or batch < 2:
@@ -196,7 +196,7 @@ def shuffle_after_batch(case: Case) -> Iterator[Finding]:
         before = [op for op in upstream(batch, ops) if op.kind in SHUFFLES and (is_file or not reads_names_only(op, ops))]
         if any(batching_op(ops, op) is None for op in before):
             continue
-        each, size = sample_bytes(case.pipeline), case.pipeline.batch_size
+        each, size = sample_bytes(case.pipeline), case.pipeline.full_batch
         held = count * each * size if each is not None and size is not None else None  # a short dataset does not fill it
         up_to = f", up to {format_bytes(held)}" if held is not None else ""
         message = f"{shuffle.name} mixes whole batches ({count:,} of them{up_to}), not the samples in them"
@@ -271,6 +271,6 @@ def shuffle_missing(case: Case) -> Iterator[Finding]:
         return
     names = "only names of files are shuffled, and one file is read after the other" if shuffles else "nothing is shuffled"
     message = f"{names}: samples that stand together in a file are together in each batch, in every pass"
-    better = BATCHES * (case.pipeline.batch_size or 1)
+    better = BATCHES * (case.pipeline.full_batch or 1)
     fix = f"put .shuffle({max(better, round(SHARD_RATIO * samples) if samples else 0):,}) before {batch.name}"
     yield finding(batch, message, fix, evidence)

@@ -20,6 +20,9 @@ ROUNDING_RATIO = 1e-9
 LOOP_NOISE_RATIO = 0.5
 # Wall time of seen ops hides unseen ops, if these take more than this many times the rest.
 FILLED_FACTOR = 2.0
+# Snapshots that end amid a pass count the start of an op's input and not the elements that follow. No thread works longer on a
+# sample than the sample takes: a wall time above this multiple of it is not that of a sample.
+IMPOSSIBLE_FACTOR = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,8 @@ class CostEvidence:
         marginal: op -> CPU of one sample that the pipeline cut behind it takes beyond the parts before it.
         has_all_parts: whether all heavy ops are in `marginal`.
         elements_per_sample: of the last op.
+        elapsed_s_per_sample: wall time of the worker for one sample; None if it is unknown.
+        start_s_per_sample: wall time in which the shuffles of later passes started their inputs, inside `get_next`.
     """
 
     layout: Layout
@@ -51,6 +56,8 @@ class CostEvidence:
     marginal: Mapping[str, float] = field(default_factory=dict)
     has_all_parts: bool = True
     elements_per_sample: float = 0.0
+    elapsed_s_per_sample: float | None = None
+    start_s_per_sample: float = 0.0
 
     @property
     def walls(self) -> dict[str, float]:
@@ -90,7 +97,9 @@ def profile_of(given: CostEvidence) -> Profile:
     rest = whole_s - given.restart_cpu_s - sum(cpus.values()) - sum(more.values())
     if rest < ROUNDING_RATIO * whole_s:  # the rows of the ops were scaled to the whole: the difference is rounding, not runtime
         rest = 0.0
-    rows += [_no_op(RESTART, given.restart_cpu_s, whole_s)] if given.restart_cpu_s > 0 else []
+    started_s = min(given.start_s_per_sample, rest)  # wall time: on a busy host more than its CPU
+    rest, restart_s = rest - started_s, given.restart_cpu_s + started_s
+    rows += [_no_op(RESTART, restart_s, whole_s)] if restart_s > 0 else []
     rows.append(_no_op(UNATTRIBUTED if UNATTRIBUTED in held_by.values() else RUNTIME, rest, whole_s))
     return Profile(layout=given.layout, harness_us_per_batch=given.harness_us, cpu_s_per_sample=whole_s, ops=tuple(rows))
 
@@ -186,12 +195,14 @@ def _row(
         parallelism = float(fixed)
     seen = given.spent.get(op.name, _NOT_SEEN)
     cpu_s = seen_cpu_s if more_cpu_s is None else (seen_cpu_s or 0.0) + more_cpu_s
+    serial = is_serial(op_as_run, running) if cpu_s is not None else None
+    threads = parallelism or (1.0 if serial else None)
     return OpCost(
         name=op.name,
         kind=op.kind,
         self_cpu_s_per_sample=cpu_s,
         told_apart_cpu_s_per_sample=more_cpu_s,
-        wait_s_per_sample=max(0.0, seen.wall_s - seen_cpu_s) if seen.wall_s is not None and seen_cpu_s is not None else None,
+        wait_s_per_sample=_wait_s(seen.wall_s, seen_cpu_s, threads, given.elapsed_s_per_sample),
         share_ratio=cpu_s / given.cpu_s_per_sample if cpu_s is not None and given.cpu_s_per_sample > 0 else None,
         parallelism=parallelism,
         source=op.source,
@@ -200,9 +211,17 @@ def _row(
         bytes_in_per_sample=seen.bytes_in,
         bytes_out_per_sample=seen.bytes_out,
         buffered_elements=given.buffered.get(op.name),
-        is_serial=is_serial(op_as_run, running) if cpu_s is not None else None,
+        is_serial=serial,
         merged_into=held_by,
     )
+
+
+def _wait_s(wall_s: float | None, cpu_s: float | None, threads: float | None, elapsed_s: float | None) -> float | None:
+    """Return the wall time of a sample without its CPU. Return None if it is unknown, or more than the threads had."""
+    if wall_s is None or cpu_s is None:
+        return None
+    is_possible = threads is None or elapsed_s is None or wall_s <= IMPOSSIBLE_FACTOR * threads * elapsed_s
+    return max(0.0, wall_s - cpu_s) if is_possible else None
 
 
 def _no_op(name: str, cpu_s: float, whole_s: float) -> OpCost:

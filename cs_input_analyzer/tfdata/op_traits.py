@@ -214,7 +214,7 @@ def _reader_inside(op: Op, ops: Sequence[Op]) -> Op | None:
 def reader_call(op: Op, ops: Sequence[Op]) -> str | None:
     """Return the reader's call that made this flat_map or interleave, if it is the only one of its statement."""
     calls, alike = _calls_and_ops(op, ops)
-    return _method(op, ops) if is_made_by_reader(op, ops) and calls == len(alike) == 1 else None
+    return made_by(op, ops) if is_made_by_reader(op, ops) and calls == len(alike) == 1 else None
 
 
 def call_number(op: Op, ops: Sequence[Op]) -> int | None:
@@ -239,12 +239,12 @@ def is_made_again(op: Op, ops: Sequence[Op]) -> bool:
 
 def _calls_and_ops(op: Op, ops: Sequence[Op]) -> tuple[int, list[Op]]:
     """Return the number of calls in an op's statement that may have made it, and the ops that these made."""
-    method, opens = _method(op, ops), op.kind in OPENS  # what a reader makes holds an op that is called like it
+    method, opens = made_by(op, ops), op.kind in OPENS  # what a reader makes holds an op that is called like it
     same = [other for other in ops if other.code == op.code and (other.kind in OPENS) == opens]
-    return count_calls(op.code, method), [other for other in same if _method(other, ops) == method]
+    return count_calls(op.code, method), [other for other in same if made_by(other, ops) == method]
 
 
-def _method(op: Op, ops: Sequence[Op]) -> str:
+def made_by(op: Op, ops: Sequence[Op]) -> str:
     """Return the method, or the class of a reader, that makes such an op."""
     reader = _reader_inside(op, ops)
     return method_of(op.kind) if reader is None else f"{reader.kind}Dataset"

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cs_input_analyzer.records import Op, TunedParameter
-from cs_input_analyzer.tfdata.lineage import upstream
+from cs_input_analyzer.tfdata.lineage import reads_names_only, upstream
 from cs_input_analyzer.tfdata.matching import Match, match_nodes
-from cs_input_analyzer.tfdata.op_kinds import KEEPERS
+from cs_input_analyzer.tfdata.op_kinds import KEEPERS, SHUFFLES
 from cs_input_analyzer.tfdata.visits import OpCounts
 
 NANOSECONDS = 1e-9
@@ -53,7 +53,7 @@ def parsed(model: bytes) -> Any:
 class CostMeter:
     """Sum the counts of each op's iterators: their growth between snapshots (`seen`), and since their creation (`passed`).
 
-    `tuned` holds the last value of each tunable parameter.
+    `tuned` holds the last value of each tunable parameter, `start_s` the wall time in which shuffles started their inputs.
     """
 
     ops: Sequence[Op]
@@ -62,8 +62,15 @@ class CostMeter:
     tuned: dict[tuple[str, str], float] = field(default_factory=dict)
     running: frozenset[str] = frozenset()
     has_model: bool = False
+    start_s: float = 0.0
     _last: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _iterator: Hashable = None
+    # A shuffle starts its input in its own first call, which takes longer than all it does itself.
+    _starters: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the shuffles of samples."""
+        self._starters = frozenset(op.name for op in self.ops if op.kind in SHUFFLES and not reads_names_only(op, self.ops))
 
     def add(self, snapshot: bytes, iterator: Hashable) -> None:
         """Count a snapshot of the iterator that `iterator` identifies. Snapshots of one iterator come in the order of time."""
@@ -89,7 +96,8 @@ class CostMeter:
 
     def _add(self, identity: int, node: Any, match: Match | None) -> None:
         now = (node.processing_time, node.num_elements, node.bytes_consumed, node.bytes_produced)  # since its iterator was made
-        wall_ns, *grown = (max(0, count - last) for count, last in zip(now, self._last.get(identity, (0,) * 4), strict=True))
+        before = self._last.get(identity, (0,) * 4)
+        wall_ns, *grown = (max(0, count - last) for count, last in zip(now, before, strict=True))
         self._last[identity] = now
         if match is None:
             return
@@ -97,7 +105,10 @@ class CostMeter:
         seen.buffered_elements += node.buffered_elements
         seen.buffered_bytes += node.buffered_bytes
         sums = [self.passed.setdefault(match.owner, OpCounts(head=match.head))]
-        if self.has_model:
+        is_start = match.owner in self._starters and before[2] == 0  # it had taken nothing at the last snapshot
+        if self.has_model and is_start:
+            self.start_s += wall_ns * NANOSECONDS
+        elif self.has_model:
             seen.wall_s += wall_ns * NANOSECONDS
             sums.append(seen)
         for one in sums:

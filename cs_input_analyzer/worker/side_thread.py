@@ -298,6 +298,7 @@ class SideThread:
         self.arrivals.clear()
         self.passes.clear()
         self.meter.seen.clear()
+        self.meter.start_s = 0.0
         self._state_began_s = time.monotonic()
 
     def _check(self, now_s: float) -> None:
@@ -315,7 +316,8 @@ class SideThread:
         seen = {name: counts.as_dict() for name, counts in self.meter.seen.items()}
         tuned = [{"op": value.op, "parameter": value.parameter, "value": value.value} for value in self.meter.parameters()]
         polls = {"count": self.polls, "taken_s": self.polls_s, "over_s": time.monotonic() - self._began_s}
-        self.journal.event("costs", seen=seen, tuned=tuned, harness_us=harness_us, polls=polls)
+        start_s = self.meter.start_s
+        self.journal.event("costs", seen=seen, tuned=tuned, harness_us=harness_us, polls=polls, start_s=start_s)
 
     def _write_tuned(self, at_s: float) -> None:
         """Write the values that AUTOTUNE changed. The first of these events, even if empty, shows that they are read."""

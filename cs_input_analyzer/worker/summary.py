@@ -194,6 +194,8 @@ def profile_from(journal: Journal, layout: Layout, pipeline: PipelineGraph, work
         marginal=marginal_costs(pipeline.ops, parts, visits),
         has_all_parts=None not in parts.values(),
         elements_per_sample=len(journal.stamps_s) / samples,
+        start_s_per_sample=costs.get("start_s", 0.0) / samples,
+        elapsed_s_per_sample=1 / worker.samples_per_s.estimate if worker.samples_per_s.estimate > 0 else None,
     )
     polls = costs.get("polls") or {"count": None, "taken_s": 0.0, "over_s": 0.0}
     ratio = polls["taken_s"] / polls["over_s"] if polls["over_s"] > 0 else None

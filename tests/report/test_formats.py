@@ -101,6 +101,18 @@ def test_launch_lines_can_be_copied() -> None:
     assert len(bare.attribute("data-copy")) == 3
 
 
+def test_a_source_line_is_not_broken_in_a_narrow_table() -> None:
+    run = make_analysis()
+    assert run.profile is not None
+    ops = tuple(
+        replace(op, name=f"from_tensor_slices_{line}", source=f"/home/me/dataloaders/input_pipeline.py:{line}")
+        for line, op in enumerate(run.profile.ops, 10)
+    )
+    shown = render(replace(run, profile=replace(run.profile, ops=ops)), "console", full=True, width=80)
+    cells = [line.rpartition("  ")[2] for line in shown.partition("Cost of each op")[2].split("\n")]
+    assert {f"input_pipeline.py:{line}" for line in range(10, 10 + len(ops))} <= set(cells)
+
+
 # --- CSV -----------------------------------------------------------------------------------------------------------------------
 
 

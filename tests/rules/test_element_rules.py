@@ -130,6 +130,7 @@ ROWS: Rows = {
             for half, named in [("float16", "float16"), ("cbfloat16", "float16"), ("bfloat16", "bfloat16")]
         ),
         (says("info", evidence={"saved_bytes_per_sample": 4}), giving(part("float16", 32, 10, 10), LABEL)),
+        (says(message="component 1 is int64", fix="component 1 to int32"), giving(part("int64", 32, name="1"))),
         ("", giving(part("float16", 32, 224, 224, 3), LABEL)),  # under a hundredth
         *(
             (says("info", evidence={"saved_bytes_per_sample": None}), giving(part("int64", 32, None, kind=kind)))
@@ -184,7 +185,8 @@ ROWS: Rows = {
         # Behind an endless repeat all batches are full; a take, or a repeat behind the batch, leaves a last one.
         (says("info", message="all have 32", fix="drops nothing", lacks=["smaller"]), batches(before=(repeat(),))),
         (says("warning", message="smaller"), batches(before=(repeat(), take()))),
-        (says("warning", message="smaller"), batches(repeat())),
+        (says("warning", message="smaller", fix="at the end of a pass"), batches(repeat())),
+        (says("warning", fix="at the end of the last pass"), batches(before=(repeat(10),))),
         (says("warning", fix="batch_size=None in Keras"), of_a_library()),
         ("", batches(spec=make_graph().element_spec)),  # a map set the shape afterwards
         ("", case_of(NAMES, *READ, MAP, element_spec=(part("float16", None),))),  # nothing is batched
@@ -193,6 +195,7 @@ ROWS: Rows = {
     ],
     # The batch dimension alone may be open; single samples have none to spare.
     "unknown-shapes": [
+        (says(message="the shape of component 1 int32[32, ?]"), giving(part("int32", 32, None, name="1"))),
         *(
             (
                 says("warning", message=told, evidence={"components": 1}),

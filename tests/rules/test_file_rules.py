@@ -183,6 +183,8 @@ ROWS: Rows = {
     "no-shard": [
         (says("info", fix="before anything reads them", lacks=["input_context"]), unsharded(launch(1024))),
         (says("warning", evidence={"workers_announced": 2}), unsharded(launch(1024), launch(1024, 1024))),
+        (says("warning", message="the same files (seen in a launch of 2)"), unsharded(launch(1024), launch(1024, 1024))),
+        (says(message="the same files (in a launch of 2 they began with one batch)"), without_files("a", "a", files=16)),
         (
             says(message="; called with input_context)", fix="in input_context"),
             unsharded(launch(1024, 1024), input_context="given"),

@@ -122,6 +122,12 @@ def training(batches: int | None, steps: int | None, *, epochs: int | None = Non
     return replace(case, pipeline=replace(case.pipeline, cardinality=batches))
 
 
+def ending(*ops: Op) -> Case:
+    """Records of files whose names are shuffled, which ended twice in a window."""
+    window = make_steady_state(epochs=2)
+    return case_of(NAMES, shuffle(64), *reading("FlatMap")[1:], *ops, is_infinite=False, worker={"steady_state": window})
+
+
 def read_again(kind: str = "TensorSlice", *, ends: bool = False, cardinality: int | None = None, **seen: Any) -> Case:
     """A source of this kind that gave 12 elements, and nothing when it was read again."""
     mode = seen.pop("mode", "train")
@@ -163,10 +169,10 @@ ROWS: Rows = {
         ("", batched(mapped(JPEG), filtered(), costs=(cost("map", 0.8, share_ratio=None, elements_per_sample=2.0), DROPPED))),
         ("", batched(mapped(JPEG), batch(), filtered(), **decoded(0.8, 2.0))),
         # Behind a zip the maps of all inputs count; a library's filter is not the user's to move.
-        (says("warning", op="filter", message=("drops 95%", "after map and map_2"), lacks=["resample"]), zipped(0.8, 20.0)),
+        (says("warning", op="filter", message=("drops 95 %", "after map and map_2"), lacks=["resample"]), zipped(0.8, 20.0)),
         ("", zipped(0.8, 20.0, RESAMPLE)),
         # Inside an interleave it is the same, and a filter before it has its own drop.
-        (says("warning", op="filter", message="drops 95%"), inside_interleave(0.8, 20.0)),
+        (says("warning", op="filter", message="drops 95 %"), inside_interleave(0.8, 20.0)),
         (
             "warning warning",
             batched(
@@ -219,6 +225,10 @@ ROWS: Rows = {
     "dataset-ends": [
         ("warning", training(100, None, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=2)))),
         ("", case_of(*reading(), batch(), is_infinite=False, mode="eval", worker={"steady_state": make_steady_state(epochs=2)})),
+        # The place of the repeat is told by the ops that there are.
+        (says(fix="add .repeat() after shuffle_2 and before prefetch, and"), ending(shuffle(), batch(), prefetch())),
+        (says(fix="add .repeat() before prefetch, and", lacks=["after"]), ending(batch(), prefetch())),
+        (says(fix="add .repeat(), and"), ending(batch())),
         ("", case_of(*reading(), batch(), worker={"steady_state": make_steady_state(epochs=2)})),
         (
             "",

@@ -358,7 +358,7 @@ def test_one_call_that_makes_several_readers_is_one_finding_and_two_calls_are_tw
         return Dataset.zip((tf.data.TFRecordDataset(files.records), tf.data.TFRecordDataset(files.records)))
 
     finding = only("sequential-reads", case_of(looped, files))
-    assert finding.message == "flat_map reads one file at a time (and 4 more of this call)"
+    assert finding.message == "TFRecordDataset reads one file at a time (and 4 more of this call)"
     assert len(finding.edits) == 5
     assert len(found("sequential-reads", case_of(written, files))) == 2
 

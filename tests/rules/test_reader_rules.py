@@ -192,6 +192,7 @@ ROWS: Rows = {
     "sequential-reads": [
         *by_reading(list_reader),
         (says(after=f"{LIST[:-1]}, num_parallel_reads=tf.data.AUTOTUNE).flat_map(split_record)"), record_splitter()),
+        (says(op="flat_map", message="TFRecordDataset reads one file at a time"), list_reader()),  # as the user wrote it
         ("", flat()),
         ("", list_reader(files=1)),
         ("", list_reader(costs=NOT_RUN)),  # before a full cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cs_input_analyzer.records import Case, Component, Op
+from cs_input_analyzer.records import Case, Component, Op, SamplesPerElement
 from tests.builders import GIB, make_cluster, make_plan, make_steady_state
 from tests.rules.lines import (
     CAST,
@@ -52,6 +52,12 @@ def of_kibibytes(*ops: Op, gap_s: float | None = None, **known: Any) -> Case:
 def launches(*sizes: float) -> dict[str, Any]:
     """Launches whose workers read so many bytes for a sample."""
     return {"worker": None, "measurements": tuple(one for size in sizes for one in alone(bytes_read_per_sample=size))}
+
+
+def open_ended(case: Case) -> Case:
+    """The last batch may hold fewer than 256 samples: they are counted in each element."""
+    counted = SamplesPerElement(value=256, source="batch(256)", counted_in=0)
+    return replace(case, pipeline=replace(case.pipeline, batch_size=None, samples_per_element=counted))
 
 
 def zipped(length: int, *between: Op) -> Case:
@@ -143,6 +149,7 @@ ROWS: Rows = {
         (says(fix="give it a buffer of 2,560", lacks=["names"]), case_of(*GENERATOR, shuffle(16), batch())),
         (says(fix="give it a buffer of 2,560", lacks=["names"]), batched(cache(), shuffle(16))),
         ("", batched(shuffle(16), batch(1), shuffle(2560))),
+        (says(fix="give it a buffer of 2,560"), open_ended(batched(shuffle(16)))),
     ],
     "shuffle-after-batch": [
         ("warning", batched(batch(), shuffle(20))),
@@ -163,6 +170,7 @@ ROWS: Rows = {
     # Samples that nothing mixes are told, once.
     "shuffle-missing": [
         (says("info", op="batch"), batched()),
+        (says(fix="put .shuffle(2,560) before batch"), open_ended(batched())),
         ("info", case_of(NAMES, shuffle(), *reading("FlatMap")[1:], batch())),  # one file after the other
         ("", batched(mode="eval")),
         ("", case_of(NAMES, shuffle(), *READ, batch())),

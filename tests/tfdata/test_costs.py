@@ -107,6 +107,9 @@ def test_lost_cpus_never_raise_an_ops_share(wall_s: dict[str, float], cpu_s: flo
         ({}, 2.0, {}, {RUNTIME: 2.0}, {}),
         # beginning anew has a row of its own
         ({"map": 1.0}, 10.0, {"restart_cpu_s_per_sample": 6.0}, {RESTART: 6.0, RUNTIME: 3.0}, {}),
+        # the start of a shuffle's input is a part of it, as far as the ops leave CPU
+        ({"map": 1.0}, 10.0, {"restart_cpu_s_per_sample": 2.0, "start_s_per_sample": 4.0}, {RESTART: 6.0, RUNTIME: 3.0}, {}),
+        ({"map": 9.0}, 10.0, {"start_s_per_sample": 4.0}, {RESTART: 1.0, RUNTIME: 0.0}, {}),
     ],
 )
 def test_what_is_cpu_and_what_is_waiting(
@@ -116,6 +119,13 @@ def test_what_is_cpu_and_what_is_waiting(
     assert {name: cpu_of(rows[name]) for name in cpus} == pytest.approx(cpus)
     assert {name: rows[name].wait_s_per_sample for name in waits} == pytest.approx(waits)
     assert (RESTART in rows) == (RESTART in cpus)
+
+
+@pytest.mark.parametrize(("elapsed_s", "is_known"), [(1.0, False), (40.0, True), (None, True)])
+def test_a_thread_that_would_wait_longer_than_a_sample_takes_is_not_known_to_wait(elapsed_s: float | None, is_known: bool) -> None:
+    rows = rows_of(profiled({"range": 60.0, "map": 2.0}, 4.0, elapsed_s_per_sample=elapsed_s))
+    assert (rows["range"].wait_s_per_sample is not None) == is_known
+    assert rows["map"].wait_s_per_sample is not None
 
 
 def test_parallelism_is_what_autotune_chose_else_what_the_user_wrote() -> None:

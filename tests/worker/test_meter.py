@@ -232,6 +232,30 @@ def test_every_pass_over_the_data_counts() -> None:
 
 
 @pytest.mark.tf
+def test_the_start_of_its_input_is_no_work_of_a_shuffle() -> None:
+    """In each pass it starts its input and takes the first elements before a snapshot tells the two apart."""
+    from tensorflow.core.framework import model_pb2
+
+    def snapshot(wall_s: float, taken: int, given: int) -> bytes:
+        told = model_pb2.ModelProto(output=1)
+        for identity, (name, ms) in enumerate((("Shuffle", wall_s * 1e9), ("TFRecord", 1e6 * taken)), 1):
+            node = told.nodes[identity]
+            node.id, node.name, node.processing_time, node.num_elements = identity, name, int(ms), given if identity == 1 else taken
+            node.bytes_consumed, node.bytes_produced = 100 * taken, 100 * given
+        told.nodes[1].inputs.append(2)
+        return told.SerializeToString()
+
+    meter = CostMeter(ops=chain(("read", "TFRecord"), ("shuffle", "Shuffle")))
+    for number in range(3):
+        for counts in ((0.100, 0, 0), (0.101, 50, 0), (0.103, 100, 10)):
+            meter.add(snapshot(*counts), number)
+    assert meter.seen["shuffle"].wall_s == pytest.approx(3 * 0.002)
+    assert meter.start_s == pytest.approx(0.001 + 2 * 0.101)  # the first snapshot of all counts nothing
+    assert (meter.seen["shuffle"].elements, meter.passed["shuffle"].elements) == (3 * 10, 3 * 10)
+    assert meter.seen["read"].elements == 3 * 100
+
+
+@pytest.mark.tf
 def test_without_autotune_there_is_no_model_and_no_failure() -> None:
     import tensorflow as tf
 

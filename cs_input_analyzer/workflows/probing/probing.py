@@ -248,7 +248,7 @@ class Probing:
         began_s, fixes_s = self._launcher.now_s(), self.seconds.left_for_fixes_s
         if fixes_s < LEAST_FIXES_S:
             return None
-        self._report(f"Ctrl-C reports now; trying {len(candidates)} fix{'es' if len(candidates) > 1 else ''}")
+        self._report(f"Ctrl-C reports now; trying {counted(len(candidates), 'change')}")
         launched = self._launcher.run(
             self._launcher.start(layout),
             self._work(
