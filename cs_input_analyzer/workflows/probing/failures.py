@@ -85,14 +85,7 @@ def failure_of(
     if failure.kind == "SystemExit":
         return InputFunctionError("the input function called sys.exit instead of returning a dataset", failure.details)
     if failure.stage == "hang":
-        name, seconds = (
-            ("--start-timeout", options.start_timeout_s) if failure.kind == "start" else ("--max-seconds", options.max_seconds)
-        )
-        message = f"a worker was {failure.message}; {name} is {seconds:g}, a larger one waits longer"
-        if IMPORTING in failure.message:
-            return LaunchError(f"{message}\n{failure.details}".rstrip())
-        told = f"the input function hung, or needs more time: {message}{_endless_filter(pipeline)}"
-        return InputFunctionError(told, failure.details)
+        return _hung(failure, options, pipeline)
     if failure.stage == "exit":
         if failure.kind == IMPORTING:
             return LaunchError(f"a worker did not come up: {failure.message}\n{failure.details}".rstrip())
@@ -103,6 +96,18 @@ def failure_of(
     return InputFunctionError(
         f"the input function failed: {failure.where}{with_type(failure.kind, failure.message)}{advice}", failure.details
     )
+
+
+def _hung(failure: WorkerFailure, options: Options, pipeline: PipelineGraph | None) -> AnalyzerError:
+    """Return the error of a worker that was ended by its deadline."""
+    name, seconds = (
+        ("--start-timeout", options.start_timeout_s) if failure.kind == "start" else ("--max-seconds", options.max_seconds)
+    )
+    message = f"a worker was {failure.message}; {name} is {seconds:g}, a larger one waits longer"
+    if IMPORTING in failure.message:
+        return LaunchError(f"{message}\n{failure.details}".rstrip())
+    told = f"the input function hung, or needs more time: {message}{_endless_filter(pipeline)}"
+    return InputFunctionError(told, failure.details)
 
 
 def _no_file(message: str) -> str:
