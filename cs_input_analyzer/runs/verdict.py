@@ -125,7 +125,7 @@ def _side(share: Estimate) -> VerdictName:
 
 def from_monitor(verdict: str, why: str) -> tuple[Clue, ...]:
     """Return the clue of a monitor that saw no waiting: of Keras, its rate beside that of the input alone."""
-    name = next((name for name in SEEN_ODDS if name == verdict), "unknown")
+    name: VerdictName = next((name for name in SEEN_ODDS if name == verdict), "unknown")
     return (_seen(name, why),) if why else ()
 
 
