@@ -449,6 +449,14 @@ def test_a_script_that_takes_no_data(users: Path, words: str, says: str) -> None
         find_captures(script(*words.split()), SECONDS)
 
 
+@pytest.mark.parametrize(("message", "is_told"), [("no vocabulary", False), ("needs a GPU", True)])
+def test_a_failure_is_told_what_is_hidden_if_it_may_come_of_that(users: Path, tmp_path: Path, message: str, is_told: bool) -> None:
+    (file := tmp_path / "fails.py").write_text(f"raise ValueError({message!r})\n")
+    with pytest.raises(InputFunctionError, match=message) as caught:
+        find_captures(from_command(["python", str(file)]), SECONDS)
+    assert ("accelerators are hidden from it" in str(caught.value)) is is_told
+
+
 def test_what_a_script_started_ends_with_it(users: Path) -> None:
     """Also in a session of its own, where the signal to the script's group does not reach it."""
     seconds = "98.7654"
