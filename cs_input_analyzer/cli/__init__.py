@@ -70,6 +70,7 @@ class _Commands(click.Group):
             original.check_begins_with_python(args)
             if TARGET.fullmatch(args[0]):
                 raise UsageError(f"which command? To measure it, type {shlex.join([NAME, 'analyze', *args])}")
+        original.check_is_no_command_of_a_script(args[0], args[1:])
         return super().resolve_command(context, args)
 
 

@@ -54,6 +54,18 @@ def check_begins_with_python(words: Sequence[str]) -> None:
         raise UsageError(f"the script's command begins with its Python: type {shlex.join([*before, *meant])}")
 
 
+def check_is_no_command_of_a_script(command: str, words: Sequence[str]) -> None:
+    """Raise UsageError with the line to type, if Python and its script stand behind a command that takes an input function."""
+    at = next((at for at, word in enumerate(words[:-1]) if is_python(word) and not words[at + 1].startswith("--")), None)
+    if command not in ("analyze", "tune") or at is None:
+        return
+    line = shlex.join(["cs_input_analyzer", *words])
+    if command == "tune":
+        line = shlex.join(["cs_input_analyzer", *words[at:]])
+        raise UsageError(f"tune takes an input function, path/file.py:function; of a script, {line} shows the fixes")
+    raise UsageError(f"a script stands in place of a command: type {line}")
+
+
 @click.command(
     cls=_Form,
     notes_more=True,

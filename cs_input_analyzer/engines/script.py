@@ -25,6 +25,8 @@ from cs_input_analyzer.worker.summary import Ending
 
 # Training places come first, then evaluation.
 PREFERENCE = ("train", "fit", "distribute", "loop", "peek", "evaluate", "predict")
+# Of scripts that fail without an accelerator.
+ACCELERATOR = re.compile(r"GPU|CUDA|TPU|accelerator|\bdevices?\b", re.IGNORECASE)
 OUTPUT_LINES = 12
 # The script's own clock starts later than its process, above all on a busy host. It then also writes its stack.
 STACK_S = 5.0
@@ -158,9 +160,10 @@ def _nothing_found(
     if failed is not None and failed["stage"] == FAULT:
         return AnalyzerError(f"a fault of cs_input_analyzer, not of {what}: {failed['message']}\n{failed['details']}".rstrip())
     if failed is not None:
+        hidden = "; accelerators are hidden from it" if ACCELERATOR.search(f"{failed['message']} {failed['details']}") else ""
         message = (
-            f"{what} failed before it took data: {with_type(failed['kind'], failed['message'])}{about}; "
-            f"accelerators are hidden from it{missing_advice(failed['message'])}"
+            f"{what} failed before it took data: {with_type(failed['kind'], failed['message'])}{about}"
+            f"{hidden}{missing_advice(failed['message'])}"
         )
         return InputFunctionError(message, failed["details"] or printed)
     refused = [str(event["text"]) for event in journal.events if event["event"] == "refused"]

@@ -8,6 +8,7 @@ from statistics import harmonic_mean
 
 from cs_input_analyzer.model.evidence import is_full, tasks_per_node, visits, workers_of
 from cs_input_analyzer.records import Case, FileSet, Op
+from cs_input_analyzer.tfdata.layers import Walk
 from cs_input_analyzer.tfdata.lineage import at_or_behind, deals_out_files, downstream, upstream
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, KEEPS_SIZE, MAPS, OPENS, REPEATS, SOURCES, kinds_with
 from cs_input_analyzer.tfdata.op_traits import cost_of, length_of, number_of, sample_bytes
@@ -90,12 +91,15 @@ def _most_taken(ops: Sequence[Op], op: Op | None) -> float:
 
 
 def files_are_samples(ops: Sequence[Op]) -> bool:
-    """Return whether maps read a whole file for each element, as of folders of pictures, and nothing takes it apart."""
+    """Return whether maps read a whole file for each element, as of folders of pictures, and nothing takes it apart.
+
+    An `unbatch` that takes batches of files apart leaves the files whole.
+    """
     readers = {op.name: op for op in reader_ops(ops)}
     if not readers or not all(op.kind in MAPS and op.within is None for op in readers.values()):
         return False
-    behind = at_or_behind(ops, lambda op: op.name in readers)
-    return not any(op.kind in OPENS | {"Unbatch"} for op in ops if op.name in behind)
+    behind, got = at_or_behind(ops, lambda op: op.name in readers), Walk.over(ops).passing
+    return not any(op.kind in OPENS or (op.kind == "Unbatch" and not got[op.name][0].batches) for op in ops if op.name in behind)
 
 
 def elements_of_worker(case: Case, op: Op) -> float | None:

@@ -199,7 +199,8 @@ class CaptureCandidate:
         call: the called function, `CerebrasEstimator.train`.
         code: the user's statement.
         source: `path:line` of that statement.
-        ends_epochs: the call takes the data anew for each epoch, as Keras' `fit` without `steps_per_epoch`.
+        ends_epochs: the call takes the data anew for each epoch, as Keras' `fit` without `steps_per_epoch`, or a `for` that goes on
+            until the data end.
     """
 
     number: int

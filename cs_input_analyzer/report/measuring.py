@@ -172,6 +172,7 @@ def measuring_facts(analysis: Analysis) -> Pairs:
             facts.append(("epoch gap", f"{format_seconds(gap_s)} from the last batch of a pass to the first of the next"))
     facts.append(("costs of ops", _costs(analysis.profile)))
     facts.append(("noise", _noise(shown.noise) if shown is not None and shown.noise is not None else None))
+    facts.append(("validated", _earlier_errors(analysis)))
     spent = {"warm-up": budget.transient_s, "probes": budget.probes_s, "storage": budget.storage_s, "fixes": budget.fixes_s}
     parts = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items() if seconds)
     measured = f"{format_seconds(max(0.0, budget.total_s - budget.import_s))} of {format_seconds(analysis.options.max_seconds)}"
@@ -195,6 +196,16 @@ def _script(capture: Capture) -> str:
     if capture.stand_ins:
         parts.append(f"not installed, so a stand-in took its place: {', '.join(capture.stand_ins)}")
     return "; ".join([*parts, *capture.notes])
+
+
+def _earlier_errors(analysis: Analysis) -> str | None:
+    """Say how far off the predictions of earlier runs were, as the intervals hold it. Return None if none was validated."""
+    errors, model = analysis.host.site_errors, analysis.capacity
+    if not errors or model is None:
+        return None
+    rates, spread = counted(len(errors), "rate"), format_ratio(model.run_spread_ratio)
+    kept = "kept in prediction_errors.json of the cache folder"
+    return f"{rates} of `validate` on such hosts, {kept}: by their errors each interval holds a spread of {spread}"
 
 
 def _steady_state(state: SteadyState) -> str:

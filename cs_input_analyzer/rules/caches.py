@@ -14,7 +14,7 @@ from cs_input_analyzer.tfdata.edits.kinds import moved_up
 from cs_input_analyzer.tfdata.function_ops import calls, draws_by_seed
 from cs_input_analyzer.tfdata.lineage import at_or_behind, downstream, leaves_out, reads_names_only, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import KEEPERS, NAMES_PASS, REPEATS, SHUFFLES, WRITERS, kinds_with
-from cs_input_analyzer.tfdata.samples import samples_reaching
+from cs_input_analyzer.tfdata.samples import batching_op, samples_reaching
 from cs_input_analyzer.tfdata.threads import inside, python_ops, reader_ops
 from cs_input_analyzer.units import format_bytes, several
 
@@ -150,9 +150,9 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
 
     Silent in evaluation, if nothing before the cache draws random numbers, and for a shuffle of file names. For your
     information if the numbers come from seeds (`tf.random.stateless_…`), or if a shuffle of samples stands before the
-    cache. Silent for what an earlier cache keeps already.
+    cache. A shuffle of file names is one if each file is one sample. Silent for what an earlier cache keeps already.
     """
-    ops = case.pipeline.ops
+    ops, is_file = case.pipeline.ops, amounts.files_are_samples(case.pipeline.ops)
     if case.mode == "eval":
         return
     for cache in ops:
@@ -163,7 +163,7 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
         frozen = [op for op in before if op.name not in kept]
         drawn = next((op for op in frozen if calls(op, "draws")), None)
         by_seed = next((op for op in frozen if draws_by_seed(op) and traits.draws_anew(op, ops)), None)
-        shuffle = next((op for op in frozen if op.kind in SHUFFLES and not reads_names_only(op, ops)), None)
+        shuffle = next((op for op in frozen if op.kind in SHUFFLES and (is_file or not reads_names_only(op, ops))), None)
         random = drawn or by_seed or shuffle
         if random is None or (random is shuffle and any(op.kind in SHUFFLES and cache in upstream(op, ops) for op in ops)):
             continue
@@ -175,6 +175,11 @@ def cache_after_randomness(case: Case) -> Iterator[Finding]:
         fix = f"put the cache before {random.name}" + (
             " and split the decoding from the random part" if random is not shuffle and calls(random, "decodes") else ""
         )
+        if random is shuffle and reads_names_only(shuffle, ops) and not reads_names_only(cache, ops):
+            grouping = batching_op(ops, cache)
+            fix = f"shuffle the samples after {cache.name}" + (
+                f", and batch after that, not in {grouping.name}" if grouping else ""
+            )
         # Where nothing else lies between.
         after = moved_up(cache, ops) if traits.chain_before(cache, ops)[:1] == (random,) else None
         evidence = {"random_op": random.name, "within": random.within}

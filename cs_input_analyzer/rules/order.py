@@ -242,10 +242,10 @@ def dataset_ends(case: Case) -> Iterator[Finding]:
     function, which makes a new generator for each pass.
 
     Silent for datasets that claim to be endless and do not end. Silent in evaluation, which needs only one pass. Silent
-    for a script whose `fit` of Keras has no `steps_per_epoch`: an end of the data is the end of an epoch. Silent if the
-    data did not end during the measurement, and the params name no steps, or no more steps than batches. If
-    TensorFlow does not know the number of elements, it is estimated from the bytes of the files and of a sample. The
-    estimate counts only if a fifth of the steps or more has no batch.
+    for a script whose `fit` of Keras has no `steps_per_epoch`, or whose `for` takes the data until they end: that is the
+    end of an epoch. Silent if the data did not end during the measurement, and the params name no steps, or no more
+    steps than batches. If TensorFlow does not know the number of elements, it is estimated from the bytes of the files
+    and of a sample. The estimate counts only if a fifth of the steps or more has no batch.
     """
     last = case.pipeline.ops[-1] if case.pipeline.ops else None
     if (end := last_end(case.pipeline, case.measurements, case.mode)) is not None:

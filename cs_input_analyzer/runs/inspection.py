@@ -125,13 +125,18 @@ def _expected(files: RunFiles, analysis: Analysis | None) -> Demand | None:
 def _clues(files: RunFiles, steps: Steps | None, rate: float | None, estimate: Demand | None) -> tuple[evidence.Clue, ...]:
     if files.log is not None and files.log.is_mixed:
         return ()
-    wait_ratio = files.journal.wait_ratio if files.journal is not None else None
+    journal = files.journal
+    wait_ratio = journal.wait_ratio if journal is not None else None
+    judged = evidence.from_monitor(journal.verdict, journal.why) if journal is not None and wait_ratio is None else ()
+    # A monitor that read the input alone knows more than its uneven steps tell.
+    shows_pace = all(clue.odds == 1.0 for clue in judged)
     expected_per_s, source = (estimate.samples_per_s, estimate.source) if estimate is not None else (None, "")
     return (
         *((evidence.from_wait(wait_ratio, steps=None),) if wait_ratio is not None else ()),
+        *judged,
         *evidence.from_suspicion(files.performance),
         *evidence.from_estimate(rate, expected_per_s, source),
-        *(evidence.from_pace(steps.pace, steps.run.checkpoint_count) if steps is not None else ()),
+        *(evidence.from_pace(steps.pace, steps.run.checkpoint_count) if steps is not None and shows_pace else ()),
     )
 
 

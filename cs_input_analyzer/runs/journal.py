@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ EVENT = re.compile(b'"event":')
 STAMP_S = 1e-6
 # Of the phases of a step, those that explain a long one. Release 0.1 wrote `spike`, too.
 PHASES: dict[str, StallCause] = {"start_up": "set-up", "epoch_edge": "set-up", "checkpoint": "checkpoint", "spike": "checkpoint"}
-# With as many log steps, the times of single steps are not needed; an asynchronous loop only shows when it dispatched them.
-ENOUGH_LOGS = 3
+# With as many stretches from one log step to the next, the times of single steps are not needed; an asynchronous loop only shows
+# when it dispatched them. A stretch with the begin of a pass in it shows no steady rate.
+ENOUGH_STRETCHES = 2
+MOST_WORDS = 60
 
 
 @dataclass(slots=True)
@@ -34,6 +37,7 @@ class Journal:
         workers: how many the launch has; this is one of them.
         batch_size: of a full batch.
         samples_per_step: over the whole run, short batches included.
+        verdict: the monitor's own last one; `why` is its reason.
         note: on how the file was read.
     """
 
@@ -44,6 +48,8 @@ class Journal:
     batch_size: float | None = None
     samples_per_step: float | None = None
     wait_ratio: Estimate | None = None
+    verdict: str = "unknown"
+    why: str = ""
     runs: int = 0
     run: LoggedRun = field(default_factory=LoggedRun)
     steps: int = 0
@@ -74,7 +80,9 @@ def read_journal(path: Path, modified_s: float) -> Journal:
             entries.append(entry)
     log_entries = [entry for entry in entries if entry.get("event") == "log"]
     _count_steps(log_entries)
-    is_logged = len(log_entries) >= ENOUGH_LOGS
+    is_logged = _stretches(entries) >= ENOUGH_STRETCHES
+    if not is_logged:
+        _rate_steps(entries)
     for index, entry in enumerate(entries):
         _add(journal, entry, index, "log" if is_logged else "step")
     journal.run.end()
@@ -96,6 +104,22 @@ def _count_steps(log_entries: list[dict[str, Any]]) -> None:
     for entry, _, steps in counted:
         _, last_step, last_steps = counted[-1]
         entry["step"] = steps + max(0, last_step - last_steps)
+
+
+def _stretches(entries: list[dict[str, Any]]) -> int:
+    """Return how many log steps follow another one of the same pass. Keras may have a single one in each pass."""
+    events = [entry.get("event") for entry in entries if entry.get("event") in ("log", "epoch")]
+    return sum(pair == ("log", "log") for pair in pairwise(events))
+
+
+def _rate_steps(entries: list[dict[str, Any]]) -> None:
+    """Give the rates of each log step to the step before it."""
+    step: dict[str, Any] = {}
+    for entry in entries:
+        if entry.get("event") == "step":
+            step = entry
+        elif entry.get("event") == "log":
+            step.update({key: entry.get(key) for key in ("rate", "global_rate")})
 
 
 def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> None:
@@ -121,6 +145,8 @@ def _add(journal: Journal, entry: dict[str, Any], index: int, read_by: str) -> N
         journal.run.explain("set-up")  # between two passes: the next line comes late
     elif event in ("verdict", "end"):
         journal.wait_ratio = _share(entry.get("wait_ratio")) or journal.wait_ratio
+        journal.verdict = str(entry.get("verdict"))
+        journal.why = " ".join(str(entry.get("why") or "").split()[:MOST_WORDS])
         samples, steps = number_of(entry.get("samples")), _whole(entry.get("steps"))
         if event == "end" and samples and steps and samples > 0 and steps > 0:
             journal.samples_per_step = samples / steps

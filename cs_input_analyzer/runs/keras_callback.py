@@ -63,7 +63,7 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         self._measure_s = measure_s
         self._is_calling = False
         self._is_loaded = False
-        self._iterations: int | None = None
+        self._iterations: tuple[int, ...] = ()
         self._epoch_steps = 0
         self._validates_from_s: float | None = None
 
@@ -142,11 +142,12 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         if not self._is_calling:
             return
         now, self._is_calling = self._watch.now(), False
-        before, after = self._iterations, self._read_iterations()
-        missing = 0 if before is None or after is None else self._epoch_steps - (after - before)
+        ran = [after - before for before, after in zip(self._iterations, self._read_iterations(), strict=False)]
         # The last call may be short, and if Keras could not know of the end, an empty one came after it. Where more is missing,
-        # or all, this optimizer counts something else: steps without an overflow, say, or nothing where a GAN uses others.
-        if 0 < missing < min(2 * self._steps_per_call(), self._epoch_steps):
+        # or all, an optimizer counts something else: steps without an overflow, say, or nothing where a GAN uses others.
+        most = min(2 * self._steps_per_call(), self._epoch_steps)
+        missing = min((one for steps in ran if 0 <= (one := self._epoch_steps - steps) < most), default=0)
+        if missing:
             self._watch.uncount(missing, self._samples(missing))
             self._watch.mark("pause")  # a call that was shorter than it seemed is no measure of a step
         if not self._is_loaded:
@@ -162,12 +163,17 @@ class KerasInputMonitor(Monitor, keras.callbacks.Callback):  # type: ignore[misc
         except (TypeError, ValueError):
             return 1
 
-    def _read_iterations(self) -> int | None:
-        """Return the steps that the optimizer was called for. Call it only where Keras itself has waited for the accelerator."""
+    def _read_iterations(self) -> tuple[int, ...]:
+        """Return the steps that each optimizer was called for. Call it only where Keras itself has waited for the accelerator.
+
+        A GAN has optimizers of its own, as attributes of its model.
+        """
         try:
-            return int(self.model.optimizer.iterations.numpy())
+            owned = [self.model.optimizer, *vars(self.model).values()]
+            optimizers = {id(one): one for one in owned if hasattr(one, "iterations")}
+            return tuple(int(one.iterations.numpy()) for one in optimizers.values())
         except Exception:  # no optimizer, or a backend that has it otherwise
-            return None
+            return ()
 
     def _measure(self) -> None:
         if self._dataset is not None:

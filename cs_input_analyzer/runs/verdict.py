@@ -123,6 +123,12 @@ def _side(share: Estimate) -> VerdictName:
     return "unknown" if share.low < ACCELERATOR_BOUND_RATIO and share.high >= INPUT_BOUND_RATIO else "balanced"
 
 
+def from_monitor(verdict: str, why: str) -> tuple[Clue, ...]:
+    """Return the clue of a monitor that saw no waiting: of Keras, its rate beside that of the input alone."""
+    name: VerdictName = next((name for name in SEEN_ODDS if name == verdict), "unknown")
+    return (_seen(name, why),) if why else ()
+
+
 def from_wait(share: Estimate | None, *, steps: int | None) -> Clue:
     """Return the clue of the share of time that the accelerator waited, over so many steps (None: not known)."""
     if share is None:

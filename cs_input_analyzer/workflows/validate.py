@@ -33,6 +33,7 @@ from cs_input_analyzer.records import (
     Prediction,
     Validation,
     ValidationRow,
+    others_ratio,
 )
 from cs_input_analyzer.request.again import Relaunch
 from cs_input_analyzer.request.request import TOOL
@@ -44,6 +45,9 @@ from cs_input_analyzer.workflows.probing.probing import Probing
 from cs_input_analyzer.workflows.probing.results import Results
 from cs_input_analyzer.workflows.probing.seconds import check_round, shortest_round_s
 from cs_input_analyzer.workflows.remeasure import measured_rounds
+
+# Rates as measured differ by about this much if other programs use so much more or less of the CPUs.
+OTHER_BUSY_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +72,12 @@ def validate(again: Relaunch, launcher: Launcher, progress: Progress) -> Analysi
     choice = _given(again, model, launcher) if again.layouts else _around_the_plan(again, model, launcher)
     probing = Probing(again.run.pipeline.target, None, _options(again), again.host, launcher, progress, role="validate")
     _, stopped = measured_rounds([probing], choice.layouts, again.rounds, "a launch that was predicted")
-    rows = tuple(_rows(again, model, choice, probing.results.measurements))
+    counted_ones = _counting(again.run, probing.results.measurements)
+    rows = tuple(_rows(again, model, choice, counted_ones))
     differences = tuple(_differences(again, probing.results))
-    missing = tuple(_missing(again, choice.layouts, probing.results.measurements, stopped))
+    missing = tuple(_missing(again, choice.layouts, probing.results.measurements, counted_ones, stopped))
+    if not rows and len(counted_ones) < len(probing.results.measurements):
+        raise stopped or UsageError(f"nothing to compare: {'; '.join(missing)}")
     if not rows:
         raise stopped or InputFunctionError(f"no launch had a rate from each of its workers: {'; '.join(missing)}")
     return replace(
@@ -85,6 +92,12 @@ def validate(again: Relaunch, launcher: Launcher, progress: Progress) -> Analysi
             demand_samples_per_s=None if again.run.consumption is None else again.run.consumption.samples_per_s.estimate,
         ),
     )
+
+
+def _counting(run: Analysis, measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
+    """Return the launches to compare: no first pass that fills a cache, if the model was measured with a full one."""
+    is_full = any(m.measured_workers and not m.is_filling_cache for m in run.measurements if m.role == "probe")
+    return tuple(m for m in measurements if not (is_full and m.is_filling_cache))
 
 
 def _rows(again: Relaunch, model: CapacityModel, choice: _Choice, measurements: Sequence[Measurement]) -> Iterator[ValidationRow]:
@@ -268,6 +281,9 @@ def _differences(again: Relaunch, results: Results) -> Iterator[str]:
         yield "the run was interrupted: its model rests on what was measured until then"
     if results.pipeline is not None and _shape(results.pipeline) != _shape(run.pipeline):
         yield "the pipeline is not the one of the run any more: its ops or its batch size have changed"
+    then, now = run.others_ratio, others_ratio(results.measurements)
+    if then is not None and now is not None and abs(now - then) > OTHER_BUSY_RATIO:
+        yield f"other programs used {format_ratio(now)} of the CPUs, {format_ratio(then)} when the run was measured"
     before, after = (_cached_ratio(source, results.cache) for source in (run.measurements, results.measurements))
     if before is not None and after is not None and abs(before - after) > OTHER_CACHE_RATIO:
         yield f"{format_ratio(after)} of the files were in the page cache, {format_ratio(before)} when the run was measured"
@@ -285,17 +301,25 @@ def _cached_ratio(measurements: Sequence[Measurement], cache: str) -> float | No
 
 
 def _missing(
-    again: Relaunch, layouts: Sequence[Layout], measurements: Sequence[Measurement], stopped: AnalyzerError | None
+    again: Relaunch,
+    layouts: Sequence[Layout],
+    measurements: Sequence[Measurement],
+    counting: Sequence[Measurement],
+    stopped: AnalyzerError | None,
 ) -> Iterator[str]:
     """Yield layouts with fewer launches than asked for, and why; those with the same reason together."""
     ending = "interrupted" if isinstance(stopped, Interrupted) else f"ended early, {stopped}" if stopped else "the time was up"
     alike: dict[str, list[str]] = {}
     for layout in layouts:
         launches = [m for m in measurements if m.layout == layout]
-        whole = [m for m in launches if delivered(m, again.run.options.feed) is not None]
+        whole = [m for m in launches if m in counting and delivered(m, again.run.options.feed) is not None]
         lost = [worker for m in launches for worker in m.workers if worker.samples_per_s is None]
         if len(whole) < again.rounds:
             why = f"a worker gave no rate ({lost[0].message or lost[0].status})" if lost else ending
+            if any(m not in counting for m in launches):
+                why = (
+                    "its cache was not full when the time was up, and the prediction is for a full one; give it more --max-seconds"
+                )
             alike.setdefault(f"measured in {len(whole)} of {again.rounds} rounds: {why}", []).append(str(layout))
     for what, names in alike.items():
         yield f"{', '.join(names)} {what}"

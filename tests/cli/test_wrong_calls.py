@@ -180,6 +180,8 @@ LINES: dict[tuple[str, ...], str] = {
     # a script without its Python is told what to type
     ("run.py", "--mode", "train"): "type cs_input_analyzer python run.py --mode train",
     ("--nodes", "4", "run.py", "a b"): "type cs_input_analyzer --nodes 4 python run.py 'a b'",
+    ("analyze", "--demand", "7", "python", "run.py", "--res", "6"): "type cs_input_analyzer --demand 7 python run.py --res 6",
+    ("tune", "--demand", "7", "python", "run.py", "--res", "6"): "of a script, cs_input_analyzer python run.py --res 6 shows",
     ("csrun_wse", "--total-nodes", "3", "python-ws", "run.py"): "type cs_input_analyzer python-ws run.py",
     ("--nodes", "4", "csrun_cpu", "python", "run.py"): "type cs_input_analyzer --nodes 4 python run.py",
     **dict.fromkeys((("srun", "-N", "2", "./x"), ("run.pyc",), ("csrun_wse",)), "No such command"),

@@ -15,9 +15,11 @@ import pytest
 from builders import (
     make_analysis,
     make_bare_analysis,
+    make_capacity_model,
     make_estimate,
     make_finding,
     make_graph,
+    make_host,
     make_layout,
     make_measurement,
     make_op_cost,
@@ -48,6 +50,7 @@ from cs_input_analyzer.report import load, render, render_tuning
 from cs_input_analyzer.report.costs import STATION_MEANINGS, costliest_op, costliest_sentence, op_cost_table, shown_profile
 from cs_input_analyzer.report.document import LONGEST_SHOWN, Column, Facts, Table, Text
 from cs_input_analyzer.report.findings import LONGEST_CHANGE, change_of, finding_cards
+from cs_input_analyzer.report.measuring import measuring_facts
 from cs_input_analyzer.report.run_document import run_document
 from cs_input_analyzer.report.to_console import GAP, LEAST_TEXT, console_on, table_on
 from cs_input_analyzer.report.to_json import from_html
@@ -370,3 +373,11 @@ def test_the_strip_of_ops_is_one_line_of_any_terminal(width: int) -> None:
     assert "█" in lines[strip]
     assert "█" not in lines[strip + 1]
     assert len(lines[strip]) <= width
+
+
+def test_a_run_says_when_errors_of_earlier_validations_widen_its_intervals() -> None:
+    for errors, words in (((-5.6, -1.4), "2 rates of `validate` on such hosts"), ((), "")):
+        run = make_analysis(host=make_host(site_errors=errors), capacity=make_capacity_model(run_spread_ratio=2.36))
+        found = dict(measuring_facts(run))
+        assert found.get("validated", "").startswith(words)
+        assert ("236 %" in found.get("validated", "")) is bool(errors)

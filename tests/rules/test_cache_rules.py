@@ -34,6 +34,7 @@ from tests.rules.lines import (
     take,
 )
 
+WHOLE_FILE = ("ReadFile", "DecodeJpeg")
 BY_SEED = ("StatelessRandomGetKeyCounter", "StatelessRandomUniformV2")
 # Pictures of 100 kB in 1 GiB of files: 10,738 of them.
 PICTURES = {"worker": {"bytes_read_per_sample": 100e3}}
@@ -163,6 +164,10 @@ ROWS: Rows = {
         ("", one_statement(CAST)),
         ("", one_statement(RANDOM, mode="eval")),
         ("", case_of(NAMES, shuffle(), *READ, cache(), batch())),
+        # A file is a sample: a shuffle of all names is one of samples, until a cache keeps its first order.
+        (says("info", fix="batch after that, not in batch"), case_of(NAMES, shuffle(), mapped(WHOLE_FILE), batch(), cache())),
+        (says("info", fix="put the cache before shuffle"), case_of(NAMES, shuffle(), cache(), mapped(WHOLE_FILE), batch())),
+        ("", case_of(NAMES, shuffle(), mapped(WHOLE_FILE), cache(), replace(shuffle(), name="shuffle_2"), batch())),
         ("info", batched(shuffle(), cache(), repeat())),
         ("", batched(shuffle(), cache(), shuffle(), repeat())),
     ],

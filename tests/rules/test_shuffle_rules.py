@@ -181,6 +181,7 @@ ROWS: Rows = {
         ("", case_of(NAMES, shuffle(1024), WHOLE_FILE, batch())),
         (says("info", fix="names, with a buffer of all 1,024", lacks=["stand together"]), case_of(NAMES, WHOLE_FILE, batch())),
         ("info", case_of(NAMES, shuffle(1024), WHOLE_FILE, op("Unbatch", "unbatch"), batch())),  # of many samples
+        ("", case_of(NAMES, shuffle(1024), WHOLE_FILE, batch(32), op("Unbatch", "unbatch"), replace(batch(), name="batch_2"))),
     ],
 }
 

@@ -81,6 +81,21 @@ class Counts(keras.Model):
         return {"loss": self.steps}
 
 
+class Adversarial(Counts):
+    """A model with optimizers of its own, one of which runs in every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.often, self.seldom = keras.optimizers.SGD(), keras.optimizers.SGD()
+        for optimizer in (self.often, self.seldom):
+            optimizer.build([self.steps])
+
+    def train_step(self, data: Any) -> Any:
+        with tf.control_dependencies([tf.identity(data[0])]):  # as a gradient needs the batch
+            self.often.iterations.assign_add(1)
+        return super().train_step(data)
+
+
 def test_a_loop_over_a_dataset_inside_a_tf_function_is_refused() -> None:
     """In there TensorFlow traces the loop without an end."""
     monitor = csia.InputMonitor(tf.data.Dataset.range(3), batch_size=1, console=None)
@@ -173,6 +188,17 @@ def test_steps_are_counted_where_a_model_has_optimizers_of_its_own(steps_per_exe
     fit(model, monitor, batches_of(10), epochs=2)
     assert monitor.summary().steps == int(model.steps.numpy()) == 20
     assert int(model.optimizer.iterations.numpy()) == 0
+
+
+@needs_keras_3
+def test_the_empty_call_after_the_data_is_seen_by_an_optimizer_of_the_model(tmp_path: Path) -> None:
+    """Keras does not know the length, and asks once more than there are batches."""
+    model, monitor = Adversarial(), silent(log_dir=tmp_path)
+    model.compile()
+    with pytest.warns(UserWarning, match="ran out of data"):
+        fit(model, monitor, batches_of(10).filter(lambda features, labels: True), epochs=2)
+    assert monitor.summary().steps == int(model.often.iterations.numpy()) == 20
+    assert [event["steps"] for event in events(tmp_path, "end")][-1] == 20
 
 
 @pytest.mark.parametrize(("log_every", "expected"), [(8, [8, 16, 20, 28, 36, 40]), (0, [20, 40])])

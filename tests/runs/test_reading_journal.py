@@ -56,6 +56,44 @@ def test_a_wait_share_decides(tmp_path: Path) -> None:
         assert found.change.demand_samples_per_s == pytest.approx(320 / (1 - (low + high) / 2), rel=1e-3)
 
 
+def keras_journal(*, passes: int, verdict: str, why: str, stall_s: float = 0.1) -> list[str]:
+    """As the monitor of Keras writes it: one log step at the end of each pass, and the verdict after training."""
+    entries: list[dict[str, Any]] = [{"event": "start", "time_unix_s": 1.7e9, "batch_size": 32, "source": "keras"}]
+    step, at = 0, 0.0
+    for epoch in range(1, passes + 1):
+        entries.append({"event": "epoch", "step": step, "epoch": epoch, "at_s": at})
+        for phase in ("epoch_edge", *["steady"] * 19):
+            step, at = step + 1, at + (0.1 if step % 20 != 10 else stall_s)
+            entries.append({"event": "step", "step": step, "steps": 1, "at_s": at, "samples": 32, "phase": phase})
+        entries.append({"event": "log", "step": step, "steps": step, "at_s": at + 0.1, "rate": 320.0, "global_rate": 319.0})
+        at += 1.0
+    total = {"at_s": at, "steps": step, "samples": 32 * step}
+    entries.append({"event": "end", **total, "verdict": verdict, "why": why, "wait_ratio": None})
+    return [json.dumps(entry) for entry in entries]
+
+
+def test_a_training_of_keras_has_its_rate_and_the_verdict_of_its_monitor(tmp_path: Path) -> None:
+    """A log step stands at the end of each pass alone: the steps between them give the rate."""
+    for verdict, why in (
+        ("accelerator_bound", "training took 320"),
+        ("input_bound", "all"),
+        ("unknown", "no dataset"),
+        ("[]", "x"),
+    ):
+        found = inspect_run(logs.write(tmp_path / "run.jsonl", keras_journal(passes=6, verdict=verdict, why=why)))
+        assert found.verdict == (verdict if verdict != "[]" else "unknown")
+        assert why in found.reasons
+        assert found.rates.steady_samples_per_s is not None
+        assert found.rates.steady_samples_per_s.estimate == pytest.approx(320, rel=0.02)
+        assert (found.rates.rate_samples_per_s, found.rates.global_rate_samples_per_s) == (320.0, 319.0)
+
+
+def test_uneven_steps_do_not_outweigh_an_input_that_was_read_alone(tmp_path: Path) -> None:
+    for verdict, expected in (("accelerator_bound", "accelerator_bound"), ("unknown", "input_bound")):
+        lines = keras_journal(passes=6, verdict=verdict, why="the input has room to spare", stall_s=2.0)
+        assert inspect_run(logs.write(tmp_path / "run.jsonl", lines)).verdict == expected
+
+
 def test_a_long_pause_that_the_monitor_explains_is_no_stall(tmp_path: Path) -> None:
     lines = journal()
     for place in range(81, len(lines)):  # an epoch's edge of ten seconds, told before its log line

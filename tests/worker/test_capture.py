@@ -402,6 +402,26 @@ def test_a_fit_without_steps_takes_the_data_anew_in_each_epoch(users: Path, tmp_
     assert [one.ends_epochs for one in found.candidates] == [ends_epochs]
 
 
+def test_a_loop_until_the_end_of_the_data_takes_them_anew_in_each_epoch(users: Path, tmp_path: Path) -> None:
+    """The fix for data that end would be `repeat`, with which such a loop never ends."""
+    (file := tmp_path / "loops.py").write_text(
+        "import tensorflow as tf\ndata = tf.data.Dataset.range(20).batch(4)\n"
+        "for batch in data:\n    pass\n"
+        "for epoch in range(2):\n    for step, batch in enumerate(data):\n        if step == 3:\n            break\n"
+        "@tf.function\ndef train():\n    for batch in data:\n        tf.print(batch)\ntrain()\n"
+        "for step, batch in enumerate(data):\n    if step == 3:\n        pass\n    else:\n        break\n"
+        "iterator = iter(data)\nwhile True:\n    next(iterator)\n"
+    )
+    found, _ = find_captures(from_command(["python", str(file)]), SECONDS)
+    assert [(one.source.rpartition(":")[2], one.ends_epochs) for one in found.candidates] == [
+        ("3", True),
+        ("6", True),
+        ("11", True),
+        ("14", False),
+        ("19", False),
+    ]
+
+
 @pytest.mark.parametrize("options", [[], pytest.param(["--decay"], marks=pytest.mark.long)])
 def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_path: Path, options: list[str]) -> None:
     """It trains nothing, so it may be missing; a share of the data that depends on it may not."""
@@ -427,6 +447,14 @@ def test_keras_with_an_optimizer_of_a_package_that_is_missing(users: Path, tmp_p
 def test_a_script_that_takes_no_data(users: Path, words: str, says: str) -> None:
     with pytest.raises(InputFunctionError, match=says):
         find_captures(script(*words.split()), SECONDS)
+
+
+@pytest.mark.parametrize(("message", "is_told"), [("no vocabulary", False), ("needs a GPU", True)])
+def test_a_failure_is_told_what_is_hidden_if_it_may_come_of_that(users: Path, tmp_path: Path, message: str, is_told: bool) -> None:
+    (file := tmp_path / "fails.py").write_text(f"raise ValueError({message!r})\n")
+    with pytest.raises(InputFunctionError, match=message) as caught:
+        find_captures(from_command(["python", str(file)]), SECONDS)
+    assert ("accelerators are hidden from it" in str(caught.value)) is is_told
 
 
 def test_what_a_script_started_ends_with_it(users: Path) -> None:

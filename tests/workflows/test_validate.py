@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from cs_input_analyzer.report import render
 from cs_input_analyzer.request.again import Relaunch
 from cs_input_analyzer.request.request import TOOL
 from cs_input_analyzer.workflows.validate import delivered, pooled, validate
-from tests.builders import make_estimate, make_graph, make_host, make_measurement, make_plan
+from tests.builders import make_estimate, make_graph, make_host, make_measurement, make_noise, make_plan, make_steady_state
 from tests.fakes import FakeLauncher, Rate
 from tests.workflows.test_analysis import analyzed, job, linear, silent, stops_at
 
@@ -312,6 +313,37 @@ def test_a_layout_that_always_loses_a_worker_has_no_row_and_the_others_stand() -
     assert "1x2x1 measured in 0 of 3 rounds: a worker gave no rate" in notes_of(found)
     with pytest.raises(InputFunctionError, match="a worker gave no rate"):
         validated(launcher, relaunch_of(layouts="1x2x1"))
+
+
+class ChangedLauncher(FakeLauncher):
+    """The workers of the launches in `changes` are others."""
+
+    changes: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+    def run(self, *args: Any, **known: Any) -> Any:
+        result = super().run(*args, **known)
+        measured = result.measurement
+        workers = tuple(replace(worker, **self.changes.get(str(measured.layout), {})) for worker in measured.workers)
+        return replace(result, measurement=replace(measured, workers=workers))
+
+
+def test_a_first_pass_that_fills_a_cache_is_not_compared_with_the_rate_of_a_full_one() -> None:
+    launcher = ChangedLauncher(linear)
+    launcher.changes = {"1x2x1": {"steady_state": make_steady_state(is_filling_cache=True)}}
+    found = validated(launcher, relaunch_of(layouts="1x1x1,1x2x1"))
+    assert list(rows_of(found)) == ["1x1x1"]
+    assert "1x2x1 measured in 0 of 3 rounds: its cache was not full" in notes_of(found)
+    with pytest.raises(UsageError, match=r"nothing to compare: 1x2x1 .* --max-seconds"):
+        validated(launcher, relaunch_of(layouts="1x2x1"))
+
+
+def test_a_host_that_is_busier_than_in_the_run_is_noted() -> None:
+    idle, launcher = make_noise(others_ratio=0.02), ChangedLauncher(linear)
+    measured = tuple(replace(m, workers=tuple(replace(worker, noise=idle) for worker in m.workers)) for m in RUN.measurements)
+    launcher.changes = {"1x1x1": {"noise": make_noise(others_ratio=0.6)}}
+    found = validated(launcher, relaunch_of(replace(RUN, measurements=measured), "1x1x1"))
+    assert notes_of(found) == "other programs used 60 % of the CPUs, 2 % when the run was measured"
+    assert not found.validation.is_alike  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("start", [lambda launcher: analyzed(launcher, job()), lambda launcher: validated(launcher, relaunch_of())])

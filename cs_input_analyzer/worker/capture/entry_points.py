@@ -18,7 +18,7 @@ from typing import Any
 from cs_input_analyzer.records import Mode
 from cs_input_analyzer.tfdata.graph import is_library, where_built
 from cs_input_analyzer.worker.capture import estimators
-from cs_input_analyzer.worker.capture.imports import is_shape_peek, patching_on_import
+from cs_input_analyzer.worker.capture.imports import is_shape_peek, patching_on_import, takes_to_the_end
 from cs_input_analyzer.worker.capture.interceptor import Interceptor, NoData, Taken
 from cs_input_analyzer.worker.capture.stand_ins import Blank, NoResult, StandInError
 
@@ -178,10 +178,11 @@ class _EntryPoints:
         def iterate(dataset: Any) -> Any:
             if _is_preparing():
                 return original(dataset)
-            if is_shape_peek(where_built().line) or _is_small(dataset):
+            line = where_built().line
+            if is_shape_peek(line) or _is_small(dataset):
                 self._interceptor.reach("peek", "a peek at a few elements", self._taken(dataset))
                 return original(dataset)
-            self._interceptor.reach("loop", "a loop over a Dataset", self._taken(dataset))
+            self._interceptor.reach("loop", "a loop over a Dataset", self._taken(dataset), ends_epochs=takes_to_the_end(line))
             return NoData(self._interceptor, dataset)
 
         return iterate
@@ -198,7 +199,8 @@ class _EntryPoints:
         def found(iterated: Any) -> Any:
             if not isinstance(iterated, tf.data.Dataset):
                 return lookup(iterated)
-            self._interceptor.reach("loop", "a loop over a Dataset in a tf.function", self._taken(iterated))
+            ends = takes_to_the_end(where_built().line)
+            self._interceptor.reach("loop", "a loop over a Dataset in a tf.function", self._taken(iterated), ends_epochs=ends)
             return lambda *args, **kwargs: None
 
         def call(function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -193,6 +193,15 @@ def is_shape_peek(source: str) -> bool:
     return not loops and any(isinstance(node, ast.Assign | ast.AnnAssign) and _takes_first(node.value) for node in here)
 
 
+def takes_to_the_end(source: str) -> bool:
+    """Return whether the `for` at `path:line` takes its data until they end: it is in another loop, or has no `break`."""
+    path, _, line = source.rpartition(":")
+    at = int(line) if line.isdigit() else 0
+    loops = [node for node in _nodes(path) if isinstance(node, _LOOPS) and node.lineno <= at <= (node.end_lineno or 0)]
+    taking = [node for node in loops if isinstance(node, ast.For) and at <= (node.iter.end_lineno or 0)]
+    return bool(taking) and (len(loops) > 1 or not any(isinstance(node, ast.Break) for node in ast.walk(taking[-1])))
+
+
 def expects_import_error(path: str, line: int) -> bool:
     """Return whether the statement is in a `try` that handles a failed import."""
     return any(
