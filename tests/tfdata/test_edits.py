@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -92,7 +91,7 @@ def fields(line: Any) -> tuple[Any, ...]:
 
 def records() -> Any:
     """Records of five bytes in a file."""
-    path = Path(tempfile.gettempdir()) / f"csia-records-{os.getpid()}"
+    path = Path(os.environ["XDG_CACHE_HOME"]) / "records"  # removed at the end of the run
     path.write_bytes(bytes(range(50)))
     return tf.data.FixedLengthRecordDataset([str(path)], 5)
 
