@@ -7,7 +7,6 @@ built in a worker, and a short window of it measured. Where a package is missing
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -15,25 +14,25 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.launching import PATIENCE_S, launched
+from benchmarks.by_command import CommandError, analyzed
 from benchmarks.vendor_scripts.releases import Case, cases_of, take_out
 from benchmarks.vendor_scripts.synthetic import with_data
-from cs_input_analyzer.engines.local import LocalLauncher
-from cs_input_analyzer.engines.script import find_captures
-from cs_input_analyzer.errors import AnalyzerError
-from cs_input_analyzer.records import Options
-from cs_input_analyzer.worker.capture import from_command, is_script
-from cs_input_analyzer.workflows.probing.failures import failure_of
 
-# The shortest window, and the longest: a batch of a thousand samples made in Python takes seconds.
-WINDOW_S, LONGEST_WINDOW_S = 0.5, 30.0
+# A batch of a thousand samples made in Python takes seconds.
+LONGEST_WINDOW_S = 30
+PATIENCE_S = 300.0
+# One worker on one CPU, until its rate is known roughly.
+SHORTLY = (
+    *("--probe-layouts", "1x1x1", "--cpus", "1", "--target-error", "0.5", "--max-seconds", str(LONGEST_WINDOW_S)),
+    *("--no-measure-fixes", "--fresh"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,72 +51,46 @@ class Reached:
     seconds: float = 0.0
 
 
-def measured(launcher: LocalLauncher, target: str, params: dict[str, Any] | None, packages: tuple[str, ...]) -> Reached:
-    """One worker. Raises the error that the user would see."""
-    found = launched(launcher, target, params, "1x1x1", window_s=WINDOW_S, longest_s=LONGEST_WINDOW_S, stand_ins=packages)
-    if found.failure is not None:
-        raise failure_of(found.failure, Options(max_seconds=PATIENCE_S), is_script=is_script(target))
-    pipeline = found.pipeline
-    assert pipeline is not None
-    return Reached(problem=None, batch_size=pipeline.batch_size, stand_ins=pipeline.stand_ins, packages=packages)
+def tried(case: Case, subject: Sequence[str]) -> Reached:
+    """Return what a command reaches, repeated with each stand-in that its message proposes.
 
-
-def tried(attempt: Callable[[tuple[str, ...]], Reached]) -> Reached:
-    """Return the result of the attempt, repeated with each stand-in that its message proposes."""
-    began_s = time.monotonic()
+    It runs in the folder of the script with the repository on PYTHONPATH, as a user runs it.
+    """
+    path = os.pathsep.join([str(case.root), os.environ.get("PYTHONPATH", "")])
+    where = {"folder": case.folder, "environment": {**os.environ, "PYTHONPATH": path}}
     packages: tuple[str, ...] = ()
+    began_s = time.monotonic()
     while True:
+        options = [*SHORTLY, *(["--stand-in", ",".join(packages)] if packages else [])]
         try:
-            reached = attempt(packages)
-            break
-        except AnalyzerError as error:
+            read = analyzed(subject, options, PATIENCE_S, **where).pipeline
+            result: dict[str, Any] = {"problem": None, "batch_size": read.batch_size, "stand_ins": read.stand_ins}
+        except CommandError as error:
             proposed = re.search(r"--stand-in (\w+)", str(error))
-            if proposed is None or proposed.group(1) in packages:
-                reached = Reached(problem=str(error), packages=packages)
-                break
-            packages = (*packages, proposed.group(1))
-    return Reached(**{**asdict(reached), "seconds": time.monotonic() - began_s})
+            if proposed is not None and proposed.group(1) not in packages:
+                packages = (*packages, proposed.group(1))
+                continue
+            result = {"problem": str(error)}
+        return Reached(**result, packages=packages, seconds=time.monotonic() - began_s)
 
 
-def forms_of(case: Case, for_scripts: LocalLauncher, for_targets: LocalLauncher, data: Path) -> tuple[Reached, Reached | None]:
+def forms_of(case: Case, data: Path) -> tuple[Reached, Reached | None]:
     """Return the results of the script and of the target."""
     random.seed(0)
     data.mkdir()
-    params = with_data(yaml.safe_load(case.config.read_text(encoding="utf-8")), data, case.folder)
     config = data / "params.yaml"
-    config.write_text(yaml.safe_dump(params))
-    script = from_command(
-        ["python", "run.py", "--mode", "train", "--params", str(config), "--model_dir", str(data / "model_dir")], number=1
-    )
-
-    def by_script(packages: tuple[str, ...]) -> Reached:
-        find_captures(script, PATIENCE_S, packages=packages)
-        return measured(for_scripts, script.target, None, packages)
-
-    def by_target(packages: tuple[str, ...]) -> Reached:
-        return measured(for_targets, f"{case.folder / 'data.py'}:train_input_fn", params, packages)
-
-    return tried(by_script), tried(by_target) if (case.folder / "data.py").is_file() else None
-
-
-@contextlib.contextmanager
-def in_its_folder(case: Case) -> Iterator[None]:
-    """As a user is who runs a script: in its folder, with the repository on PYTHONPATH."""
-    was, before = Path.cwd(), os.environ.get("PYTHONPATH", "")
-    os.chdir(case.folder)
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(case.root), before])
-    try:
-        yield
-    finally:
-        os.chdir(was)
-        os.environ["PYTHONPATH"] = before
+    config.write_text(yaml.safe_dump(with_data(yaml.safe_load(case.config.read_text(encoding="utf-8")), data, case.folder)))
+    params = ["--params", str(config)]
+    script = tried(case, ["python", "run.py", "--mode", "train", *params, "--model_dir", str(data / "model_dir")])
+    has_target = (case.folder / "data.py").is_file()
+    return script, tried(case, ["analyze", "data.py:train_input_fn", *params]) if has_target else None
 
 
 def cell(reached: dict[str, Any] | None) -> str:
     if reached is None:
         return "no data.py"
     if reached["problem"] is not None:
-        return f"no: {reached['problem'].partition(';')[0].removeprefix('the input function failed: ')}"
+        return f"no: {reached['problem'].partition(';')[0]}"
     return f"batches of {reached['batch_size']} ({reached['seconds']:.0f} s)"
 
 
@@ -146,13 +119,7 @@ def rows_of(repository: str, releases: Sequence[str], *, only: str) -> Iterator[
             root = Path(temporary) / release
             take_out(repository, release, root)
             for number, case in enumerate(case for case in cases_of(release, root) if only in case.model):
-                with in_its_folder(case):
-                    launchers = LocalLauncher(1), LocalLauncher(1)
-                    try:
-                        script, target = forms_of(case, *launchers, Path(temporary) / f"data{number}")
-                    finally:
-                        for launcher in launchers:
-                            launcher.close()
+                script, target = forms_of(case, Path(temporary) / f"data{number}")
                 forms = {"script": asdict(script), "target": asdict(target) if target else None}
                 print(
                     release, case.model, case.config.name, cell(forms["script"]), cell(forms["target"]), sep="; ", file=sys.stderr
@@ -167,11 +134,10 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="TEXT", help="models whose folder has this in its name")
     parser.add_argument("--json", metavar="FILE")
     chosen = parser.parse_args()
-    repository, file = os.path.abspath(chosen.zoo), os.path.abspath(chosen.json) if chosen.json else None
-    rows = list(rows_of(repository, chosen.release or ("R_1.6.0", "R_1.6.1"), only=chosen.only))
+    rows = list(rows_of(chosen.zoo, chosen.release or ("R_1.6.0", "R_1.6.1"), only=chosen.only))
     show(rows)
-    if file:
-        Path(file).write_text(json.dumps(rows, indent=1))
+    if chosen.json:
+        Path(chosen.json).write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":
