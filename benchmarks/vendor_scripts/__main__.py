@@ -6,8 +6,6 @@ built in a worker, and a short window of it measured. Where a package is missing
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import re
@@ -15,13 +13,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from benchmarks.by_command import CommandError, analyzed
+from benchmarks.paired import arguments, save
 from benchmarks.vendor_scripts.releases import Case, cases_of, take_out
 from benchmarks.vendor_scripts.synthetic import with_data
 
@@ -45,10 +45,9 @@ class Reached:
     """
 
     problem: str | None
-    batch_size: int | None = None
-    stand_ins: tuple[str, ...] = ()
-    packages: tuple[str, ...] = ()
-    seconds: float = 0.0
+    batch_size: int | None
+    packages: tuple[str, ...]
+    seconds: float
 
 
 def tried(case: Case, subject: Sequence[str]) -> Reached:
@@ -62,16 +61,16 @@ def tried(case: Case, subject: Sequence[str]) -> Reached:
     began_s = time.monotonic()
     while True:
         options = [*SHORTLY, *(["--stand-in", ",".join(packages)] if packages else [])]
+        problem = batch_size = None
         try:
-            read = analyzed(subject, options, PATIENCE_S, **where).pipeline
-            result: dict[str, Any] = {"problem": None, "batch_size": read.batch_size, "stand_ins": read.stand_ins}
+            batch_size = analyzed(subject, options, PATIENCE_S, **where).pipeline.batch_size
         except CommandError as error:
-            proposed = re.search(r"--stand-in (\w+)", str(error))
+            problem = str(error)
+            proposed = re.search(r"--stand-in (\w+)", problem)
             if proposed is not None and proposed.group(1) not in packages:
                 packages = (*packages, proposed.group(1))
                 continue
-            result = {"problem": str(error)}
-        return Reached(**result, packages=packages, seconds=time.monotonic() - began_s)
+        return Reached(problem=problem, batch_size=batch_size, packages=packages, seconds=time.monotonic() - began_s)
 
 
 def forms_of(case: Case, data: Path) -> tuple[Reached, Reached | None]:
@@ -86,12 +85,12 @@ def forms_of(case: Case, data: Path) -> tuple[Reached, Reached | None]:
     return script, tried(case, ["analyze", "data.py:train_input_fn", *params]) if has_target else None
 
 
-def cell(reached: dict[str, Any] | None) -> str:
+def cell(reached: Reached | None) -> str:
     if reached is None:
         return "no data.py"
-    if reached["problem"] is not None:
-        return f"no: {reached['problem'].partition(';')[0]}"
-    return f"batches of {reached['batch_size']} ({reached['seconds']:.0f} s)"
+    if reached.problem is not None:
+        return f"no: {reached.problem.partition(';')[0]}"
+    return f"batches of {reached.batch_size} ({reached.seconds:.0f} s)"
 
 
 def show(rows: Sequence[dict[str, Any]]) -> None:
@@ -102,15 +101,12 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
     for model, config in dict.fromkeys((row["model"], row["config"]) for row in rows):
         those = {row["release"]: row for row in rows if (row["model"], row["config"]) == (model, config)}
         cells = [cell(those[release][form]) if release in those else "" for release in releases for form in ("script", "target")]
-        packages = dict.fromkeys(name for row in those.values() for form in ("script", "target") for name in packages_of(row[form]))
+        tries = [row[form] for row in those.values() for form in ("script", "target") if row[form] is not None]
+        packages = dict.fromkeys(name for one in tries for name in one.packages)
         print(f"| {model} | {config} | {' | '.join(cells)} | {', '.join(packages)} |")
     for form in ("script", "target"):
         tries = [row[form] for row in rows if row[form] is not None]
-        print(f"{form}: {sum(one['problem'] is None for one in tries)} of {len(tries)} reach their input")
-
-
-def packages_of(reached: dict[str, Any] | None) -> Sequence[str]:
-    return reached["packages"] if reached is not None else ()
+        print(f"{form}: {sum(one.problem is None for one in tries)} of {len(tries)} reach their input")
 
 
 def rows_of(repository: str, releases: Sequence[str], *, only: str) -> Iterator[dict[str, Any]]:
@@ -118,26 +114,22 @@ def rows_of(repository: str, releases: Sequence[str], *, only: str) -> Iterator[
         with tempfile.TemporaryDirectory() as temporary:
             root = Path(temporary) / release
             take_out(repository, release, root)
-            for number, case in enumerate(case for case in cases_of(release, root) if only in case.model):
+            for number, case in enumerate(case for case in cases_of(root) if only in case.model):
                 script, target = forms_of(case, Path(temporary) / f"data{number}")
-                forms = {"script": asdict(script), "target": asdict(target) if target else None}
-                print(
-                    release, case.model, case.config.name, cell(forms["script"]), cell(forms["target"]), sep="; ", file=sys.stderr
-                )
-                yield {"release": release, "model": case.model, "config": case.config.name, **forms}
+                print(release, case.model, case.config.name, cell(script), cell(target), sep="; ", file=sys.stderr)
+                yield {"release": release, "model": case.model, "config": case.config.name, "script": script, "target": target}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.vendor_scripts", description=__doc__)
-    parser.add_argument("--zoo", required=True, metavar="REPOSITORY", help="a git clone of the public Cerebras/modelzoo")
-    parser.add_argument("--release", action="append", metavar="TAG", help="default: R_1.6.0 and R_1.6.1")
-    parser.add_argument("--only", default="", metavar="TEXT", help="models whose folder has this in its name")
-    parser.add_argument("--json", metavar="FILE")
-    chosen = parser.parse_args()
-    rows = list(rows_of(chosen.zoo, chosen.release or ("R_1.6.0", "R_1.6.1"), only=chosen.only))
+    options = arguments(
+        __doc__,
+        zoo=(str, ".", "a git clone of the public Cerebras/modelzoo"),
+        release=(str, "R_1.6.0,R_1.6.1", "its tags, with commas between"),
+        only=(str, "", "models whose folder has this in its name"),
+    )
+    rows = list(rows_of(options.zoo, options.release.split(","), only=options.only))
     show(rows)
-    if chosen.json:
-        Path(chosen.json).write_text(json.dumps(rows, indent=1))
+    save(options.json, {"rows": msgspec.to_builtins(rows)})
 
 
 if __name__ == "__main__":
