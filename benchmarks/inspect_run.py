@@ -30,7 +30,7 @@ def saving(line: int) -> str:
     return f"W tensor {line} of checkpoint {line // 1000} is still on its way\n"
 
 
-# Of each log: every which line tells a step, and the others by their number.
+# Of each log: lines from one step line to the next, and the text of the others by their number.
 LOGS: dict[str, tuple[int, Callable[[int], str]]] = {
     "chatter": (201, poll),
     "step lines alone": (1, poll),
