@@ -65,7 +65,6 @@ def picked(pipeline: PipelineGraph, probes: list[Measurement]) -> str:
 def run(name: str, target: str, params: dict[str, Any], again: int, draw: random.Random) -> dict[str, Any]:
     launcher = NodeLauncher(CPUS)
     spent_s: dict[str, float] = defaultdict(float)
-
     window_s = WINDOW_S
 
     def timed(what: str, layout: str) -> LaunchResult:
@@ -75,33 +74,23 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
         return found
 
     try:
-        window_s = enough_s(timed("import", "1x1x1"))  # the first launch imports TensorFlow, which both methods need once
-        node = host(NODE_CPUS)
-        lone, full = capacity.lone_probes(node, NODE_CPUS), capacity.full_probes(node, NODE_CPUS, NODE_CPUS)
-        probe_layouts = [str(layout) for layout in (*lone, *full)]
-        order = [("probe", layout) for layout in probe_layouts] + [("grid", layout) for layout in grid()]
-        draw.shuffle(order)
-        probes: list[Measurement] = []
-        seen: dict[str, float] = {}
-        held_out: list[Measurement] = []
-        pipeline: PipelineGraph | None = None
-        for what, layout in order:
-            found = timed(what, layout)
-            pipeline = pipeline or found.pipeline
-            if found.measurement.samples_per_s is None:
-                continue
-            if what == "probe":
-                probes.append(found.measurement)
-            else:
-                seen[layout] = found.measurement.samples_per_s.estimate
-                held_out.append(found.measurement)
+        first = timed("import", "1x1x1")  # the first launch imports TensorFlow, which both methods need once
+        pipeline, window_s = first.pipeline, enough_s(first)
         assert pipeline is not None
+        node = host(NODE_CPUS)
+        wanted = (*capacity.lone_probes(node, NODE_CPUS), *capacity.full_probes(node, NODE_CPUS, NODE_CPUS))
+        order = [("probe", str(layout)) for layout in wanted] + [("grid", layout) for layout in grid()]
+        draw.shuffle(order)
+        measured: dict[str, list[Measurement]] = {"probe": [], "grid": []}
+        for what, layout in order:
+            measured[what].append(timed(what, layout).measurement)
+        probes = [one for one in measured["probe"] if one.samples_per_s is not None]
         for _ in range(MOST_NEXT_PROBES):  # as an analysis does: what may be faster, for all that the model knows
             rival = capacity.next_probe(capacity.fit(pipeline, probes, NODE_CPUS), node, NODE_CPUS, NODE_CPUS)
             if rival is None:
                 break
-            probe_layouts.append(str(rival))
             probes.append(timed("probe", str(rival)).measurement)
+        seen = {str(one.layout): one.samples_per_s.estimate for one in measured["grid"] if one.samples_per_s is not None}
         best = sorted(seen, key=seen.__getitem__, reverse=True)[:BEST_OF_GRID]
         old = max((f"1x{NODE_CPUS // cpus}x{cpus}" for cpus in OLD_CPUS), key=lambda layout: seen.get(layout, 0.0))
         pick = picked(pipeline, probes)
@@ -110,13 +99,13 @@ def run(name: str, target: str, params: dict[str, Any], again: int, draw: random
         launcher.close()
     top = max(best, key=lambda layout: float(np.mean(rates[layout])))
     trial = Trial(
-        name=f"{name}, eighths of a CPU", cpus=NODE_CPUS, pipeline=pipeline, probes=tuple(probes), held_out=tuple(held_out)
+        name=f"{name}, eighths of a CPU", cpus=NODE_CPUS, pipeline=pipeline, probes=tuple(probes), held_out=tuple(measured["grid"])
     )
     return {
         "trial": trial,
         "pipeline": name,
         "feasible": len(grid()),
-        "probes": probe_layouts,
+        "probes": [str(one.layout) for one in probes],
         "pick": pick,
         "best": top,
         "old": old,
@@ -145,12 +134,11 @@ def main() -> None:
         __doc__,
         only=(str, "resnet50,fc_mnist", "names of pipelines, with commas between"),
         again=(int, 8, "fresh launches of the picks and of the best of the grid"),
-        seed=(int, 1, "of the order"),
     )
     if not can_set_quotas():
         raise SystemExit("not run: control groups cannot be written")
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:CPUS]))
-    draw, table, results = random.Random(options.seed), [], []
+    draw, table, results = random.Random(1), [], []
     trials: list[Trial] = []
     for name, target, params in pipelines(options.only):
         found = run(name, target, params, options.again, draw)

@@ -11,12 +11,8 @@ from pathlib import Path
 import platformdirs
 
 
-class CompilingError(RuntimeError):
-    """A compiler is missing, or refuses; the message says why."""
-
-
 def compiled(source: Path, command: Sequence[str], libraries: Sequence[str] = ()) -> Path:
-    """Return what a command makes of a source, from the user's cache folder where it is there already. Raise CompilingError.
+    """Return what a command makes of a source, from the user's cache folder where it is there already. Raise RuntimeError.
 
     Not from the temporary folder: every worker has its own, and would build its own.
     """
@@ -29,8 +25,8 @@ def compiled(source: Path, command: Sequence[str], libraries: Sequence[str] = ()
             try:
                 run = subprocess.run([*command, str(source), "-o", str(unfinished), *libraries], capture_output=True, text=True)
             except FileNotFoundError:
-                raise CompilingError(f"{command[0]} is not installed; apt-get install {command[0]}") from None
+                raise RuntimeError(f"{command[0]} is not installed; apt-get install {command[0]}") from None
             if run.returncode != 0:
-                raise CompilingError(f"{source.name} does not build:\n{run.stderr[-2000:]}")
+                raise RuntimeError(f"{source.name} does not build:\n{run.stderr[-2000:]}")
             unfinished.replace(made)  # at once: another process may be building it too
     return made

@@ -287,10 +287,8 @@ def fuzz(count: int, seed: int = 0, processes: int = 1) -> list[Outcome]:
 
 
 def main() -> None:
-    options = arguments(
-        __doc__, inputs=(int, 100_000, "inputs in all"), seed=(int, 0, "of the mutations"), processes=(int, 1, "at a time")
-    )
-    found = fuzz(options.inputs, options.seed, options.processes)
+    options = arguments(__doc__, inputs=(int, 100_000, "inputs in all"), processes=(int, 1, "at a time"))
+    found = fuzz(options.inputs, processes=options.processes)
     rows, result = [], dict[str, Any]()
     for sort, one in zip(sorts(), found, strict=True):
         refused = one.endings["refused"] + one.endings["exit 2"]

@@ -11,6 +11,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 from benchmarks.in_process import fresh
@@ -21,36 +22,31 @@ BATCH = 1024
 GAP_S = 25.3
 
 
-def step_line(step: int) -> str:
+def poll(line: int) -> str:
+    return f"I0301 12:00:{line % 60:02d}.{line % 10**6:06d} {line % 999} runtime.cc:{line % 777}] poll {line}: nothing new\n"
+
+
+def saving(line: int) -> str:
+    return f"W tensor {line} of checkpoint {line // 1000} is still on its way\n"
+
+
+# Of each log: lines from one step line to the next, and the text of the others by their number.
+LOGS: dict[str, tuple[int, Callable[[int], str]]] = {
+    "chatter": (201, poll),
+    "step lines alone": (1, poll),
+    "talk of checkpoints": (50, saving),
+}
+
+
+def lines_of(name: str) -> Iterator[str]:
+    """Yield the lines of a log, without end."""
     from benchmarks.run_logs import rate_line  # not where memory is measured
 
-    return rate_line(GAP_S * step, 100 * step, BATCH * 100 / GAP_S, BATCH * 100 / GAP_S)
-
-
-def chatter() -> Iterator[str]:
-    line = 0
-    while True:
-        line += 1
-        if line % 200 == 0:
-            yield step_line(line // 200)
-        yield f"I0301 12:00:{line % 60:02d}.{line % 10**6:06d} {line % 999} runtime.cc:{line % 777}] poll {line}: nothing new\n"
-
-
-def steps() -> Iterator[str]:
-    line = 0
-    while True:
-        line += 1
-        yield step_line(line)
-
-
-def checkpoints() -> Iterator[str]:
-    line = 0
-    while True:
-        line += 1
-        yield step_line(line // 50) if line % 50 == 0 else f"W tensor {line} of checkpoint {line // 1000} is still on its way\n"
-
-
-LOGS: dict[str, Callable[[], Iterator[str]]] = {"chatter": chatter, "step lines alone": steps, "talk of checkpoints": checkpoints}
+    every, other = LOGS[name]
+    for line in count(1):
+        step, rest = divmod(line, every)
+        rate = BATCH * 100 / GAP_S
+        yield other(line) if rest else rate_line(GAP_S * step, 100 * step, rate, rate)
 
 
 def write(path: Path, lines: Iterator[str], size: int) -> int:
@@ -85,12 +81,12 @@ def main() -> None:
     rows, result = [], {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.log"
-        write(path, steps(), 1)
+        write(path, lines_of("step lines alone"), 1)
         floor = fresh(read_here, str(path))["peak_bytes"]
-        for name, lines in LOGS.items():
-            write(path, lines(), options.megabytes * 100_000)
+        for name in LOGS:
+            write(path, lines_of(name), options.megabytes * 100_000)
             tenth = fresh(read_here, str(path))
-            size = write(path, lines(), options.megabytes * 1_000_000)
+            size = write(path, lines_of(name), options.megabytes * 1_000_000)
             whole = fresh(read_here, str(path))
             per_gb = whole["seconds"] / size * 1e9
             result[name] = {"bytes": size, "whole": whole, "tenth": tenth, "seconds_per_gb": per_gb}

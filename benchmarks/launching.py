@@ -37,11 +37,9 @@ def launched(
     layout: str,
     *,
     window_s: float = WINDOW_S,
-    longest_s: float | None = None,
     cache: CacheChoice = "as-is",
-    stand_ins: tuple[str, ...] = (),
 ) -> LaunchResult:
-    """Launch a target and sample it for `window_s`; `longest_s`: for as long at most, until its rate is known well enough."""
+    """Launch a target and sample it for `window_s`."""
     shape = Layout.parse(layout)
     handle = launcher.start(shape)
     plan = WorkPlan(
@@ -52,12 +50,11 @@ def launched(
         batch_size=None,
         num_workers=shape.tasks,
         worker_indices=tuple(range(shape.tasks)),
-        target_error_ratio=0.0 if longest_s is None else 0.5,
+        target_error_ratio=0.0,
         min_window_s=window_s,
-        max_window_s=longest_s or window_s,
+        max_window_s=window_s,
         deadline_s=launcher.now_s() + PATIENCE_S,
         cache=cache,
-        stand_ins=stand_ins,
     )
     return launcher.run(handle, plan)
 

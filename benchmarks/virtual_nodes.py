@@ -68,13 +68,13 @@ def run(name: str, times: int, draw: random.Random) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    options = arguments(__doc__, times=(int, 3, "launches of each size"), seed=(int, 1, "of the order"))
+    options = arguments(__doc__, times=(int, 3, "launches of each size"))
     if slowfs.missing() or not can_set_quotas():
         raise SystemExit(f"not run: {slowfs.missing() or 'control groups cannot be written'}")
     os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:2]))
     table, result = [], {}
     for name, shape in PIPELINES.items():
-        rows = result[name] = run(name, options.times, random.Random(options.seed))
+        rows = result[name] = run(name, options.times, random.Random(1))
         for row in rows:
             error = f"{(row['predicted'] / row['measured'] - 1) * 100:+.1f} %"
             grown = f"{row['measured'] / rows[0]['measured']:.2f}"

@@ -7,7 +7,6 @@ in `judged.json`.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from typing import Any
 
 import platformdirs
 
-from benchmarks.paired import save
+from benchmarks.paired import arguments, save
 from benchmarks.public_pipelines import judging, truth
 from benchmarks.public_pipelines.listed import LISTED, Listed
 from benchmarks.public_pipelines.table import Judgement, cells, show_all
@@ -114,16 +113,16 @@ def _judge_changes(found: Judgement, place: Place, findings: Sequence[Finding]) 
 
 def main() -> None:
     """Judge the pipelines of the list, and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.public_pipelines", description=__doc__)
-    parser.add_argument("--repositories", required=True, metavar="FOLDER", help="clones from GitHub, each named owner+name")
-    parser.add_argument("--only", default="", metavar="NAME,NAME", help="of those of the list")
-    parser.add_argument("--runs", metavar="FOLDER", help="keep each run of the analyzer there")
-    parser.add_argument("--json", metavar="FILE")
-    chosen = parser.parse_args()
+    chosen = arguments(
+        __doc__,
+        repositories=(str, ".", "folder of clones from GitHub, each named owner+name"),
+        only=(str, "", "names of the list, with commas between"),
+        runs=(str, "", "folder for each run of the analyzer"),
+    )
     names = {one.name for one in LISTED}
     asked = [name for name in chosen.only.split(",") if name]
     if unknown := sorted(set(asked) - names):
-        parser.error(f"--only: there is no {', '.join(unknown)}; there are {', '.join(sorted(names))}")
+        raise SystemExit(f"--only: there is no {', '.join(unknown)}; there are {', '.join(sorted(names))}")
     by_hand: dict[str, dict[str, Any]] = json.loads(JUDGED.read_text(encoding="utf-8"))
     every: dict[str, Judgement] = {}
     # Not in the temporary folder: that is a finding of its own.

@@ -5,18 +5,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import by_command
 from benchmarks.in_process import FreshError, fresh
 from benchmarks.public_pipelines import synthetic
 from benchmarks.public_pipelines.listed import Listed
 from benchmarks.vendor_scripts.releases import take_out
-from cs_input_analyzer import load_analysis
 from cs_input_analyzer.api import Analysis
 
 TARGETS = Path(__file__).with_name("targets.py")
@@ -63,26 +62,21 @@ def place_for(listed: Listed, repositories: Path, folder: Path) -> Place:
 
 def analyzed(place: Place, seconds: float, patience_s: float, more: Sequence[str] = ()) -> Analysis:
     """Return what `analyze` finds, as a process of its own. Raise FailedError with what the user would read."""
-    listed, file, folder = place.listed, place.data.parent / f"{place.listed.name}.json", None
-    options = [
-        "--json", str(file), "--quiet", "--max-seconds", str(seconds), *more,
-        *(("--stand-in", ",".join(listed.stand_ins)) if listed.stand_ins else ()),
-    ]  # fmt: skip
+    listed, folder = place.listed, None
+    options = ["--max-seconds", str(seconds), *more]
+    if listed.stand_ins:
+        options += ["--stand-in", ",".join(listed.stand_ins)]
     if listed.script:
         script = place.checkouts / listed.repository.replace("/", "+") / listed.file
-        rest, folder = ["--available-nodes", "4", *options, "python", script.name], script.parent
+        subject, folder = ["python", script.name], script.parent
+        options += ["--available-nodes", "4"]
     else:
         params = ["--set", f"checkouts={place.checkouts}", "--set", f"data={place.data}"]
-        rest = ["analyze", f"{TARGETS}:{listed.name}", *params, *options]
+        subject = ["analyze", f"{TARGETS}:{listed.name}", *params]
     try:
-        command = [sys.executable, "-m", "cs_input_analyzer", *rest]
-        patience_s += seconds
-        done = subprocess.run(command, capture_output=True, text=True, env=place.environment(), timeout=patience_s, cwd=folder)
-    except subprocess.TimeoutExpired as error:
-        raise FailedError(f"not done after {error.timeout:.0f} s") from error
-    if done.returncode != 0 or not file.is_file():
-        raise FailedError(f"exit {done.returncode}: {' '.join(done.stderr.split())[-400:]}")
-    return load_analysis(file)
+        return by_command.analyzed(subject, options, patience_s + seconds, folder=folder, environment=place.environment())
+    except by_command.CommandError as error:
+        raise FailedError(str(error)[:400]) from error
 
 
 def measured(place: Place, step: Callable[..., Any], argument: Any, seconds: float) -> Any:

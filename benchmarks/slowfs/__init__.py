@@ -18,16 +18,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.compiled import CompilingError, compiled
+from benchmarks.compiled import compiled
 
 SOURCE = Path(__file__).with_name("slowfs.c")
 PACKAGES = "fuse3 libfuse3-dev gcc pkg-config"
 MOUNT_PATIENCE_S = 10.0
 END_PATIENCE_S = 1.0
-
-
-class UnavailableError(RuntimeError):
-    """This machine cannot build or mount the slow file system; the message says what is missing."""
 
 
 def missing() -> str | None:
@@ -59,7 +55,7 @@ def mounted(
     bypass the page cache, like reads of several nodes. The file system ends with the thread that mounted it.
 
     Raises:
-        UnavailableError: something is missing; the message names it.
+        RuntimeError: something is missing; the message names it.
     """
     program = build()
     folder = Path(tempfile.mkdtemp(prefix="slowfs_"))
@@ -71,21 +67,18 @@ def mounted(
         try:
             if not _is_mounted_soon(folder, server):
                 said.seek(0)
-                raise UnavailableError(f"mounting {source} failed: {said.read().decode(errors='replace').strip() or 'no answer'}")
+                raise RuntimeError(f"mounting {source} failed: {said.read().decode(errors='replace').strip() or 'no answer'}")
             yield folder
         finally:
             _unmount(folder, server)
 
 
 def build() -> Path:
-    """Return the compiled program. Raise UnavailableError."""
+    """Return the compiled program. Raise RuntimeError."""
     if (reason := missing()) is not None:
-        raise UnavailableError(reason)
+        raise RuntimeError(reason)
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"], check=True, capture_output=True, text=True).stdout.split()
-    try:
-        return compiled(SOURCE, ["gcc", "-O2", "-Wall", "-Wextra"], [*flags, "-lpthread"])
-    except CompilingError as error:
-        raise UnavailableError(str(error)) from None
+    return compiled(SOURCE, ["gcc", "-O2", "-Wall", "-Wextra"], [*flags, "-lpthread"])
 
 
 def _is_mounted_soon(folder: Path, server: subprocess.Popen[bytes]) -> bool:

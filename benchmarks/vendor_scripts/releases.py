@@ -21,7 +21,6 @@ NEEDED = ("*.py", "*.yaml", ":(glob)**/vocab/*.txt")
 class Case:
     """One configuration of a reference model: the folder of its `run.py`, and the YAML."""
 
-    release: str
     root: Path
     folder: Path
     config: Path
@@ -38,12 +37,12 @@ def take_out(repository: str, release: str, root: Path, needed: Sequence[str] = 
         archive.extractall(root, filter="data")
 
 
-def cases_of(release: str, root: Path) -> list[Case]:
+def cases_of(root: Path) -> list[Case]:
     """Return of each model with a `run.py` for TensorFlow the first configuration of each way to read data."""
     found: dict[tuple[Path, str], Case] = {}
     for config in sorted(root.glob("modelzoo/**/tf/**/configs/*.yaml")):
         folder = next((parent for parent in config.parents if (parent / "run.py").is_file()), None)
         params = yaml.safe_load(config.read_text(encoding="utf-8"))
         if folder is not None and "train_input" in params:
-            found.setdefault((config.parent, processor_of(params)), Case(release=release, root=root, folder=folder, config=config))
+            found.setdefault((config.parent, processor_of(params)), Case(root=root, folder=folder, config=config))
     return list(found.values())
