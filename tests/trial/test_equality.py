@@ -168,6 +168,7 @@ SAME: list[tuple[Any, ...]] = [
         "read_in_turn(Dataset.range(7)).shuffle(6).map(plus_one).batch(4, drop_remainder=True).repeat()",
         *(("interleave", "flat_map", 4), ("parallelize", "map", 2), ("insert-prefetch", "repeat", 2)),
     ),
+    ("read_in_turn(Dataset.range(7).repeat()).shuffle(6).batch(4)", ("interleave", "flat_map", 4)),
     ("any_order(2).map(plus_one).batch(4).repeat()", ("set-cycle-length", "interleave", 5)),
     ("Dataset.range(7).flat_map(Dataset.range).cache().shuffle(6).repeat().batch(4)", ("interleave", "flat_map", 4)),
     ("numbers().filter(lambda v: v % 3 == 0).map(plus_one)", ("parallelize", "map")),
@@ -212,6 +213,11 @@ def test_passes_of_other_orders_are_compared_where_a_shuffle_follows() -> None:
 PAIRS: list[tuple[str, str, str]] = [
     ("numbers().filter(lambda v: v >= 0)", "numbers().filter(lambda v: v < 23)", "ends after 23"),
     ("numbers()", "numbers().take(23)", "23 elements in a pass instead of 24"),
+    (
+        "read_in_turn(Dataset.range(7))",
+        "read_in_turn(Dataset.range(7).repeat())",
+        "endless elements in a pass instead of an unknown",
+    ),
     ("numbers()", "numbers().repeat()", "endless elements"),
     ("numbers()", "Dataset.from_tensor_slices(tf.constant([1, 0, *range(2, 24)], tf.int64))", "element 0 differs"),
     ("numbers()", "numbers().map(lambda v: tf.cast(v, tf.int32))", "of another kind"),

@@ -14,7 +14,7 @@ from cs_input_analyzer.tfdata.edits import traits
 from cs_input_analyzer.tfdata.edits.graph_text import GraphText
 from cs_input_analyzer.tfdata.function_ops import STATELESS_TWINS, calls, does
 from cs_input_analyzer.tfdata.graph import SOURCE_NUMBER, graph_def_of, named_inputs, node_name, reached_from, reader_of, sources_of
-from cs_input_analyzer.tfdata.lineage import downstream, is_mixed_anew, is_random_order, may_reorder, upstream
+from cs_input_analyzer.tfdata.lineage import downstream, is_mixed_anew, is_random_order, may_reorder, upstream, without_end
 from cs_input_analyzer.tfdata.op_kinds import (
     BATCHING,
     GROUPING,
@@ -34,8 +34,8 @@ _HAND_ON = ("Prefetch", "Options", "Model")
 _FOR_EACH = ((MAPS | OPENS | kinds_with("filter")) & ONE_BY_ONE) | {"Shuffle", "Prefetch", "Options", "Model"}
 # Attributes that describe how an op works, not its elements.
 _PACE = ("deterministic=", "parallel_copy=", "use_inter_op_parallelism=", "use_unbounded_threadpool=", "force_synchronous=")
-# Attributes that tell nothing about the work of an op.
-_SILENT = ("metadata", SOURCE_NUMBER, "_output_shapes", "_input_shapes", "_user_specified_name")
+# Attributes that tell nothing about the work of an op. Behind endless elements TensorFlow writes a fixed shape of a batch.
+_SILENT = ("metadata", SOURCE_NUMBER, "output_shapes", "_output_shapes", "_input_shapes", "_user_specified_name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,11 @@ class Pipeline:
     def calls_python(self) -> bool:
         """Return whether a function of the pipeline calls Python."""
         return any(calls(op, "python") for op in self.ops)
+
+    @property
+    def is_endless(self) -> bool:
+        """Return whether its elements never end."""
+        return bool(self.ops) and self.ops[-1].name in without_end(self.ops)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
