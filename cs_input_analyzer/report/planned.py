@@ -22,7 +22,7 @@ LIMITS = {
     "round-robin feed": "round-robin feed: the accelerator takes batches in turn, and waits for the slowest worker",
 }
 STORAGE = {
-    "measured": "its ceiling was measured",
+    "measured": "measured: the launches read from it",
     "declared": "its ceiling is the declared one",
     "unverified": "unverified: what it gives, or what a sample reads of it, is not known",
 }
