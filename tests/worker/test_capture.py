@@ -449,6 +449,25 @@ def test_a_script_that_takes_no_data(users: Path, words: str, says: str) -> None
         find_captures(script(*words.split()), SECONDS)
 
 
+@pytest.mark.parametrize(
+    ("loop", "ends_epochs"),
+    [
+        ("for epoch in range(2):\n    for batch in given:\n        if epoch == 7:\n            break\n", True),
+        ("for step, batch in enumerate(given):\n    if step == 3:\n        break\n", False),
+        ("batches = iter(given)\nwhile True:\n    next(batches)\n", False),
+    ],
+)
+def test_a_loop_over_what_a_strategy_distributes_is_seen_by_its_name(
+    users: Path, tmp_path: Path, loop: str, ends_epochs: bool
+) -> None:
+    (file := tmp_path / "distributes.py").write_text(
+        "import tensorflow as tf\nstrategy = tf.distribute.get_strategy()\ndata = tf.data.Dataset.range(20).batch(4)\n"
+        f"given = strategy.experimental_distribute_dataset(data)\n{loop}"
+    )
+    found, _ = find_captures(from_command(["python", str(file)]), SECONDS)
+    assert [(one.kind, one.ends_epochs) for one in found.candidates] == [("distribute", ends_epochs)]
+
+
 @pytest.mark.parametrize(("message", "is_told"), [("no vocabulary", False), ("needs a GPU", True)])
 def test_a_failure_is_told_what_is_hidden_if_it_may_come_of_that(users: Path, tmp_path: Path, message: str, is_told: bool) -> None:
     (file := tmp_path / "fails.py").write_text(f"raise ValueError({message!r})\n")

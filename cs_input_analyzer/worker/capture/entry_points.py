@@ -216,14 +216,14 @@ class _EntryPoints:
         base = distribute_lib.StrategyBase
 
         def distribute(strategy: Any, dataset: Any, options: Any = None) -> Any:
-            self._interceptor.reach(
-                "distribute", f"{type(strategy).__name__}.experimental_distribute_dataset", self._taken(dataset)
-            )
+            call, ends = f"{type(strategy).__name__}.experimental_distribute_dataset", takes_to_the_end(where_built().line)
+            self._interceptor.reach("distribute", call, self._taken(dataset), ends_epochs=ends)
             return NoData(self._interceptor, dataset)
 
         def from_function(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
-            call = f"{type(strategy).__name__}.distribute_datasets_from_function"
-            self._interceptor.reach("distribute", call, self._taken(lambda input_context: dataset_fn(input_context)))
+            call, ends = f"{type(strategy).__name__}.distribute_datasets_from_function", takes_to_the_end(where_built().line)
+            taken = self._taken(lambda input_context: dataset_fn(input_context))
+            self._interceptor.reach("distribute", call, taken, ends_epochs=ends)
             return NoData(self._interceptor, NoResult())
 
         self._replace(base, "experimental_distribute_dataset", distribute)

@@ -194,12 +194,33 @@ def is_shape_peek(source: str) -> bool:
 
 
 def takes_to_the_end(source: str) -> bool:
-    """Return whether the `for` at `path:line` takes its data until they end: it is in another loop, or has no `break`."""
+    """Return whether a `for` takes its data until they end: it is in another loop, or has no `break`.
+
+    The `for` is at `path:line`, or it is over the name that the statement there assigns.
+    """
     path, _, line = source.rpartition(":")
-    at = int(line) if line.isdigit() else 0
-    loops = [node for node in _nodes(path) if isinstance(node, _LOOPS) and node.lineno <= at <= (node.end_lineno or 0)]
-    taking = [node for node in loops if isinstance(node, ast.For) and at <= (node.iter.end_lineno or 0)]
-    return bool(taking) and (len(loops) > 1 or not any(isinstance(node, ast.Break) for node in ast.walk(taking[-1])))
+    at, nodes = int(line) if line.isdigit() else 0, _nodes(path)
+    loops = [node for node in nodes if isinstance(node, _LOOPS)]
+    statements = [node for node in nodes if isinstance(node, ast.Assign) and node.lineno <= at <= (node.end_lineno or 0)]
+    names = _names_in(target for statement in statements for target in statement.targets)
+    return any(
+        (loop.lineno <= at <= (loop.iter.end_lineno or 0) or not names.isdisjoint(_names_in([loop.iter])))
+        and (_is_inside(loop, loops) or not any(isinstance(node, ast.Break) for node in ast.walk(loop)))
+        for loop in loops
+        if isinstance(loop, ast.For)
+    )
+
+
+def _names_in(expressions: Iterable[ast.expr]) -> set[str]:
+    """Return the names and attributes in expressions: `data` of `self.data`."""
+    parts = [node for expression in expressions for node in ast.walk(expression)]
+    named = {node.id for node in parts if isinstance(node, ast.Name) and node.id != "self"}
+    return named | {node.attr for node in parts if isinstance(node, ast.Attribute)}
+
+
+def _is_inside(loop: ast.stmt, others: Sequence[ast.AST]) -> bool:
+    """Return whether a loop is in another one."""
+    return any(other is not loop and loop in ast.walk(other) for other in others)
 
 
 def expects_import_error(path: str, line: int) -> bool:
