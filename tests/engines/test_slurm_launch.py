@@ -143,9 +143,17 @@ def test_of_a_job_that_was_refused_nothing_is_cancelled(slurm: FakeSlurm) -> Non
 def test_a_job_that_slurm_has_forgotten_is_gone_and_one_that_cannot_be_asked_for_is_not(slurm: FakeSlurm) -> None:
     slurm.does("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
     assert jobs.job_state("7") is None
+    assert jobs.has_ended("7")
     slurm.does("squeue", f"echo 'squeue: error: {NO_ANSWER}' >&2; exit 1")
+    assert not jobs.has_ended("7")
     with pytest.raises(LaunchError, match=r"squeue does not answer: .*timed out"):
         jobs.job_state("7")
+
+
+@pytest.mark.parametrize(("state", "is_over"), [("RUNNING", False), ("COMPLETING", True), ("CANCELLED", True)])
+def test_a_job_that_is_being_ended_is_over(slurm: FakeSlurm, state: str, is_over: bool) -> None:
+    slurm.does("squeue", f"echo '{state}|None|n1|4|1'")
+    assert jobs.has_ended("7") is is_over
 
 
 def test_the_states_of_nodes_are_those_that_slurm_prints(slurm: FakeSlurm) -> None:

@@ -92,6 +92,15 @@ def job_state(job_id: str) -> JobState | None:
     return parse_job(done.stdout)
 
 
+def has_ended(job_id: str) -> bool:
+    """Return whether a job is over. Return False if Slurm does not answer."""
+    try:
+        state = job_state(job_id)
+    except LaunchError:
+        return False
+    return state is None or state.is_over
+
+
 def node_states(nodes: Sequence[str]) -> dict[str, str]:
     """Return Slurm's state of each of these nodes, as `DOWN+NOT_RESPONDING`. Return none if Slurm does not answer."""
     try:

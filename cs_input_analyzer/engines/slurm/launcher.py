@@ -93,7 +93,8 @@ class SlurmWorkers:
             )
         _add_states(step.tasks)
         if not is_interrupted and all(task.lost and not task.heard for task in step.tasks):  # then the engine failed
-            why = step.tasks[0].lost
+            is_over = not step.complaint and jobs.has_ended(self._job_id)  # srun may end without a word then
+            why = "the Slurm job is over" if is_over else step.tasks[0].lost
             raise LaunchError(f"a launch of {self.layout} did not come up on Slurm job {self._job_id}: {why}")
         return replace(collect(self._folder, step.tasks, plan), notes=self._notes)
 
