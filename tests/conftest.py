@@ -43,6 +43,7 @@ EXPECTED_ENTRIES = {
 # command lines at once are kept apart.
 LONGEST = (
     "slurm/test_slurm_run.py",
+    "test_pages.py",
     "worker/test_capture.py",
     "functional/test_end_of_life.py",
     "functional/test_hostile_data.py",
@@ -54,7 +55,6 @@ LONGEST = (
     "sample_pipelines/test_sample_pipelines.py",
     "functional/test_tune_command.py",
     "functional/test_validate_run.py",
-    "test_pages.py",
     "engines/test_slurm_launch.py",
     "slurm/test_slurm_plans.py",
     "worker/test_fork_server.py",
