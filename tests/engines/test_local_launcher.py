@@ -138,13 +138,14 @@ def test_a_worker_that_stops_delivering_keeps_what_it_measured(launcher: LocalLa
 
 
 def test_a_bad_record_of_one_worker_does_not_shorten_the_look_at_the_others(launcher: LocalLauncher) -> None:
-    found = launched(launcher, "second_worker_meets_a_bad_record_early", "1x2x1")
+    seconds = {"min_window_s": 3.0, "max_window_s": 3.0}
+    found = launched(launcher, "second_worker_meets_a_bad_record_early", "1x2x1", **seconds)
     first, second = found.measurement.workers
     assert second.status == "data_error"
     assert "nine" in second.message
     assert first.status == "done"
     sampled_s = first.steady_state.transient_s + first.steady_state.window_s - first.first_batch_s
-    assert sampled_s > 0.5  # of 1.0; on a busy host most of it may be transient
+    assert sampled_s > 0.5  # the first batch of the window may come late on a busy host
     assert first.steady_state.stopped_by == "budget"
 
 
