@@ -166,7 +166,10 @@ def run_case(name: str, iterators: int, per_s: float) -> dict[str, Any]:
 
 
 def measured(names: Sequence[str], iterators: int, per_s: float) -> dict[str, dict[str, Any]]:
-    """Run cases, each in a process of its own, and return their rows by name; of one that crashed or hung, its last words."""
+    """Run each case in a process of its own. Return the rows by name.
+
+    The row of a case that crashed or hung holds its last output.
+    """
     found = {}
     for name in names:
         try:
@@ -177,7 +180,7 @@ def measured(names: Sequence[str], iterators: int, per_s: float) -> dict[str, di
 
 
 def is_good(row: dict[str, Any]) -> bool:
-    """Return whether a case ended by itself, was polled, and each poll gave a model."""
+    """Return whether a case ended by itself and was polled, and whether each poll gave a model."""
     return "problem" not in row and not row["failures"] and row["polls"] > 0
 
 

@@ -70,10 +70,8 @@ def drop_remainder_missing(case: Case) -> Iterator[Finding]:
             fix = f"batch after {holder.name} with drop_remainder=True: where it is now, that drops the rest of {each}"
             after = None
         elif holder is not None and holder.kind == "GroupByWindow":
-            why, fix = (
-                "the last batch of each window may be smaller",
-                "batch with drop_remainder=True: it drops the rest of each window",
-            )
+            why = "the last batch of each window may be smaller"
+            fix = "batch with drop_remainder=True: it drops the rest of each window"
     is_full = isinstance(size, int) and op.name in full_batches(case.pipeline.ops)
     if is_full:
         why, fix = f"all have {size}, and the shape does not say so", "batch with drop_remainder=True; it drops nothing here"

@@ -1,8 +1,7 @@
 """Find the user's op that failed, by the words of TensorFlow's error.
 
-Of a function that failed, TensorFlow names the iterators from the root to it, or only a node. It may have merged or added ops
-before. Of an op that failed by itself it names nothing, but its words are those of one kind of op. Nothing is named unless one op
-alone fits.
+If a function failed, TensorFlow names the iterators from the root to it, or only a node. It may have merged or added ops before. If
+an op failed by itself, TensorFlow names no op, but only one kind of op writes such a message. An op is named only if no other fits.
 """
 
 from __future__ import annotations

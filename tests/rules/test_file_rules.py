@@ -89,7 +89,7 @@ def unsharded(*launches: Measurement, is_sharded: bool = False, **known: Any) ->
 
 
 def alike(count: int) -> Case:
-    """So many files, of which two workers read all."""
+    """Two workers that each read all of these files."""
     return unsharded(launch(count), launch(count, count), files=count)
 
 

@@ -225,7 +225,7 @@ ROWS: Rows = {
     "dataset-ends": [
         ("warning", training(100, None, measurements=alone(layout="1x1x1", steady_state=make_steady_state(epochs=2)))),
         ("", case_of(*reading(), batch(), is_infinite=False, mode="eval", worker={"steady_state": make_steady_state(epochs=2)})),
-        # The place of the repeat is told by the ops that there are.
+        # The finding names only ops that the pipeline has.
         (says(fix="add .repeat() after shuffle_2 and before prefetch, and"), ending(shuffle(), batch(), prefetch())),
         (says(fix="add .repeat() before prefetch, and", lacks=["after"]), ending(batch(), prefetch())),
         (says(fix="add .repeat(), and"), ending(batch())),
