@@ -199,13 +199,13 @@ def _script(capture: Capture) -> str:
 
 
 def _earlier_errors(analysis: Analysis) -> str | None:
-    """Say how far off the predictions of earlier runs were, as the intervals hold it. Return None if none was validated."""
+    """Return what the errors of earlier predictions add to the intervals. Return None if none was validated."""
     errors, model = analysis.host.site_errors, analysis.capacity
     if not errors or model is None:
         return None
     rates, spread = counted(len(errors), "rate"), format_ratio(model.run_spread_ratio)
     kept = "kept in prediction_errors.json of the cache folder"
-    return f"{rates} of `validate` on such hosts, {kept}: by their errors each interval holds a spread of {spread}"
+    return f"{rates} of `validate` on such hosts, {kept}: their errors add a spread of {spread} to each interval"
 
 
 def _steady_state(state: SteadyState) -> str:
