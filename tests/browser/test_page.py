@@ -11,6 +11,7 @@ from builders import make_alternative, make_bare_analysis, make_consumption, mak
 from page_runs import CHARTS, busy_worker, comparison, run_of_a_long_pipeline, run_of_many_workers, usual_run
 from rendered import to_html
 
+from cs_input_analyzer.records import Surer
 from cs_input_analyzer.report import render
 
 pytestmark = pytest.mark.browser
@@ -89,6 +90,15 @@ def test_axe_sees_what_is_wrong(opened: Any) -> None:
     faint = to_html(make_bare_analysis()).replace("</style>", ".note, dd { color: #ccc !important; }</style>")
     result = axe.run(opened(text=faint).page)
     assert "color-contrast" in [item["id"] for item in result.response["violations"]]
+
+
+@pytest.mark.parametrize("width", [1200, 360])
+def test_a_long_way_to_a_surer_answer_leaves_room_for_what_it_gives(opened: Any, width: int) -> None:
+    plan = make_plan(surer=(Surer(how="node", half_width_ratio=0.1),))
+    page = opened(usual_run(recommendation=plan), width=width).page
+    gives = page.locator("#unknown dd").first
+    assert gives.bounding_box()["width"] > 100
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_launch_lines_are_copied(opened: Any) -> None:
